@@ -29,14 +29,6 @@ static void clear_notice(struct engine_notice *notice) {
         *notice = (struct engine_notice){ 0 };
 }
 
-static char *copy_text(const char *text) {
-        char *copy = text ? strdup(text) : NULL;
-
-        if (text && !copy)
-                abort();
-        return copy;
-}
-
 void engine_tell(struct session *session, const char *name, json_t *data) {
         const struct record_session *record = &session->record;
         struct engine *engine = session->engine;
@@ -48,8 +40,9 @@ void engine_tell(struct session *session, const char *name, json_t *data) {
         }
         notice = &engine->notices[engine->notice_count++ % ENGINE_NOTICES];
         clear_notice(notice);
-        *notice = (struct engine_notice){ copy_text(record->owner), copy_text(record->environment),
-                                          copy_text(record->agent), name, json_checked(data) };
+        *notice = (struct engine_notice){ record_copy_text(record->owner),
+                                          record_copy_text(record->environment),
+                                          record_copy_text(record->agent), name, json_checked(data) };
         for (struct engine_follower *follower = engine->followers; follower; follower = follower->next)
                 raise_descriptor(follower->descriptor);
 }

@@ -20,14 +20,6 @@
 
 #define ATTEMPTS 8
 
-static char *copy_text(const char *text) {
-        char *copy = text ? strdup(text) : NULL;
-
-        if (text && !copy)
-                abort();
-        return copy;
-}
-
 int engine_check_agent(struct engine *engine, const char *agent, struct arena *arena,
                        struct catalog_agent *ret, struct problem *problem) {
         struct error err;
@@ -93,10 +85,10 @@ static struct session *new_session(struct engine *engine, const struct engine_ca
         if (!session)
                 abort();
         session->record = (struct record_session){
-                .owner = copy_text(caller->owner),
-                .environment = copy_text(environment),
-                .agent = copy_text(wish->agent),
-                .conversation = copy_text(wish->conversation),
+                .owner = record_copy_text(caller->owner),
+                .environment = record_copy_text(environment),
+                .agent = record_copy_text(wish->agent),
+                .conversation = record_copy_text(wish->conversation),
                 .labels = json_object_size(wish->labels) > 0 ? json_deep_copy(wish->labels) : NULL,
                 .variables = json_object_size(wish->variables) > 0 ? json_deep_copy(wish->variables) : NULL,
                 .created_ms = engine_now(engine),
@@ -303,7 +295,7 @@ int engine_end(struct engine *engine, const struct engine_caller *caller, const 
         if (session)
                 result = session_end(engine, session, "the session was ended", problem);
         if (result == 0) {
-                owner = copy_text(session->record.owner);
+                owner = record_copy_text(session->record.owner);
                 session->life_told = true;
         }
         pthread_mutex_unlock(&engine->lock);

@@ -50,8 +50,7 @@ char *record_to_text(const struct record_session *record) {
         return json_compact(json);
 }
 
-/* NULL stays NULL. */
-static char *copy_text(const char *text) {
+char *record_copy_text(const char *text) {
         char *copy = text ? strdup(text) : NULL;
 
         if (text && !copy)
@@ -72,10 +71,10 @@ int record_from_text(const struct session_item *item, struct record_session *ret
         if (!id || !record_is_id(id) || !owner || !environment)
                 return error_set(err, "the record of the session %s makes no sense", item->key);
         *ret = (struct record_session){
-                .owner = copy_text(owner),
-                .environment = copy_text(environment),
-                .agent = copy_text(json_text(json, "agent")),
-                .conversation = copy_text(json_text(json, "conversation")),
+                .owner = record_copy_text(owner),
+                .environment = record_copy_text(environment),
+                .agent = record_copy_text(json_text(json, "agent")),
+                .conversation = record_copy_text(json_text(json, "conversation")),
                 .labels = json_is_object(labels) ? json_incref(labels) : NULL,
                 .variables = json_is_object(variables) ? json_incref(variables) : NULL,
                 .created_ms = json_integer_or(json, "createdMs", 0),

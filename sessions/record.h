@@ -55,4 +55,7 @@ const char *record_executions_prefix(const char *owner, const char *id, struct a
 /* In the table of sessions, beside them: a sandbox that is to be ended. No digest begins as it does. */
 #define RECORD_ENDING "~ending/"
 
+/* For what is kept beside a record: to be freed. NULL stays NULL. */
+char *record_copy_text(const char *text);
+
 #endif

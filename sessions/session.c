@@ -316,28 +316,35 @@ static json_t *contexts_to_restore(const struct record_session *record) {
         return contexts;
 }
 
-int session_open_place(struct engine *engine, struct session *session, bool only_living, struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct record_session *record = &session->record;
-        int64_t left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
+/* What its record says of it; borrows from that, the path from the arena. */
+static struct place_opening opening_of(const struct engine *engine, const struct record_session *record,
+                                       struct arena *arena) {
         const struct engine_workspaces *workspaces = engine->config.workspaces;
-        json_t *contexts JSON_CLEANUP = contexts_to_restore(record);
-        struct place_opening opening = {
+
+        return (struct place_opening){
                 .id = record->id,
                 .environment = record->environment,
                 .agent = record->agent,
                 .owner = record->owner,
                 .workspace = workspaces->path(workspaces->context, record->id, arena),
-                .ttl_ms = left_ms > 1 ? left_ms : 1,
-                .only_living = only_living,
-                .running = session->running ? session->running->n : 0,
-                .running_ms = session->running ? session->running->timeout_seconds * 1000 : 0,
                 .checkpoint = record->checkpoint.digest[0] ? &record->checkpoint : NULL,
-                .contexts = contexts,
                 .checkpoint_bytes_max = engine->config.limits.checkpoint_bytes,
-                .checkpoint_ms = engine->config.limits.checkpoint_ms,
         };
+}
 
+int session_open_place(struct engine *engine, struct session *session, bool only_living, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct record_session *record = &session->record;
+        int64_t left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
+        json_t *contexts JSON_CLEANUP = contexts_to_restore(record);
+        struct place_opening opening = opening_of(engine, record, arena);
+
+        opening.ttl_ms = left_ms > 1 ? left_ms : 1;
+        opening.only_living = only_living;
+        opening.running = session->running ? session->running->n : 0;
+        opening.running_ms = session->running ? session->running->timeout_seconds * 1000 : 0;
+        opening.contexts = contexts;
+        opening.checkpoint_ms = engine->config.limits.checkpoint_ms;
         if (engine->config.place->class->open(engine->config.place, &opening, &session->place, err) < 0)
                 return -1;
         session->phase = SESSION_OPENING;
@@ -383,18 +390,9 @@ static void be_parked(struct session *session, const struct place_checkpoint *ch
 
 bool session_adopt(struct engine *engine, struct session *session) {
         const struct place_class *class = engine->config.place->class;
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct record_session *record = &session->record;
-        struct place_opening opening = {
-                .id = record->id,
-                .environment = record->environment,
-                .agent = record->agent,
-                .owner = record->owner,
-                .workspace = workspaces->path(workspaces->context, record->id, arena),
-                .checkpoint = record->checkpoint.digest[0] ? &record->checkpoint : NULL,
-                .checkpoint_bytes_max = engine->config.limits.checkpoint_bytes,
-        };
+        struct place_opening opening = opening_of(engine, record, arena);
         struct place_checkpoint checkpoint;
         struct error err = { 0 };
         int found = class->adopt

@@ -105,6 +105,20 @@ static bool await(const struct place *place, struct place_session *session, int6
         }
 }
 
+static bool await_type(const struct place *place, struct place_session *session, enum place_event_type type,
+                       int64_t until_ms, struct place_event *ret, struct error *err) {
+        do {
+                if (!await(place, session, until_ms, ret, err))
+                        return false;
+                if (ret->type == PLACE_ENDED) {
+                        (void)error_set(err, "its sandbox ended: %s",
+                                        ret->reason ? ret->reason : "nobody knows why");
+                        return false;
+                }
+        } while (ret->type != type);
+        return true;
+}
+
 /* Runs it in a session that is open; *ret_right: its value is `value`. */
 static bool run_sum(const struct place *place, struct place_session *session, int64_t n, const char *code,
                     const char *value, bool *ret_right, struct error *err) {
@@ -119,15 +133,8 @@ static bool run_sum(const struct place *place, struct place_session *session, in
 
         if (place->class->execute(session, &execution, err) < 0)
                 return false;
-        do {
-                if (!await(place, session, until_ms, &event, err))
-                        return false;
-                if (event.type == PLACE_ENDED) {
-                        (void)error_set(err, "its sandbox ended: %s",
-                                        event.reason ? event.reason : "nobody knows why");
-                        return false;
-                }
-        } while (event.type != PLACE_DONE);
+        if (!await_type(place, session, PLACE_DONE, until_ms, &event, err))
+                return false;
         *ret_right = event.status == REPORT_OK && event.value.text && strcmp(event.value.text, value) == 0;
         if (event.id)
                 place->class->heard(session, event.id);
@@ -139,15 +146,8 @@ static bool run_sums(const struct place *place, struct place_session *session, b
         int64_t until_ms = clock_system.monotonic_ms(&clock_system) + TRIED_MS;
         struct place_event event;
 
-        do {
-                if (!await(place, session, until_ms, &event, err))
-                        return false;
-                if (event.type == PLACE_ENDED) {
-                        (void)error_set(err, "its sandbox ended: %s",
-                                        event.reason ? event.reason : "nobody knows why");
-                        return false;
-                }
-        } while (event.type != PLACE_OPENED);
+        if (!await_type(place, session, PLACE_OPENED, until_ms, &event, err))
+                return false;
         return run_sum(place, session, 1, "x = 1 + 1\nx", "2", ret_right, err) &&
                (!*ret_right || run_sum(place, session, 2, "x + 40", "42", ret_right, err));
 }
