@@ -177,6 +177,28 @@ ssize_t digest_from_base64(const char *text, size_t length, uint8_t *bytes) {
         return (ssize_t)(used - padding);
 }
 
+ssize_t digest_from_base64url(const char *text, size_t length, uint8_t *bytes) {
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        uint32_t bits = 0; /* that are no whole byte yet */
+        unsigned held = 0;
+        size_t used = 0;
+
+        for (size_t i = 0; i < length; i++) {
+                const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+
+                if (!digit)
+                        return -1;
+                bits = bits << 6 | (uint32_t)(digit - digits);
+                held += 6;
+                if (held >= 8) {
+                        held -= 8;
+                        bytes[used++] = (uint8_t)(bits >> held);
+                        bits &= (UINT32_C(1) << held) - 1;
+                }
+        }
+        return length % 4 == 1 || bits != 0 ? -1 : (ssize_t)used;
+}
+
 void random_bytes(void *bytes, size_t length) {
         /* The kernel's own: libcrypto would only stretch it. getentropy() gives 256 at the most. */
         for (uint8_t *at = bytes; length > 0;) {

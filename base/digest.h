@@ -45,6 +45,10 @@ void digest_base64(const uint8_t *bytes, size_t length, char *text);
  * length / 4 * 3; -1 where it is no base64, `bytes` undefined.
  */
 ssize_t digest_from_base64(const char *text, size_t length, uint8_t *bytes) MUST_USE;
+/*
+ * The same of base64url without padding (RFC 4648, 5), of which each number of bytes has one form only: at most length / 4 * 3 + 2 bytes.
+ */
+ssize_t digest_from_base64url(const char *text, size_t length, uint8_t *bytes) MUST_USE;
 
 void random_bytes(void *bytes, size_t length);
 /* Uniform in [0, 1); not for secrets. */

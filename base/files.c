@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,15 @@
 #define LEFTOVER_END ".new"
 /* Between two looks at a lock that somebody else has. */
 #define LOCK_PAUSE_MAX_MS 32
+
+void descriptors_allow(unsigned long most) {
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= most)
+                return;
+        limit.rlim_cur = limit.rlim_max < most ? limit.rlim_max : most;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 void close_descriptor(int *descriptor) {
         if (*descriptor >= 0)

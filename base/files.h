@@ -85,6 +85,9 @@ int descriptor_copy(int from, int to, uint64_t limit) MUST_USE;
 void close_descriptor(int *descriptor);
 #define DESCRIPTOR_CLEANUP __attribute__((cleanup(close_descriptor)))
 
+/* This process, and those that it starts, may have so many descriptors, or as many as the system allows it. */
+void descriptors_allow(unsigned long most);
+
 /* For char * from malloc. */
 void free_text(char **text);
 #define TEXT_CLEANUP __attribute__((cleanup(free_text)))

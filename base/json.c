@@ -5,7 +5,9 @@
 #include "base/strbuf.h"
 #include "base/terminal.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *json_text(const json_t *object, const char *name) {
         return json_string_value(json_object_get(object, name));
@@ -67,6 +69,29 @@ json_t *json_from_texts(const char *const *texts, size_t count) {
 void json_set_text(json_t *object, const char *name, const char *text) {
         if (text)
                 json_put(object, name, json_from_text(text));
+}
+
+struct json_extent json_measure(const char *text, size_t length) {
+        struct json_extent extent = { 0, 0 };
+        unsigned depth = 0;
+        bool quoted = false;
+
+        for (size_t i = 0; i < length; i++) {
+                char byte = text[i];
+
+                if (quoted && byte == '\\')
+                        i++;
+                else if (byte == '"')
+                        quoted = !quoted;
+                if (quoted || !byte || !strchr("[{]},:", byte))
+                        continue;
+                if ((byte == '[' || byte == '{') && ++depth > extent.depth)
+                        extent.depth = depth;
+                if ((byte == ']' || byte == '}') && depth > 0)
+                        depth--;
+                extent.values++;
+        }
+        return extent;
 }
 
 char *json_compact(const json_t *json) {

@@ -32,6 +32,16 @@ json_t *json_from_texts(const char *const *texts, size_t count);
 void json_set_text(json_t *object, const char *name, const char *text);
 
 /*
+ * How deep a text nests, and how many values it has at the most, without parsing it. Jansson calls itself for each level, and threads
+ * have little stack; and of "[[],[],..." it makes forty times the text: what strangers send is measured first.
+ */
+struct json_extent {
+        unsigned depth;
+        size_t values;
+};
+struct json_extent json_measure(const char *text, size_t length);
+
+/*
  * Indented, for standard output; to be released with free(). It parses to the same values, but what a terminal would act on
  * or not show (DEL, C1 controls, bidi marks, zero-width characters, line separators) is written as \uXXXX: whoever looks at it
  * sees what it holds. `flags` are jansson's, beside the indentation. Aborts when out of memory.

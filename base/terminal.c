@@ -175,7 +175,9 @@ static bool is_invisible(utf8proc_int32_t codepoint, bool behind_ascii) {
 
 size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at) {
         const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
-        bool behind_ascii = at == 0 || bytes[at - 1] < 0x80;
+        /* What stands before it on the terminal may be the number of a byte that was none. */
+        bool behind_ascii = at == 0 || bytes[at - 1] < 0x80 ||
+                            (to->length > 0 && (unsigned char)to->data[to->length - 1] < 0x80);
         utf8proc_int32_t codepoint = bytes[at];
         utf8proc_ssize_t size = 1;
 

@@ -5,36 +5,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "broker/call.h"
+#include "broker/e2b.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { METRIC_REQUESTS, METRIC_COUNT };
-
-static const struct metrics_family families[METRIC_COUNT] = {
-        [METRIC_REQUESTS] = { "berth_serve_requests_total",
-                              "Requests that were answered, by route and HTTP status; route is empty where none was found.",
-                              { "route", "code" },
-                              NULL,
-                              METRICS_COUNTER },
-};
-
-struct metrics *answers_metrics_new(void) {
-        static const struct metrics_table table = { families, METRIC_COUNT, NULL };
-
-        return metrics_new(&table);
-}
-
-/* A client's word never becomes a label: the route is the table's. */
-void answers_count(const struct server_request *request, unsigned status) {
-        const struct broker *broker = request->context;
-        char code[16];
-
-        snprintf(code, sizeof(code), "%u", status);
-        metrics_add(broker->metrics, METRIC_REQUESTS, 1,
-                    (const char *const[]){ request->route ? request->route->path : "", code });
-}
 
 static void send_json(struct server_request *request, unsigned status, const char *type, json_t *json) {
         char *text TEXT_CLEANUP = json_compact(json_checked(json));
@@ -46,7 +22,6 @@ static void send_json(struct server_request *request, unsigned status, const cha
                                  "the answers to all requests together are too large: ask again");
                 return;
         }
-        answers_count(request, status);
         server_answer(request, status, type, text, strlen(text));
 }
 
@@ -55,13 +30,17 @@ void answers_json(struct server_request *request, unsigned status, json_t *json)
 }
 
 void answers_nothing(struct server_request *request) {
-        answers_count(request, 204);
         server_answer(request, 204, "application/json", "", 0);
 }
 
 void answers_problem(struct server_request *request, const struct answers_problem *problem) {
-        json_t *json = json_checked(json_object());
+        json_t *json;
 
+        if (e2b_is_asked(request)) {
+                e2b_answer_error(request, problem->status, problem->detail);
+                return;
+        }
+        json = json_checked(json_object());
         json_set_text(json, "code", problem->code);
         json_put(json, "status", json_integer((json_int_t)problem->status));
         json_set_text(json, "title", problem->title);
@@ -89,31 +68,96 @@ void answers_state_failed(struct server_request *request, const struct error *er
         answers_refusal(request, &problem);
 }
 
-/* Codes are for programs, and stay; the sentences of `why` are for people, and may change. */
+/* Codes are for programs, and stay; the sentences are for people, and may change. */
+static const struct answers_code own_codes[] = {
+        { 400, "bad-request", "this is no request that can be understood", NULL },
+        { 400, "owner-required", "the client must say for whom it asks",
+          "name the user in the header Berth-Owner" },
+        { 400, "owner-invalid", "this is no owner's name", NULL },
+        { 401, "unauthenticated", "the server does not know who asks",
+          "send the client's token: Authorization: Bearer TOKEN" },
+        { 401, "token-invalid", "the token is not valid", "get a new one from the issuer" },
+        { 403, "owner-not-allowed", "the client may not name an owner", "leave it out" },
+        { 403, "not-permitted", "the client may not do this", "see `may` of kind: Server" },
+        { 403, "foreign-origin", "the request comes from a page of another place", NULL },
+        { 404, "no-such-route", "there is no such route", NULL },
+        { 405, "method-not-allowed", "the route has no such method", NULL },
+        { 414, "target-too-long", "the target is too long", NULL },
+        { 417, "unknown-expectation", "the expectation cannot be met", NULL },
+        { 421, "foreign-host", "the server has no such name", NULL },
+        { 429, "too-many-requests", "the client asks too often", "wait for as long as Retry-After says" },
+        { 429, "too-many-under-way", "as many requests are under way as one may have",
+          "end one of them, or wait for one to end" },
+        { 431, "head-too-large", "the head is too large", NULL },
+        { 503, "no-seat", "as many requests are under way as may be", NULL },
+        { 503, "no-keys", "the token cannot be checked at the moment", "ask again" },
+        { 503, "no-sessions", "sessions cannot be had at the moment", NULL },
+        { 505, "unknown-version", "the version of HTTP is not known", NULL },
+};
+#define OWN_COUNT (sizeof(own_codes) / sizeof(own_codes[0]))
+_Static_assert(OWN_COUNT + PROBLEM_CODE_COUNT < ANSWERS_CODES_MAX, "all of them");
+
+/* The engine's, once one was asked for. */
+static struct answers_code engine_codes[PROBLEM_CODE_COUNT];
+
+static void list_engine_codes(void) {
+        for (enum problem_code code = PROBLEM_NONE; code < PROBLEM_CODE_COUNT; code++)
+                engine_codes[code] = (struct answers_code){ problem_status(code), problem_name(code),
+                                                            problem_title(code), problem_remedy(code) };
+}
+
+const struct answers_code *answers_code_at(size_t n) {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+        pthread_once(&once, list_engine_codes);
+        if (n < OWN_COUNT)
+                return &own_codes[n];
+        n += 1 - OWN_COUNT; /* the first of the engine's is none */
+        return n < PROBLEM_CODE_COUNT ? &engine_codes[n] : NULL;
+}
+
+const struct answers_code *answers_code(const char *code) {
+        const struct answers_code *found;
+
+        for (size_t i = 0; (found = answers_code_at(i)); i++) {
+                if (strcmp(found->code, code) == 0)
+                        return found;
+        }
+        abort();
+}
+
+static void send_problem(struct server_request *request, const struct answers_code *code, unsigned status,
+                         const char *detail) {
+        answers_problem(request,
+                        &(struct answers_problem){ status, code->code, code->title, detail, code->remedy });
+}
+
+void answers_refuse(struct server_request *request, const char *code, const char *detail) {
+        const struct answers_code *found = answers_code(code);
+
+        send_problem(request, found, found->status, detail);
+}
+
 void answers_unrouted(struct server_request *request, unsigned status, const char *why) {
         static const struct {
                 unsigned status;
-                const char *code, *title;
+                const char *code;
         } rows[] = {
-                { 403, "foreign-origin", "the request comes from a page of another place" },
-                { 404, "no-such-route", "there is no such route" },
-                { 405, "method-not-allowed", "the route has no such method" },
-                { 413, "too-large", "more than can be taken" },
-                { 414, "target-too-long", "the target is too long" },
-                { 417, "unknown-expectation", "the expectation cannot be met" },
-                { 421, "foreign-host", "the server has no such name" },
-                { 431, "head-too-large", "the head is too large" },
-                { 503, "no-seat", "as many requests are under way as may be" },
-                { 505, "unknown-version", "the version of HTTP is not known" },
+                { 403, "foreign-origin" },  { 404, "no-such-route" },   { 405, "method-not-allowed" },
+                { 413, "too-large" },       { 414, "target-too-long" }, { 417, "unknown-expectation" },
+                { 421, "foreign-host" },    { 431, "head-too-large" },  { 503, "no-seat" },
+                { 505, "unknown-version" },
         };
-        struct answers_problem problem = { status, "bad-request", "this is no request that can be understood",
-                                           why, NULL };
+        const char *code = "bad-request";
+
+        if ((status == 404 || status == 405) && e2b_is_asked(request)) {
+                e2b_answer_uncovered(request);
+                return;
+        }
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                if (rows[i].status != status)
-                        continue;
-                problem.code = rows[i].code;
-                problem.title = rows[i].title;
+                if (rows[i].status == status)
+                        code = rows[i].code;
         }
-        answers_problem(request, &problem);
+        send_problem(request, answers_code(code), status, why);
 }

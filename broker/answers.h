@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers as clients get them: JSON, and problems as application/problem+json (RFC 9457) with a stable code. Each is counted by its
- * route and status.
+ * Answers as clients get them: JSON, and problems as application/problem+json (RFC 9457) with a stable code.
  */
 #ifndef BERTH_BROKER_ANSWERS_H
 #define BERTH_BROKER_ANSWERS_H
 
-#include "server/metrics.h"
 #include "server/server.h"
 #include "sessions/problem.h"
 
 #include <jansson.h>
+
+/* What a code means; of the engine's (sessions/problem.h) and of the server's own. Aborts where there is none of that name. */
+struct answers_code {
+        unsigned status;
+        const char *code, *title;
+        const char *remedy; /* or NULL */
+};
+#define ANSWERS_CODES_MAX 64 /* that there can be, and one */
+const struct answers_code *answers_code(const char *code);
+/* The n-th of all; NULL behind the last. */
+const struct answers_code *answers_code_at(size_t n);
+/* Answers with it; `detail` is of this request, and may quote it. */
+void answers_refuse(struct server_request *request, const char *code, const char *detail);
 
 struct answers_problem {
         unsigned status;
@@ -24,15 +35,11 @@ void answers_json(struct server_request *request, unsigned status, json_t *json)
 void answers_problem(struct server_request *request, const struct answers_problem *problem);
 /* 204: it is done, and there is nothing to say. */
 void answers_nothing(struct server_request *request);
-/* An answer that is given otherwise, as a stream. */
-void answers_count(const struct server_request *request, unsigned status);
 /* A problem of the engine's. */
 void answers_refusal(struct server_request *request, const struct problem *problem);
 /* The state cannot be read: why stands in the log, and is no client's business. */
 void answers_state_failed(struct server_request *request, const struct error *err);
 /* What is refused before it is routed, or has no route: server_config.say. */
 void answers_unrouted(struct server_request *request, unsigned status, const char *why);
-
-struct metrics *answers_metrics_new(void);
 
 #endif

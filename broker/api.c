@@ -3,10 +3,15 @@
  * The routes: what was applied, and how the server does. A client that may name only some agents and environments finds nothing
  * of the others: they are not in its lists, and asked for by name they are not there, as what never was.
  */
+#include "broker/api.h"
+
 #include "base/json.h"
 #include "broker/answers.h"
-#include "broker/broker.h"
+#include "broker/call.h"
+#include "broker/measures.h"
+#include "broker/openapi.h"
 #include "broker/page.h"
+#include "broker/shapes.h"
 #include "schema/value.h"
 
 #include <string.h>
@@ -22,20 +27,18 @@ static void answer_health(struct server_request *request) {
 }
 
 static void answer_readiness(struct server_request *request) {
-        struct broker *broker = request->context;
-        bool ready = atomic_load(&broker->ready);
+        const struct broker *broker = request->context;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        bool ready = ready_write(&broker->ready, &text);
 
-        server_answer_text(request, ready ? 200 : 503, ready ? "ok\n" : "not ok: the state cannot be read\n");
+        server_answer_text(request, ready ? 200 : 503, strbuf_text(&text));
 }
 
 static void answer_metrics(struct server_request *request) {
-        const struct broker *broker = request->context;
+        struct broker *broker = request->context;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        struct door_caller caller;
 
-        if (!door_admit(broker->door, request, false, &caller))
-                return;
-        metrics_write(broker->metrics, &text);
+        measures_write(broker, &text);
         server_answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", strbuf_text(&text),
                       text.length);
 }
@@ -79,20 +82,19 @@ static json_t *agent_json(const struct applied_agent *agent) {
 static void answer_environments(struct server_request *request) {
         const struct broker *broker = request->context;
         struct applied_environment *environments;
-        struct door_caller caller;
+        const struct door_caller *caller = &call_of(request)->door;
         struct page page;
         struct error err;
         size_t count;
 
-        if (!door_admit(broker->door, request, true, &caller) || !page_begin(&page, request))
-                return;
+        page_begin(&page, request);
         if (applied_environments(broker->applied, request->arena, &environments, &count, &err) < 0) {
                 json_decref(page.items);
                 answers_state_failed(request, &err);
                 return;
         }
         for (size_t i = 0; i < count; i++) {
-                if (door_lists(caller.environments, environments[i].name) &&
+                if (door_lists(caller->environments, environments[i].name) &&
                     page_wants(&page, environments[i].name))
                         page_add(&page, environments[i].name, environment_json(&environments[i]));
         }
@@ -103,19 +105,17 @@ static void answer_environment(struct server_request *request) {
         const struct broker *broker = request->context;
         struct applied_environment *environments;
         const char *name = request->parameters[0];
-        struct door_caller caller;
+        const struct door_caller *caller = &call_of(request)->door;
         struct problem problem;
         struct error err;
         size_t count;
 
-        if (!door_admit(broker->door, request, true, &caller))
-                return;
         if (applied_environments(broker->applied, request->arena, &environments, &count, &err) < 0) {
                 answers_state_failed(request, &err);
                 return;
         }
         for (size_t i = 0; i < count; i++) {
-                if (strcmp(environments[i].name, name) == 0 && door_lists(caller.environments, name)) {
+                if (strcmp(environments[i].name, name) == 0 && door_lists(caller->environments, name)) {
                         answers_json(request, 200, environment_json(&environments[i]));
                         return;
                 }
@@ -133,20 +133,19 @@ static bool finds_agent(const struct door_caller *caller, const char *name, cons
 static void answer_agents(struct server_request *request) {
         const struct broker *broker = request->context;
         struct applied_agent *agents;
-        struct door_caller caller;
+        const struct door_caller *caller = &call_of(request)->door;
         struct page page;
         struct error err;
         size_t count;
 
-        if (!door_admit(broker->door, request, true, &caller) || !page_begin(&page, request))
-                return;
+        page_begin(&page, request);
         if (applied_agents(broker->applied, request->arena, &agents, &count, &err) < 0) {
                 json_decref(page.items);
                 answers_state_failed(request, &err);
                 return;
         }
         for (size_t i = 0; i < count; i++) {
-                if (finds_agent(&caller, agents[i].name, agents[i].environment) &&
+                if (finds_agent(caller, agents[i].name, agents[i].environment) &&
                     page_wants(&page, agents[i].name))
                         page_add(&page, agents[i].name, agent_json(&agents[i]));
         }
@@ -181,27 +180,125 @@ static void keep_what_is_found(const struct door_caller *caller, struct map *map
 
 static void answer_map(struct server_request *request) {
         const struct broker *broker = request->context;
-        struct door_caller caller;
         struct error err;
         struct map map;
 
-        if (!door_admit(broker->door, request, true, &caller))
-                return;
         if (applied_map(broker->applied, request->arena, &map, &err) < 0) {
                 answers_state_failed(request, &err);
                 return;
         }
-        keep_what_is_found(&caller, &map);
+        keep_what_is_found(&call_of(request)->door, &map);
         answers_json(request, 200, map_json(&map));
 }
 
-const struct server_route broker_routes[] = {
-        { .method = "GET", .path = "/healthz", .seat = SERVER_PROBE, .answer = answer_health },
-        { .method = "GET", .path = "/readyz", .seat = SERVER_PROBE, .answer = answer_readiness },
-        { .method = "GET", .path = "/metrics", .answer = answer_metrics },
-        { .method = "GET", .path = "/v1/environments", .answer = answer_environments },
-        { .method = "GET", .path = "/v1/environments/{name}", .answer = answer_environment },
-        { .method = "GET", .path = "/v1/agents", .answer = answer_agents },
-        { .method = "GET", .path = "/v1/map", .answer = answer_map },
+/* --- the API itself --- */
+
+static void answer_document(struct server_request *request) {
+        const struct broker *broker = request->context;
+
+        answers_json(request, 200, openapi_document(broker->sessions != NULL));
+}
+
+static const struct operation_answer document_answers[] = {
+        { .status = 200,
+          .doc = "The document that says all of this.",
+          .type = "application/json",
+          .shape = &shape_document },
+        { 0 },
 };
-const size_t broker_route_count = sizeof(broker_routes) / sizeof(broker_routes[0]);
+static const struct operation_answer health_answers[] = {
+        { .status = 200, .doc = "It does.", .type = "text/plain" },
+        { .status = 503, .doc = "It does not; the text says why.", .type = "text/plain" },
+        { 0 }
+};
+static const struct operation_answer metrics_answers[] = {
+        { .status = 200, .doc = "In Prometheus' text form.", .type = "text/plain" }, { 0 }
+};
+static const struct operation_answer environments_answers[] = {
+        { .status = 200,
+          .doc = "By name.",
+          .type = "application/json",
+          .shape = &shape_environment,
+          .list = true },
+        { 0 },
+};
+static const struct operation_answer environment_answers[] = {
+        { .status = 200, .doc = "The environment.", .type = "application/json", .shape = &shape_environment },
+        { 0 },
+};
+static const struct operation_answer agents_answers[] = {
+        { .status = 200, .doc = "By name.", .type = "application/json", .shape = &shape_agent, .list = true },
+        { 0 },
+};
+static const struct operation_answer map_answers[] = {
+        { .status = 200,
+          .doc = "As `berth map --json` has it.",
+          .type = "application/json",
+          .shape = &shape_map },
+        { 0 },
+};
+static const char *const environment_problems[] = { "unknown-environment", NULL };
+
+#define APPLIED "What was applied"
+#define SERVER "The server"
+
+const struct operation api_operations[] = {
+        { .route = { .method = "GET", .path = "/v1/environments", .answer = answer_environments, CALL(0) },
+          .needs = OPERATION_NEEDS_OWNER,
+          .id = "listEnvironments",
+          .tag = APPLIED,
+          .title = "Environments",
+          .doc = "Those that the client may name; never their variables or roles.",
+          .query = shape_page_query,
+          .answers = environments_answers },
+        { .route = { .method = "GET",
+                     .path = "/v1/environments/{name}",
+                     .answer = answer_environment,
+                     CALL(0) },
+          .needs = OPERATION_NEEDS_OWNER,
+          .id = "getEnvironment",
+          .tag = APPLIED,
+          .title = "One environment",
+          .answers = environment_answers,
+          .problems = environment_problems },
+        { .route = { .method = "GET", .path = "/v1/agents", .answer = answer_agents, CALL(0) },
+          .needs = OPERATION_NEEDS_OWNER,
+          .id = "listAgents",
+          .tag = APPLIED,
+          .title = "Agents",
+          .doc = "Those that the client may name, and whose environment it may name.",
+          .query = shape_page_query,
+          .answers = agents_answers },
+        { .route = { .method = "GET", .path = "/v1/map", .answer = answer_map, CALL(0) },
+          .needs = OPERATION_NEEDS_OWNER,
+          .id = "getMap",
+          .tag = APPLIED,
+          .title = "Who uses what",
+          .answers = map_answers },
+        { .route = { .method = "GET", .path = "/openapi.json", .answer = answer_document, CALL(0) },
+          .needs = OPERATION_NEEDS_CLIENT,
+          .id = "getOpenapi",
+          .tag = SERVER,
+          .title = "The API as a document",
+          .doc = "OpenAPI 3.1, as `berth serve --print-openapi` prints it.",
+          .answers = document_answers },
+        { .route = { .method = "GET", .path = "/healthz", .seat = SERVER_PROBE, .answer = answer_health },
+          .needs = OPERATION_NEEDS_NOTHING,
+          .id = "getHealth",
+          .tag = SERVER,
+          .title = "Whether it lives",
+          .answers = health_answers },
+        { .route = { .method = "GET", .path = "/readyz", .seat = SERVER_PROBE, .answer = answer_readiness },
+          .needs = OPERATION_NEEDS_NOTHING,
+          .id = "getReadiness",
+          .tag = SERVER,
+          .title = "Whether it can work",
+          .answers = health_answers },
+        { .route = { .method = "GET", .path = "/metrics", .answer = answer_metrics, CALL(0) },
+          .needs = OPERATION_NEEDS_CLIENT,
+          .id = "getMetrics",
+          .tag = SERVER,
+          .title = "Metrics",
+          .answers = metrics_answers },
+};
+const size_t api_operation_count = sizeof(api_operations) / sizeof(api_operations[0]);

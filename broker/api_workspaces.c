@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workspaces: what an owner's sessions have left, listed, removed, copied from one to another, and as zips (archive.h). */
-#include "broker/api_workspaces.h"
+#include "broker/api.h"
 
 #include "base/json.h"
 #include "broker/answers.h"
 #include "broker/archive.h"
+#include "broker/copy.h"
 #include "broker/files.h"
 #include "broker/opened.h"
-#include "sessions/workspace_copy.h"
+#include "broker/shapes.h"
 
 #include <string.h>
-
-#define LIST_LIMIT 100
-#define COPY_PATHS_MAX 1000
 
 static json_t *workspace_json(const struct workspace_row *row) {
         json_t *json = json_checked(json_pack("{s:s, s:s, s:s, s:s?}", "id", row->id, "owner", row->owner,
@@ -24,15 +22,16 @@ static json_t *workspace_json(const struct workspace_row *row) {
 }
 
 /* Those that the client may not see are passed over, so a page is filled from as many as that takes. */
-static int list(const struct call *call, const struct call_query *query, struct arena *arena, json_t *items,
-                const char **ret_cursor, struct problem *problem) {
+static int list(const struct call *call, struct arena *arena, json_t *items, const char **ret_cursor,
+                struct problem *problem) {
         const struct workspaces *workspaces = broker_sessions_workspaces(call->broker->sessions);
         const char *owner = call->caller.observes ? NULL : call->caller.owner,
-                   *after = query->cursor ? query->cursor : "", *last = NULL;
-        size_t limit = query->limit ? query->limit : LIST_LIMIT;
+                   *after = json_text(call->query, "cursor"), *last = NULL;
+        size_t limit = call_limit(call);
         bool more = true;
 
         *ret_cursor = NULL;
+        after = after ? after : "";
         while (more) {
                 struct workspace_row *rows;
                 size_t count;
@@ -57,19 +56,16 @@ static int list(const struct call *call, const struct call_query *query, struct 
 static void answer_list(struct server_request *request) {
         const struct call *call = call_of(request);
         json_t *items JSON_CLEANUP = NULL;
-        struct call_query query = { 0 };
         struct problem problem;
         const char *cursor;
 
-        if (!call_query(request, &query))
-                return;
         /* Who may observe and names no owner sees all; who may not has one. */
         if (!call->caller.observes && !call->caller.owner) {
                 (void)call_refuse_value(request, "name the user in the header Berth-Owner");
                 return;
         }
         items = json_checked(json_array());
-        if (list(call, &query, request->arena, items, &cursor, &problem) < 0)
+        if (list(call, request->arena, items, &cursor, &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 answers_json(request, 200, json_pack("{s:O, s:s?}", "items", items, "cursor", cursor));
@@ -113,115 +109,194 @@ static void answer_remove(struct server_request *request) {
                 answers_nothing(request);
 }
 
-/* --- copying --- */
-
-static json_t *copied_json(const struct workspace_changes *changes) {
-        json_t *changed = json_checked(json_array()), *skipped = json_checked(json_array());
-
-        for (size_t i = 0; i < changes->changed_count; i++)
-                json_add(changed, json_pack("{s:s, s:I, s:s}", "path", changes->changed[i].path, "bytes",
-                                            (json_int_t)changes->changed[i].bytes, "sha256",
-                                            changes->changed[i].sha256));
-        for (size_t i = 0; i < changes->skipped_count; i++)
-                json_add(skipped, json_pack("{s:o, s:s}", "path", json_from_text(changes->skipped[i].path),
-                                            "reason", changes->skipped[i].reason));
-        return json_pack("{s:o, s:o, s:o}", "changed", changed, "conflict",
-                         json_from_texts(changes->conflict, changes->conflict_count), "skipped", skipped);
-}
-
-static bool read_paths(struct server_request *request, const json_t *from, const char *const **ret,
-                       size_t *ret_count) {
-        const json_t *list = json_object_get(from, "paths"), *path;
-        const char **paths;
-        size_t index;
-
-        if (!json_is_array(list) || json_array_size(list) < 1 || json_array_size(list) > COPY_PATHS_MAX)
-                return call_refuse_value(request, "from.paths must be a list of 1 to 1000 paths");
-        paths = arena_array(request->arena, json_array_size(list), sizeof(*paths));
-        json_array_foreach (list, index, path) {
-                if (!json_is_string(path) || strlen(json_string_value(path)) != json_string_length(path))
-                        return call_refuse_value(request, "from.paths must be texts without NUL");
-                paths[index] = json_string_value(path);
-        }
-        *ret = paths;
-        *ret_count = json_array_size(list);
-        return true;
-}
-
 static void answer_copy(struct server_request *request) {
-        static const struct body_member members[] = {
-                { "from", JSON_OBJECT }, { "to", JSON_STRING }, { "replace", JSON_TRUE }, { NULL, JSON_NULL }
-        };
-        struct opened target OPENED_CLEANUP = OPENED_INIT, source OPENED_CLEANUP = OPENED_INIT;
+        struct opened target OPENED_CLEANUP = OPENED_INIT;
         struct call *call = call_of(request);
-        struct workspace_copying copying = { .to = "" };
-        struct workspace_changes changes = { 0 };
-        const json_t *body, *from;
+        struct engine_once once;
         struct problem problem;
+        const json_t *body;
+        json_t *copied = NULL;
 
         if (!opened_open(request, request->parameters[0], false, &target) ||
-            !(body = body_object(&call->body, request, members)))
+            !(body = body_object(&call->body, request)))
                 return;
-        from = call_object(body, "from");
-        if (!json_text(from, "workspace") || json_object_size(from) != 2) {
-                (void)call_refuse_value(request, "from must be {workspace, paths}");
+        if (!call_once_begin(request, request->parameters[0], 200, &once))
                 return;
-        }
-        if (!read_paths(request, from, &copying.paths, &copying.count) ||
-            !opened_open(request, json_text(from, "workspace"), false, &source) ||
-            !opened_limits(request, &target, &copying.limits))
-                return;
-        if (json_text(body, "to"))
-                copying.to = json_text(body, "to");
-        copying.replace = json_is_true(json_object_get(body, "replace"));
-        copying.interrupt = server_interrupt(request);
-        if (workspace_copy(&source.workspace, &target.workspace, &copying, request->arena, &changes,
-                           &problem) < 0)
-                answers_refusal(request, &problem);
+        if (copy_run(request, &target, body, &copied, &problem) < 0)
+                copied = NULL;
+        call_once_end(request, request->parameters[0], &once, copied);
+        if (copied)
+                answers_json(request, 200, copied);
         else
-                answers_json(request, 200, copied_json(&changes));
+                answers_refusal(request, &problem);
 }
 
-const struct server_route api_workspaces_routes[] = {
-        { .method = "GET",
-          .path = "/v1/workspaces",
-          .answer = answer_list,
-          CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
-        { .method = "GET",
-          .path = "/v1/workspaces/{id}",
-          .answer = answer_show,
-          CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
-        { .method = "DELETE",
-          .path = "/v1/workspaces/{id}",
-          .answer = answer_remove,
-          CALL(BROKER_EXECUTE | BROKER_ADMINISTER) },
-        { .method = "POST",
-          .path = "/v1/workspaces/{id}/copy",
-          .answer = answer_copy,
-          CALL_WITH_JSON(BROKER_EXECUTE) },
-        { .method = "GET",
-          .path = "/v1/workspaces/{id}/archive",
-          .answer = archive_answer,
-          CALL(BROKER_EXECUTE) },
-        { .method = "GET",
-          .path = "/v1/workspaces/{id}/files",
-          .answer = files_answer_list,
-          CALL(BROKER_EXECUTE) },
-        { .method = "GET",
-          .path = "/v1/workspaces/{id}/files/{path...}",
-          .answer = files_answer_get,
-          CALL(BROKER_EXECUTE) },
-        { .method = "PUT",
-          .path = "/v1/workspaces/{id}/files/{path...}",
-          .mark = BROKER_EXECUTE,
-          .body_max = CALL_TRANSFER_MAX,
-          .begin = files_begin_put,
-          .take = files_take_put,
-          .answer = files_answer_put,
-          .end = files_end_put },
-        { .method = "DELETE",
-          .path = "/v1/workspaces/{id}/files/{path...}",
-          .answer = files_answer_delete,
-          CALL(BROKER_EXECUTE) },
+#define WORKSPACES "Workspaces"
+#define JSON "application/json"
+#define BYTES "application/octet-stream"
+
+static const char *const file_headers[] = { "ETag", "Accept-Ranges", "Content-Disposition", NULL };
+static const char *const range_headers[] = { "ETag", "Accept-Ranges", "Content-Disposition", "Content-Range",
+                                             NULL };
+static const char *const version_headers[] = { "ETag", NULL };
+
+static const struct operation_answer list_answers[] = {
+        { .status = 200, .doc = "By id.", .type = JSON, .shape = &shape_workspace, .list = true },
+        { 0 },
 };
-const size_t api_workspaces_route_count = sizeof(api_workspaces_routes) / sizeof(api_workspaces_routes[0]);
+static const struct operation_answer show_answers[] = {
+        { .status = 200, .doc = "The workspace.", .type = JSON, .shape = &shape_workspace_shown }, { 0 }
+};
+static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "It is done." }, { 0 } };
+static const struct operation_answer copy_answers[] = {
+        { .status = 200, .doc = "What became of it.", .type = JSON, .shape = &shape_copied }, { 0 }
+};
+static const struct operation_answer archive_answers[] = {
+        { .status = 200, .doc = "The zip.", .type = "application/zip" },
+        { 0 },
+};
+static const struct operation_answer files_answers[] = {
+        { .status = 200, .doc = "By path.", .type = JSON, .shape = &shape_file, .list = true },
+        { 0 },
+};
+static const struct operation_answer get_answers[] = {
+        { .status = 200, .doc = "All of it.", .type = BYTES, .headers = file_headers },
+        { .status = 206,
+          .doc = "The range of it that was asked for.",
+          .type = BYTES,
+          .headers = range_headers },
+        { .status = 304, .doc = "It has not changed.", .headers = version_headers },
+        { 0 },
+};
+static const struct operation_answer put_answers[] = {
+        { .status = 201,
+          .doc = "It is new.",
+          .type = JSON,
+          .shape = &shape_file_put,
+          .headers = version_headers },
+        { .status = 200,
+          .doc = "It was replaced.",
+          .type = JSON,
+          .shape = &shape_file_put,
+          .headers = version_headers },
+        { 0 },
+};
+
+static const char *const read_problems[] = { "not-found", "workspace-failed", NULL };
+static const char *const remove_problems[] = { "not-found", "has-sessions", "workspace-failed", NULL };
+static const char *const copy_problems[] = {
+        "not-found", "conflict", "workspace-failed", "workspace-full", "busy", "idempotency-key-reused", NULL
+};
+static const char *const get_problems[] = { "not-found", "precondition-failed", "range-not-satisfiable",
+                                            "workspace-failed", NULL };
+static const char *const put_problems[] = { "not-found",        "conflict",       "precondition-failed",
+                                            "workspace-failed", "workspace-full", NULL };
+static const char *const delete_problems[] = { "not-found", "conflict", "precondition-failed",
+                                               "workspace-failed", NULL };
+
+const struct operation api_workspaces_operations[] = {
+        { .route = { .method = "GET",
+                     .path = "/v1/workspaces",
+                     .answer = answer_list,
+                     CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
+          .id = "listWorkspaces",
+          .tag = WORKSPACES,
+          .title = "Workspaces",
+          .doc = "The owner's; every owner's for a client that may observe and names none.",
+          .query = shape_page_query,
+          .answers = list_answers },
+        { .route = { .method = "GET",
+                     .path = "/v1/workspaces/{id}",
+                     .answer = answer_show,
+                     CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
+          .id = "getWorkspace",
+          .tag = WORKSPACES,
+          .title = "One workspace",
+          .answers = show_answers,
+          .problems = read_problems },
+        { .route = { .method = "DELETE",
+                     .path = "/v1/workspaces/{id}",
+                     .answer = answer_remove,
+                     CALL(BROKER_EXECUTE | BROKER_ADMINISTER) },
+          .id = "removeWorkspace",
+          .tag = WORKSPACES,
+          .title = "Its removal",
+          .doc = "With it goes the history of its session, which must have ended.",
+          .answers = nothing_answers,
+          .problems = remove_problems },
+        { .route = { .method = "POST",
+                     .path = "/v1/workspaces/{id}/copy",
+                     .answer = answer_copy,
+                     CALL_WITH_JSON(BROKER_EXECUTE) },
+          .id = "copyFiles",
+          .tag = WORKSPACES,
+          .title = "Files of another workspace",
+          .doc = "Copied into this one; both are one owner's.",
+          .headers = shape_once_headers,
+          .body = &shape_copy,
+          .example =
+                  "{\"from\": {\"workspace\": \"s-aaaaaaaaaaaaaaaaaaaaaaaaaa\", \"paths\": [\"in/numbers.csv\"]}, \"to\": \"copied\"}",
+          .answers = copy_answers,
+          .problems = copy_problems },
+        { .route = { .method = "GET",
+                     .path = "/v1/workspaces/{id}/archive",
+                     .answer = archive_answer,
+                     CALL(BROKER_EXECUTE) },
+          .id = "getArchive",
+          .tag = WORKSPACES,
+          .title = "All of it as a zip",
+          .doc = "Files over the policy's `maxDownloadFileMB` are left out, and named in its `LEFT-OUT.txt`.",
+          .query = shape_archive_query,
+          .answers = archive_answers,
+          .problems = read_problems },
+        { .route = { .method = "GET",
+                     .path = "/v1/workspaces/{id}/files",
+                     .answer = files_answer_list,
+                     CALL(BROKER_EXECUTE) },
+          .id = "listFiles",
+          .tag = WORKSPACES,
+          .title = "Its files",
+          .query = shape_files_query,
+          .answers = files_answers,
+          .problems = read_problems },
+        { .route = { .method = "GET",
+                     .path = "/v1/workspaces/{id}/files/{path...}",
+                     .answer = files_answer_get,
+                     CALL(BROKER_EXECUTE) },
+          .id = "getFile",
+          .tag = WORKSPACES,
+          .title = "A file",
+          .doc = "As an attachment: no browser shows or runs what an agent wrote.",
+          .headers = shape_read_headers,
+          .head_too = true,
+          .answers = get_answers,
+          .problems = get_problems },
+        { .route = { .method = "PUT",
+                     .path = "/v1/workspaces/{id}/files/{path...}",
+                     .mark = BROKER_EXECUTE,
+                     .body_max = CALL_TRANSFER_MAX,
+                     .begin = files_begin_put,
+                     .take = files_take_put,
+                     .answer = files_answer_put,
+                     .end = files_end_put },
+          .id = "putFile",
+          .tag = WORKSPACES,
+          .title = "A file that is put",
+          .doc = "Whole or not at all; it is in the sandbox before the next execution begins.",
+          .headers = shape_condition_headers,
+          .body_type = BYTES,
+          .answers = put_answers,
+          .problems = put_problems },
+        { .route = { .method = "DELETE",
+                     .path = "/v1/workspaces/{id}/files/{path...}",
+                     .answer = files_answer_delete,
+                     CALL(BROKER_EXECUTE) },
+          .id = "deleteFile",
+          .tag = WORKSPACES,
+          .title = "A file that is deleted",
+          .headers = shape_condition_headers,
+          .answers = nothing_answers,
+          .problems = delete_problems },
+};
+const size_t api_workspaces_operation_count =
+        sizeof(api_workspaces_operations) / sizeof(api_workspaces_operations[0]);

@@ -6,6 +6,7 @@
 #include "broker/archive.h"
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "broker/answers.h"
 #include "broker/files.h"
@@ -92,15 +93,9 @@ static void end_stream(void *context) {
 
 /* As lists have them: what no path can begin with is refused before anything is sent. */
 static bool read_prefix(struct server_request *request, const char **ret) {
-        struct call_filter filters[] = { { .name = "prefix", .most = 1 }, { .name = NULL } };
-        struct call_query query = { .filters = filters };
-        const char *prefix, *slash, *wrong;
+        const char *prefix = json_text(call_of(request)->query, "prefix"), *slash, *wrong;
 
-        if (!call_query(request, &query))
-                return false;
-        if (query.limit || query.cursor)
-                return call_refuse_value(request, "an archive has no pages");
-        prefix = filters[0].count ? filters[0].texts[0] : "";
+        prefix = prefix ? prefix : "";
         slash = strrchr(prefix, '/');
         wrong = strlen(prefix) > WORKSPACE_PATH_MAX ? "it is too long"
                 : slash                             ? workspace_path_problem(
@@ -152,11 +147,11 @@ void archive_answer(struct server_request *request) {
                 end_stream(stream);
                 return;
         }
+        opened_bring(request, id);
         if (!start(request, stream)) {
                 end_stream(stream);
                 return;
         }
         files_add_headers(request, arena_printf(request->arena, "%s.zip", id));
-        answers_count(request, 200);
         server_answer_stream(request, 200, "application/zip", &answer);
 }

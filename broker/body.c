@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "broker/answers.h"
+#include "broker/operation.h"
+#include "schema/json_check.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,6 +14,8 @@
 #include <strings.h>
 
 #define DEPTH_MAX 64
+
+static const char not_an_object[] = "the body must be one JSON object, each member of which stands once";
 
 static atomic_size_t bodies; /* bytes of all */
 
@@ -49,25 +53,11 @@ void body_release(struct body *body) {
         body->json = NULL;
 }
 
-static const json_t *refuse(struct server_request *request, const char *what, const char *name) {
+static const json_t *refuse(struct server_request *request, const char *why) {
         struct problem problem;
 
-        (void)problem_set(&problem, PROBLEM_INVALID, "%s%s", what, name);
+        (void)problem_set(&problem, PROBLEM_INVALID, "%s", why);
         answers_refusal(request, &problem);
-        return NULL;
-}
-
-static bool fits(const json_t *value, json_type type) {
-        if (json_is_null(value))
-                return true;
-        return type == JSON_TRUE ? json_is_boolean(value) : json_typeof(value) == type;
-}
-
-static const struct body_member *find_member(const struct body_member *members, const char *name) {
-        for (; members->name; members++) {
-                if (strcmp(members->name, name) == 0)
-                        return members;
-        }
         return NULL;
 }
 
@@ -76,78 +66,54 @@ static const struct body_member *find_member(const struct body_member *members, 
  * nests deeper, or has more values, is not given to it.
  */
 static const char *too_much(const struct strbuf *text) {
-        bool quoted = false;
-        unsigned depth = 0, values = 0;
+        struct json_extent extent = json_measure(strbuf_text(text), text->length);
 
-        for (size_t i = 0; i < text->length; i++) {
-                char byte = text->data[i];
-
-                if (quoted && byte == '\\')
-                        i++;
-                else if (byte == '"')
-                        quoted = !quoted;
-                if (quoted || !byte || !strchr("[{]},:", byte))
-                        continue;
-                if ((byte == '[' || byte == '{') && ++depth > DEPTH_MAX)
-                        return "the body nests too deep";
-                if ((byte == ']' || byte == '}') && depth > 0)
-                        depth--;
-                if (++values > BODY_VALUES_MAX)
-                        return "the body has too many values";
-        }
-        return NULL;
+        if (extent.depth > DEPTH_MAX)
+                return "the body nests too deep";
+        return extent.values > BODY_VALUES_MAX ? "the body has too many values" : NULL;
 }
 
 /* The text becomes what it says. Both are there for a moment, which is why both count. */
-static bool parse(struct body *body, struct server_request *request) {
+json_t *body_parse(struct body *body, struct server_request *request, const char **ret_why) {
         size_t length = body->text.length;
 
-        if (!count(body, request, length))
-                return false;
-        body->json = json_loadb(body->text.data, length, JSON_REJECT_DUPLICATES, NULL);
+        *ret_why = too_much(&body->text);
+        if (*ret_why || !count(body, request, length))
+                return NULL;
+        body->json = json_loadb(strbuf_text(&body->text), length, JSON_REJECT_DUPLICATES, NULL);
         strbuf_wipe(&body->text);
         atomic_fetch_sub(&bodies, length);
         body->counted -= length;
-        return true;
-}
-
-const json_t *body_read(struct body *body, struct server_request *request,
-                        const struct body_member *members) {
-        const char *wrong = too_much(&body->text), *name;
-        json_t *value;
-
-        digest_sha256_hex(strbuf_text(&body->text), body->text.length, body->hash);
-        if (body->text.length == 0) {
-                body->json = json_checked(json_object());
-                return body->json;
-        }
-        if (wrong)
-                return refuse(request, wrong, "");
-        if (!parse(body, request))
-                return NULL;
-        if (!json_is_object(body->json))
-                return refuse(request, "the body must be one JSON object, ",
-                              "each member of which stands once");
-        json_object_foreach (body->json, name, value) {
-                const struct body_member *member = find_member(members, name);
-
-                if (!member)
-                        return refuse(request, "the body has a member that is not known: ",
-                                      arena_strndup(request->arena, name, strnlen(name, 100)));
-                if (!fits(value, member->type))
-                        return refuse(request, "of another type than it must be is the member ",
-                                      member->name);
-        }
+        if (!body->json)
+                *ret_why = not_an_object;
         return body->json;
 }
 
-const json_t *body_object(struct body *body, struct server_request *request,
-                          const struct body_member *members) {
+const json_t *body_read(struct body *body, struct server_request *request) {
+        const struct field *shape = operation_of(request)->body;
+        const char *wrong = NULL;
+
+        digest_sha256_hex(strbuf_text(&body->text), body->text.length, body->hash);
+        if (body->text.length == 0)
+                body->json = json_checked(json_object());
+        else if (!body_parse(body, request, &wrong))
+                return wrong ? refuse(request, wrong) : NULL;
+        if (!json_is_object(body->json))
+                return refuse(request, not_an_object);
+        wrong = json_check(body->json, shape->fields, shape->groups, request->arena);
+        return wrong ? refuse(request, wrong) : body->json;
+}
+
+/* A page of somebody else's may post a form without asking, never JSON. */
+bool body_is_said_json(const struct server_request *request) {
         const char *type = server_header(request, "Content-Type");
 
-        /* A page of somebody else's may post a form without asking, never JSON. */
-        if (body->text.length > 0 && (!type || strncasecmp(type, "application/json", 16) != 0 ||
-                                      !(type[16] == '\0' || type[16] == ';' || type[16] == ' ')))
-                return refuse(request, "the body must be JSON: ", "Content-Type: application/json");
-        return body_read(body, request, members);
+        return type && strncasecmp(type, "application/json", 16) == 0 &&
+               (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
+}
+
+const json_t *body_object(struct body *body, struct server_request *request) {
+        if (body->text.length > 0 && !body_is_said_json(request))
+                return refuse(request, "the body must be JSON: Content-Type: application/json");
+        return body_read(body, request);
 }

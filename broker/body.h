@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON that clients send: collected as it comes, all of it together within one bound for the whole server, then read by a table of
- * members. What no table has is refused, and so is a member that stands twice.
+ * JSON that clients send: collected as it comes, all of it together within one bound for the whole server, then held against the table
+ * of its operation. What no table has is refused, and so is a member that stands twice.
  *
  * What a body makes of memory is bounded as well: its text is released when it has been read, what was read counts as much as the
  * text against the same bound, and how many values there are is counted before any of them is made.
@@ -35,18 +35,20 @@ bool body_take(struct body *body, struct server_request *request, const void *by
 bool body_refuse_size(struct server_request *request);
 void body_release(struct body *body);
 
-struct body_member {
-        const char *name;
-        json_type type; /* JSON_TRUE: a boolean. null is as if it were not there */
-};
+/* Whether the request says that its body is JSON. */
+bool body_is_said_json(const struct server_request *request);
+/*
+ * The body as JSON, a list or an object, borrowed as below. NULL where it is none, with the reason in *ret_why; or where the request
+ * was answered, since there is no room for it now: *ret_why is NULL then.
+ */
+json_t *body_parse(struct body *body, struct server_request *request, const char **ret_why);
 
 /*
- * The body as an object with no member but those of the table, which ends with a NULL name; an empty body is an empty object. NULL
- * where the request was answered with what is wrong. Borrowed: it lives as long as the body.
+ * The body as an object that is as the operation's table says (operation.h); an empty body is an empty object. NULL where the request was
+ * answered with what is wrong. Borrowed: it lives as long as the body.
  */
-const json_t *body_object(struct body *body, struct server_request *request,
-                          const struct body_member *members);
+const json_t *body_object(struct body *body, struct server_request *request);
 /* The same whatever type the request says that its body has. */
-const json_t *body_read(struct body *body, struct server_request *request, const struct body_member *members);
+const json_t *body_read(struct body *body, struct server_request *request);
 
 #endif

@@ -5,8 +5,11 @@
 
 #include "broker/applied.h"
 #include "broker/door.h"
+#include "broker/e2b.h"
 #include "broker/load.h"
+#include "broker/ready.h"
 #include "broker/sessions.h"
+#include "broker/tickets.h"
 #include "server/instance.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -17,14 +20,16 @@ struct broker {
         struct metrics *metrics;
         struct door *door;
         struct load *load;
+        struct tickets *tickets;
+        struct e2b *e2b; /* NULL: its clients are not answered */
         struct applied *applied;
         struct broker_sessions *sessions; /* NULL: none are served */
         struct instance instance;
-        atomic_bool ready; /* whether the state could be read when it was last looked at */
+        const struct server_route *routes; /* all that are served */
+        size_t route_count;
+        struct ready ready;
+        struct tls *tls;                 /* NULL: none is spoken */
+        _Atomic(struct server *) server; /* once it has started */
 };
-
-/* api.c: all that is answered. */
-extern const struct server_route broker_routes[];
-extern const size_t broker_route_count;
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "base/json.h"
 #include "broker/answers.h"
-#include "server/head.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -38,8 +37,8 @@ bool call_refuse_value(struct server_request *request, const char *why) {
         return call_refuse(request, &problem);
 }
 
-static bool refuse(struct server_request *request, struct answers_problem problem) {
-        answers_problem(request, &problem);
+static bool refuse(struct server_request *request, const char *code, const char *detail) {
+        answers_refuse(request, code, detail);
         return false;
 }
 
@@ -47,42 +46,16 @@ struct call *call_of(struct server_request *request) {
         return request->data;
 }
 
-bool call_admit(struct server_request *request) {
-        struct call *call = arena_alloc(request->arena, sizeof(*call));
-        unsigned rights = request->route->mark;
-
-        *call = (struct call){ .broker = request->context, .body = BODY_INIT };
-        request->data = call;
-        if (!door_admit(call->broker->door, request, true, &call->door))
-                return false;
-        if (!(call->door.rights & rights))
-                return refuse(request, (struct answers_problem){
-                                               403, "not-permitted", "the client may not do this",
-                                               "the client's entry in the Server lacks the right for this",
-                                               "see `may` of kind: Server" });
+/* What sessions need beside. */
+static bool join_engine(struct server_request *request, struct call *call, unsigned rights) {
         if (!call->door.owner && !(rights & (BROKER_OBSERVE | BROKER_ADMINISTER)))
-                return refuse(request, (struct answers_problem){
-                                               400, "owner-required", "the client must say for whom it asks",
-                                               "this client acts for users, and the request names none",
-                                               "name the user in the header Berth-Owner" });
+                return refuse(request, "owner-required",
+                              "this client acts for users, and the request names none");
         call->engine = broker_sessions_engine(call->broker->sessions);
         if (!call->engine)
                 return refuse(
-                        request,
-                        (struct answers_problem){
-                                503, "no-sessions", "sessions cannot be had at the moment",
-                                "nothing was applied yet, or code cannot run here: the server's log says which",
-                                NULL });
-        if (!load_enter(call->broker->load, call->door.client, call->door.owner)) {
-                server_add_header(request, "Retry-After", "1");
-                return refuse(request, (struct answers_problem){
-                                               429, "too-many-under-way",
-                                               "as many requests are under way as one may have",
-                                               "the client or the owner has as many requests and streams "
-                                               "under way as one may have",
-                                               "end one of them, or wait for one to end" });
-        }
-        call->entered = true;
+                        request, "no-sessions",
+                        "nothing was applied yet, or code cannot run here: the server's log says which");
         call->caller = (struct engine_caller){
                 .client = call->door.client,
                 .owner = call->door.owner,
@@ -93,6 +66,49 @@ bool call_admit(struct server_request *request) {
                 .ends_any = (call->door.rights & BROKER_ADMINISTER) != 0,
         };
         return true;
+}
+
+/* Who calls is known. */
+static bool admit_known(struct server_request *request, struct call *call, enum operation_needs needs) {
+        unsigned rights = request->route->mark;
+
+        if (rights && !(call->door.rights & rights))
+                return refuse(request, "not-permitted",
+                              "the client's entry in the Server lacks the right for this");
+        if (needs == OPERATION_NEEDS_SESSIONS && !join_engine(request, call, rights))
+                return false;
+        if (!load_enter(call->broker->load, call->door.client, call->door.owner)) {
+                server_add_header(request, "Retry-After", "1");
+                return refuse(
+                        request, "too-many-under-way",
+                        "the client or the owner has as many requests and streams under way as one may have");
+        }
+        call->entered = true;
+        return !operation_of(request) || operation_parameters(request, &call->query);
+}
+
+static struct call *make_call(struct server_request *request) {
+        struct call *call = arena_alloc(request->arena, sizeof(*call));
+
+        *call = (struct call){ .broker = request->context, .body = BODY_INIT };
+        request->data = call;
+        return call;
+}
+
+bool call_admit(struct server_request *request) {
+        const struct operation *operation = operation_of(request);
+        enum operation_needs needs = operation ? operation->needs : OPERATION_NEEDS_SESSIONS;
+        struct call *call = make_call(request);
+
+        return door_admit(call->broker->door, request, needs <= OPERATION_NEEDS_OWNER, &call->door) &&
+               admit_known(request, call, needs);
+}
+
+bool call_admit_as(struct server_request *request, const struct door_caller *caller) {
+        struct call *call = make_call(request);
+
+        call->door = *caller;
+        return admit_known(request, call, OPERATION_NEEDS_SESSIONS);
 }
 
 void call_begin(struct server_request *request) {
@@ -125,6 +141,7 @@ void call_end(struct server_request *request) {
         struct call *call = call_of(request);
 
         (void)!call_carry(request, 0);
+        json_decref(call->query);
         body_release(&call->body);
         if (call->entered)
                 load_leave(call->broker->load, call->door.client, call->door.owner);
@@ -132,30 +149,42 @@ void call_end(struct server_request *request) {
 
 /* --- what requests have --- */
 
-bool call_once(struct server_request *request, const char *body, struct engine_once *ret) {
+struct engine_once call_once(const struct server_request *request, const char *body) {
         const char *key = server_header(request, "Idempotency-Key");
 
-        *ret = (struct engine_once){ 0 };
-        if (!server_has_header(request, "Idempotency-Key"))
-                return true;
-        if (!key || *key == '\0' || strlen(key) > 256)
-                return call_refuse_value(request, "Idempotency-Key must stand once, and have 1 to 256 bytes");
-        *ret = (struct engine_once){ .key = key,
+        if (!key)
+                return (struct engine_once){ 0 };
+        return (struct engine_once){ .key = key,
                                      .route = arena_printf(request->arena, "%s %s", request->method,
                                                            request->path),
                                      .body = body };
-        return true;
 }
 
-bool call_seconds(struct server_request *request, const json_t *body, const char *name, int64_t *ret) {
-        const json_t *value = json_object_get(body, name);
+bool call_once_begin(struct server_request *request, const char *session, unsigned status,
+                     struct engine_once *ret) {
+        const struct call *call = call_of(request);
+        struct problem problem;
+        json_t *answer = NULL;
+        int done;
 
-        *ret = 0;
-        if (!value || json_is_null(value))
+        *ret = call_once(request, call->body.hash);
+        done = engine_once_begin(call->engine, &call->caller, ret, session, &answer, &problem);
+        if (done < 0)
+                return call_refuse(request, &problem);
+        if (done == 0)
                 return true;
-        *ret = json_integer_value(value);
-        return *ret > 0 ||
-               call_refuse_value(request, arena_printf(request->arena, "%s must be 1 or more", name));
+        if (json_is_null(answer))
+                answers_nothing(request);
+        else
+                answers_json(request, status, answer);
+        return false;
+}
+
+void call_once_end(struct server_request *request, const char *session, const struct engine_once *once,
+                   const json_t *answer) {
+        const struct call *call = call_of(request);
+
+        engine_once_end(call->engine, &call->caller, once, session, answer);
 }
 
 const json_t *call_object(const json_t *body, const char *name) {
@@ -170,41 +199,20 @@ bool call_header_has(const struct server_request *request, const char *header, c
         return value && strcasestr(value, word);
 }
 
-static bool read_pair(struct server_request *request, const struct head_pair *pair,
-                      struct call_query *query) {
-        if (strcmp(pair->name, "limit") == 0) {
-                size_t length = strlen(pair->value);
-                long limit = strtol(pair->value, NULL, 10);
-
-                if (query->limit || length < 1 || length > 4 || strspn(pair->value, "0123456789") != length ||
-                    limit < 1 || limit > ENGINE_LIST_MAX)
-                        return call_refuse_value(request, "limit must be a number from 1 to 1000, once");
-                query->limit = (size_t)limit;
-                return true;
-        }
-        if (strcmp(pair->name, "cursor") == 0 && !query->cursor) {
-                query->cursor = pair->value;
-                return true;
-        }
-        for (struct call_filter *filter = query->filters; filter && filter->name; filter++) {
-                if (strcmp(filter->name, pair->name) != 0)
-                        continue;
-                if (filter->count == filter->most)
-                        break;
-                if (!filter->texts)
-                        filter->texts = arena_array(request->arena, filter->most + 1, sizeof(*filter->texts));
-                filter->texts[filter->count++] = pair->value;
-                filter->texts[filter->count] = NULL;
-                return true;
-        }
-        return call_refuse_value(request,
-                                 "the query has a parameter that the list does not have, or too often");
+size_t call_limit(const struct call *call) {
+        return (size_t)json_integer_or(call->query, "limit", CALL_LIMIT);
 }
 
-bool call_query(struct server_request *request, struct call_query *query) {
-        for (size_t i = 0; i < request->query_count; i++) {
-                if (!read_pair(request, &request->query[i], query))
-                        return false;
-        }
-        return true;
+const char *const *call_texts(const struct server_request *request, const char *name) {
+        const json_t *list = json_object_get(((const struct call *)request->data)->query, name), *item;
+        const char **texts;
+        size_t index;
+
+        if (!list)
+                return NULL;
+        texts = arena_array(request->arena, json_array_size(list) + 1, sizeof(*texts));
+        json_array_foreach (list, index, item)
+                texts[index] = json_string_value(item);
+        texts[json_array_size(list)] = NULL;
+        return texts;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the routes of sessions and workspaces begin and end with: who calls, whether he may, how much he has under way, the engine.
- * All of it is known before a byte of the body is read.
+ * What operations begin and end with: who calls, whether he may, how much he has under way, the engine, the query. All of it is known
+ * before a byte of the body is read.
  *
  *      { .method = "GET", .path = "/v1/...", .answer = ..., CALL(BROKER_EXECUTE) }
  */
@@ -10,6 +10,7 @@
 
 #include "broker/body.h"
 #include "broker/broker.h"
+#include "broker/operation.h"
 #include "sessions/engine.h"
 
 #define CALL_TRANSFER_MAX ((uint64_t)100 << 20) /* bytes of one request or answer that is no JSON */
@@ -17,16 +18,20 @@
 /* The request's data. */
 struct call {
         struct broker *broker;
-        struct engine *engine;
+        struct engine *engine; /* this and `caller`: of operations of sessions */
         struct engine_caller caller;
         struct door_caller door;
         struct body body; /* JSON, where the route takes it */
-        void *more;       /* the route's own */
-        size_t carried;   /* call_carry() */
+        json_t *query;  /* by the operation's table, which it fits (operation.h); NULL where there is none */
+        void *more;     /* the route's own */
+        size_t carried; /* call_carry() */
         bool entered;
 };
 
-/* `rights`, the route's mark: of them the client needs one. An owner is needed for all but looking and ending. */
+/*
+ * `rights`, the route's mark: of them the client needs one; 0: any client may. Of sessions an owner is needed for all but looking and
+ * ending. What else is needed, and what the query and the headers may have, the operation says; a route without one is of sessions.
+ */
 void call_begin(struct server_request *request);
 void call_take(struct server_request *request, const void *bytes, size_t length);
 void call_end(struct server_request *request);
@@ -37,6 +42,8 @@ struct call *call_of(struct server_request *request);
 
 /* For a `begin` of its own: false where the request was answered. */
 bool call_admit(struct server_request *request) MUST_USE;
+/* The same for who was let in before, and is told by what he sends now. What `caller` borrows lives as long as the request. */
+bool call_admit_as(struct server_request *request, const struct door_caller *caller) MUST_USE;
 
 /*
  * What of the answer is in memory until the client has taken it: so much from now on, until call_end(). False where all that is
@@ -52,29 +59,25 @@ bool call_refuse(struct server_request *request, const struct problem *problem);
 bool call_refuse_value(struct server_request *request, const char *why);
 
 /* `body` is the SHA-256 of what was asked, in hex. */
-bool call_once(struct server_request *request, const char *body, struct engine_once *ret) MUST_USE;
-/* A member of 1 or more; 0 where it is not there. */
-bool call_seconds(struct server_request *request, const json_t *body, const char *name,
-                  int64_t *ret) MUST_USE;
+struct engine_once call_once(const struct server_request *request, const char *body);
+/*
+ * For what leaves no record of its own: true where it is to be done now, and call_once_end() follows with its answer, or NULL where it was
+ * not done. False: the request was answered, with `status` and what the first one was answered, or with what is wrong. An answer
+ * that is null is none: 204.
+ */
+bool call_once_begin(struct server_request *request, const char *session, unsigned status,
+                     struct engine_once *ret) MUST_USE;
+void call_once_end(struct server_request *request, const char *session, const struct engine_once *once,
+                   const json_t *answer);
 /* The member where it is an object. */
 const json_t *call_object(const json_t *body, const char *name);
 
 /* Whether the header, a list, has it, whatever its parameters; `word` in lower case. */
 bool call_header_has(const struct server_request *request, const char *header, const char *word);
 
-/* What a list's query may have: limit, cursor, and the names given, each as often as it says. */
-struct call_filter {
-        const char *name;   /* NULL ends the list */
-        size_t most;        /* at most CALL_FILTERS_MAX */
-        const char **texts; /* ended by NULL; NULL where there is none */
-        size_t count;
-};
-#define CALL_FILTERS_MAX 32
-struct call_query {
-        size_t limit; /* 0: not said */
-        const char *cursor;
-        struct call_filter *filters; /* or NULL */
-};
-bool call_query(struct server_request *request, struct call_query *query) MUST_USE;
+/* Of the query: `limit`, or CALL_LIMIT; the texts of a list, ended by NULL, or NULL where it has none. */
+#define CALL_LIMIT 100
+size_t call_limit(const struct call *call);
+const char *const *call_texts(const struct server_request *request, const char *name);
 
 #endif

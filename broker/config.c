@@ -6,6 +6,7 @@
  */
 #include "broker/config.h"
 
+#include "broker/jwks.h"
 #include "broker/token.h"
 #include "schema/manifest.h"
 #include "schema/named_files.h"
@@ -23,6 +24,13 @@ static const struct {
         { "observe", BROKER_OBSERVE }, { "administer", BROKER_ADMINISTER },
 };
 
+const char *broker_right_name(size_t number, enum broker_right *ret) {
+        if (number >= sizeof(rights) / sizeof(rights[0]))
+                return NULL;
+        *ret = rights[number].right;
+        return rights[number].name;
+}
+
 static unsigned read_rights(const struct value *may) {
         unsigned found = 0;
 
@@ -38,6 +46,28 @@ static unsigned read_rights(const struct value *may) {
 static void read_hash(const char *hex, uint8_t ret[SHA256_SIZE]) {
         for (size_t i = 0; i < SHA256_SIZE; i++)
                 ret[i] = (uint8_t)(digest_from_hex(hex[2 * i]) << 4 | digest_from_hex(hex[2 * i + 1]));
+}
+
+/* Keys that are fetched may come later; those in a file are there, or nobody could ever call. */
+static void read_jwt(struct named_files *files, const struct value *spec, struct broker_jwt *ret) {
+        struct jwks *jwks;
+        struct error err;
+
+        *ret = (struct broker_jwt){
+                .issuer = value_get_text(spec, "issuer"),
+                .audience = value_get_text(spec, "audience"),
+                .keys_file = named_files_member(files, spec, "jwksFile"),
+                .keys_url = value_get_text(spec, "jwksUrl"),
+                .authorities_file = named_files_member(files, spec, "caFile"),
+                .owner_claim = value_get_text(spec, "ownerClaim"),
+        };
+        if (!ret->keys_file)
+                return;
+        if (jwks_file(ret->keys_file, &jwks, &err) < 0)
+                named_files_add(files, value_get(spec, "jwksFile"), SEVERITY_ERROR,
+                                arena_printf(files->arena, "jwksFile: %s", err.message), true);
+        else
+                jwks_free(jwks);
 }
 
 static void read_client(struct named_files *files, const struct value *spec, struct broker_client *ret) {
@@ -62,7 +92,13 @@ static void read_client(struct named_files *files, const struct value *spec, str
         if (path && token_hash_file(path, ret->token_hash, &err) < 0)
                 named_files_add(files, file, SEVERITY_ERROR,
                                 arena_printf(files->arena, "tokenFile: %s", err.message), true);
-        (void)named_files_member(files, jwt, "jwksFile");
+        if (jwt)
+                read_jwt(files, jwt, &ret->jwt);
+}
+
+static bool are_one_issuers(const struct broker_client *one, const struct broker_client *two) {
+        return !one->has_token && !two->has_token && strcmp(one->jwt.issuer, two->jwt.issuer) == 0 &&
+               strcmp(one->jwt.audience, two->jwt.audience) == 0;
 }
 
 /* Whoever came with such a token would be two clients. */
@@ -71,12 +107,17 @@ static void check_tokens(struct named_files *files, const struct broker_config *
         for (size_t i = 0; i < config->client_count; i++) {
                 for (size_t k = 0; files->diagnostics->errors == 0 && k < i; k++) {
                         const struct broker_client *one = &config->clients[k], *two = &config->clients[i];
+                        const char *same =
+                                one->has_token && two->has_token &&
+                                                memcmp(one->token_hash, two->token_hash, SHA256_SIZE) == 0
+                                        ? "token"
+                                : are_one_issuers(one, two) ? "issuer and audience"
+                                                            : NULL;
 
-                        if (one->has_token && two->has_token &&
-                            memcmp(one->token_hash, two->token_hash, SHA256_SIZE) == 0)
+                        if (same)
                                 named_files_add(files, value_get(&clients->items[i], "name"), SEVERITY_ERROR,
-                                                arena_printf(files->arena, "%s has the same token as %s",
-                                                             two->name, one->name),
+                                                arena_printf(files->arena, "%s has the same %s as %s",
+                                                             two->name, same, one->name),
                                                 true);
                 }
         }
@@ -112,8 +153,8 @@ static void read_config(struct named_files *files, const struct resource *resour
         for (size_t i = 0; clients && i < ret->client_count; i++)
                 read_client(files, &clients->items[i], &ret->clients[i]);
         check_stack(files, ret->stack, value_get(spec, "stack"));
-        (void)named_files_member(files, tls, "certFile");
-        (void)named_files_member(files, tls, "keyFile");
+        ret->certificate_file = named_files_member(files, tls, "certFile");
+        ret->key_file = named_files_member(files, tls, "keyFile");
         if (clients && !files->elsewhere)
                 check_tokens(files, ret, clients);
 }

@@ -21,6 +21,17 @@ enum broker_right {
         BROKER_ADMINISTER = 1 << 5
 };
 
+/* What `may` of a client calls the right of that number, from 0; NULL behind the last. */
+const char *broker_right_name(size_t number, enum broker_right *ret);
+
+/* How its JSON Web Tokens are judged; paths and texts as the manifest has them. */
+struct broker_jwt {
+        const char *issuer, *audience;
+        const char *keys_file, *keys_url; /* one of them */
+        const char *authorities_file;     /* that vouch for the URL's server; NULL: the machine's */
+        const char *owner_claim;          /* names the owner; NULL: none does */
+};
+
 struct broker_client {
         const char *name;
         const char *realm; /* of its owners: "REALM/NAME" */
@@ -28,6 +39,7 @@ struct broker_client {
         unsigned rights;   /* of enum broker_right */
         const struct value *agents, *environments; /* lists of names that it may use; NULL: all */
         bool has_token;                            /* false: its tokens are JSON Web Tokens */
+        struct broker_jwt jwt;                     /* where it has none */
         uint8_t token_hash[SHA256_SIZE];
 };
 
@@ -39,6 +51,7 @@ struct broker_config {
         size_t host_count;
         struct broker_client *clients;
         size_t client_count;
+        const char *certificate_file, *key_file; /* of TLS; NULL: none */
         bool own_token;           /* no file: its one client has a token that the server makes */
         const struct value *spec; /* all of it, defaults filled in */
 };

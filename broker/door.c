@@ -10,6 +10,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "broker/answers.h"
+#include "broker/issuers.h"
 #include "broker/rate.h"
 #include "broker/token.h"
 
@@ -23,11 +24,12 @@ static const char scheme[] = "Bearer ";
 struct door {
         const struct broker_client *clients;
         size_t count;
+        struct issuers *issuers;
         pthread_mutex_t lock; /* of the rates */
         struct rate *rates;   /* of each client; the last is the socket's */
 };
 
-struct door *door_new(const struct broker_client *clients, size_t count) {
+struct door *door_new(const struct broker_client *clients, size_t count, struct issuers *issuers) {
         struct door *door = calloc(1, sizeof(*door));
 
         if (!door || !(door->rates = calloc(count + 1, sizeof(*door->rates))) ||
@@ -35,6 +37,7 @@ struct door *door_new(const struct broker_client *clients, size_t count) {
                 abort();
         door->clients = clients;
         door->count = count;
+        door->issuers = issuers;
         return door;
 }
 
@@ -73,25 +76,23 @@ static bool refuse(struct server_request *request, struct answers_problem proble
         return false;
 }
 
-static bool has_same_hash(const uint8_t *one, const uint8_t *two) {
-        unsigned differs = 0;
-
-        for (size_t i = 0; i < SHA256_SIZE; i++)
-                differs |= one[i] ^ two[i];
-        return differs == 0;
-}
-
-/* The client whose token the request has; NULL where it has none, or nobody's. */
-static const struct broker_client *client_of(const struct door *door, const struct server_request *request) {
+/* The token that the request has; NULL where it has none. */
+static const char *token_of(const struct server_request *request) {
         const char *authorization = server_header(request, "Authorization");
-        const struct broker_client *found = NULL;
-        uint8_t hash[SHA256_SIZE];
 
         if (!authorization || strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0)
                 return NULL;
-        token_hash(authorization + sizeof(scheme) - 1, hash);
+        return authorization + sizeof(scheme) - 1;
+}
+
+/* The client whose token that is; NULL where it is nobody's. */
+static const struct broker_client *client_of(const struct door *door, const char *token) {
+        const struct broker_client *found = NULL;
+        uint8_t hash[SHA256_SIZE];
+
+        token_hash(token, hash);
         for (size_t i = 0; i < door->count; i++) {
-                if (has_same_hash(hash, door->clients[i].token_hash) && door->clients[i].has_token)
+                if (token_is_same(hash, door->clients[i].token_hash) && door->clients[i].has_token)
                         found = &door->clients[i];
         }
         return found;
@@ -137,28 +138,112 @@ static bool name_owner(const struct broker_client *client, struct server_request
         return true;
 }
 
-static bool admit_client(struct door *door, struct server_request *request, bool owned,
-                         struct door_caller *caller) {
-        const struct broker_client *client = client_of(door, request);
+static bool refuse_stranger(struct server_request *request) {
+        server_add_header(request, "WWW-Authenticate", "Bearer");
+        answers_refuse(request, "unauthenticated", "the request has no token, or one that is no client's");
+        return false;
+}
 
-        if (!client) {
-                server_add_header(request, "WWW-Authenticate", "Bearer");
-                return refuse(request, (struct answers_problem){
-                                               401, "unauthenticated", "the server does not know who asks",
-                                               "the request has no token, or one that is no client's",
-                                               "send the client's token: Authorization: Bearer TOKEN" });
+/* Who it is, by a JSON Web Token. Why one is refused is told only where its signature is its issuer's. */
+static bool find_by_issuer(struct door *door, struct server_request *request, const char *token,
+                           struct issuers_found *ret) {
+        switch (issuers_ask(door->issuers, token, request->arena, ret)) {
+        case ISSUERS_KNOWN:
+                return true;
+        case ISSUERS_REFUSED:
+                server_add_header(request, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
+                answers_refuse(request, "token-invalid", ret->why);
+                return false;
+        case ISSUERS_NO_KEYS:
+                server_add_header(request, "Retry-After", "5");
+                answers_refuse(request, "no-keys",
+                               "the keys of the token's issuer cannot be had: the server's log says why");
+                return false;
+        case ISSUERS_STRANGER:
+        default:
+                return refuse_stranger(request);
         }
+}
+
+static bool admit_client(struct door *door, struct server_request *request, const char *token, bool owned,
+                         struct door_caller *caller) {
+        struct issuers_found found = { .client = token ? client_of(door, token) : NULL };
+        const struct broker_client *client;
+
+        if (!token)
+                return refuse_stranger(request);
+        if (!found.client && !find_by_issuer(door, request, token, &found))
+                return false;
+        client = found.client;
         if (!has_turn(door, request, (size_t)(client - door->clients)))
                 return false;
         *caller = (struct door_caller){ .client = client->name,
                                         .rights = client->rights,
                                         .agents = client->agents,
                                         .environments = client->environments };
+        if (found.owner) {
+                caller->owner = arena_printf(request->arena, "%s/%s", client->realm, found.owner);
+                caller->is_named = true;
+                return true;
+        }
         if (client->for_users)
                 return name_owner(client, request, owned, caller);
         caller->itself = true;
         caller->owner = arena_printf(request->arena, "client:%s", client->name);
         return true;
+}
+
+/* Whoever acts for himself, or for whom his token names, is nobody else, whatever he says. */
+static bool may_name(struct server_request *request, const struct door_caller *caller) {
+        if ((!caller->itself && !caller->is_named) || !server_has_header(request, "Berth-Owner"))
+                return true;
+        return refuse(request,
+                      (struct answers_problem){
+                              403, "owner-not-allowed", "the client may not name an owner",
+                              "Berth-Owner was sent by who acts for itself, or whose token names the owner",
+                              "leave it out" });
+}
+
+bool door_admit_token(struct door *door, struct server_request *request, const char *token,
+                      struct door_caller *ret) {
+        struct door_caller caller = { 0 };
+
+        if (!admit_client(door, request, token, true, &caller) || !may_name(request, &caller))
+                return false;
+        *ret = caller;
+        return true;
+}
+
+const struct broker_client *door_client(const struct door *door, const char *name) {
+        for (size_t i = 0; i < door->count; i++) {
+                if (strcmp(door->clients[i].name, name) == 0)
+                        return &door->clients[i];
+        }
+        return NULL;
+}
+
+bool door_admit_again(struct door *door, struct server_request *request, const struct broker_client *client,
+                      const char *owner, struct door_caller *ret) {
+        if (!has_turn(door, request, (size_t)(client - door->clients)))
+                return false;
+        *ret = (struct door_caller){ .client = client->name,
+                                     .owner = owner,
+                                     .is_named = true,
+                                     .rights = client->rights,
+                                     .agents = client->agents,
+                                     .environments = client->environments };
+        return true;
+}
+
+bool door_knows(const struct door *door, const struct server_request *request) {
+        const char *token = token_of(request);
+        struct issuers_found found;
+        uid_t user;
+
+        if (server_peer_user(request, &user))
+                return true;
+        return token && (client_of(door, token) ||
+                         issuers_ask(door->issuers, token, request->arena, &found) == ISSUERS_KNOWN);
 }
 
 bool door_admit(struct door *door, struct server_request *request, bool owned, struct door_caller *ret) {
@@ -171,15 +256,11 @@ bool door_admit(struct door *door, struct server_request *request, bool owned, s
                 caller.client = caller.owner = arena_printf(request->arena, "uid:%lu", (unsigned long)user);
                 caller.itself = true;
                 caller.rights = BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE;
-        } else if (!admit_client(door, request, owned, &caller)) {
+        } else if (!admit_client(door, request, token_of(request), owned, &caller)) {
                 return false;
         }
-        /* Whoever acts for himself is nobody else, whatever he says. */
-        if (caller.itself && server_has_header(request, "Berth-Owner"))
-                return refuse(request,
-                              (struct answers_problem){
-                                      403, "owner-not-allowed", "the client acts for itself",
-                                      "Berth-Owner was sent by who may not name an owner", "leave it out" });
+        if (!may_name(request, &caller))
+                return false;
         *ret = caller;
         return true;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who calls, and for whom. By TCP a client proves who it is by its token; on the Unix socket the kernel says which user it is.
+ * Who calls, and for whom. By TCP a client proves who it is by its token, or by a JSON Web Token of its issuer; on the Unix socket the kernel says which user it is.
  *
  * Owners are of three kinds, and no name that a request gives can be of another kind than it is: "REALM/NAME" where the client
- * names the user (a realm has neither colon nor slash), "client:NAME" where it acts for itself, "uid:N" on the socket.
+ * names the user, or the token does (a realm has neither colon nor slash), "client:NAME" where it acts for itself, "uid:N" on the socket.
  */
 #ifndef BERTH_BROKER_DOOR_H
 #define BERTH_BROKER_DOOR_H
@@ -16,26 +16,41 @@
 #define DOOR_OWNER_CHARACTERS 256 /* of NAME, at most */
 
 struct door;
+struct issuers;
 
 /* Lives as long as the request. */
 struct door_caller {
         const char *client;                        /* its name; "uid:N" on the socket */
         const char *owner;                         /* NULL: none was named, and none is needed */
         bool itself;                               /* it acts for nobody else */
+        bool is_named;                             /* by its token: it acts for this owner alone */
         unsigned rights;                           /* of enum broker_right */
         const struct value *agents, *environments; /* that it may name; NULL: all */
 };
 
-/* The clients are borrowed. */
-struct door *door_new(const struct broker_client *clients, size_t count);
+/* All borrowed; `issuers` are those of the clients. */
+struct door *door_new(const struct broker_client *clients, size_t count, struct issuers *issuers);
 void door_free(struct door *door); /* NULL is fine */
 
 /*
- * False where the request was answered with the reason: 401 for who is not known, 429 for who asks too often, 400 and 403 for
+ * False where the request was answered with the reason: 401 for who is not known, 503 where his issuer's keys cannot be had, 429 for who asks too often, 400 and 403 for
  * owners. `owned`: the answer is some owner's, so that a client that acts for users must name one, unless it may look at all.
  */
 bool door_admit(struct door *door, struct server_request *request, bool owned,
                 struct door_caller *ret) MUST_USE;
+
+/* The same for who sends the client's token in another place than `Authorization` (NULL: he sends none), and for an owner. */
+bool door_admit_token(struct door *door, struct server_request *request, const char *token,
+                      struct door_caller *ret) MUST_USE;
+
+/* The client of that name; NULL where there is none. */
+const struct broker_client *door_client(const struct door *door, const char *name);
+/* Who was let in before as this client, for this owner: false where he asks too often, and the request was answered so. */
+bool door_admit_again(struct door *door, struct server_request *request, const struct broker_client *client,
+                      const char *owner, struct door_caller *ret) MUST_USE;
+
+/* Whether the request proves to be some client's, which answers nothing: for a page that asks before it shows anything. */
+bool door_knows(const struct door *door, const struct server_request *request);
 
 /* Whether the name is in the list; NULL is a list of all. */
 bool door_lists(const struct value *names, const char *name);

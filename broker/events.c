@@ -16,27 +16,11 @@
 
 struct events {
         struct engine_follower *follower;
-        json_t *(*finish)(void *context, struct server_request *request, json_t *result);
-        void *context;      /* of that */
+        struct events_form form;
         struct strbuf text; /* of one event */
         size_t sent;        /* of it */
+        bool stopped;
 };
-
-/* JSON in one line: what a sandbox said cannot become a field of the stream. False where too much is carried: it breaks off. */
-static bool write_event(struct events *events, struct server_request *request,
-                        const struct engine_event *event) {
-        char *data TEXT_CLEANUP = json_compact(json_checked(event->data));
-
-        strbuf_release(&events->text);
-        json_decref(event->data);
-        if (!call_carry(request, strlen(data)))
-                return false;
-        strbuf_printf(&events->text, "id: %" PRId64 "\nevent: %s\ndata: ", event->id, event->name);
-        strbuf_append(&events->text, data);
-        strbuf_append(&events->text, "\n\n");
-        events->sent = 0;
-        return true;
-}
 
 static ssize_t hand_out(struct events *events, char *buffer, size_t size) {
         size_t count = events->text.length - events->sent;
@@ -50,14 +34,16 @@ static ssize_t hand_out(struct events *events, char *buffer, size_t size) {
 
 static ssize_t read_events(void *context, struct server_request *request, char *buffer, size_t size) {
         struct events *events = context;
+        const struct events_form *form = &events->form;
         struct engine_event event;
 
-        while (events->sent == events->text.length) {
+        while (events->sent == events->text.length && !events->stopped) {
+                strbuf_clear(&events->text);
+                events->sent = 0;
                 switch (engine_follower_next(events->follower, &event)) {
                 case ENGINE_EVENT:
-                        if (events->finish && strcmp(event.name, "done") == 0)
-                                event.data = events->finish(events->context, request, event.data);
-                        if (!write_event(events, request, &event))
+                        strbuf_release(&events->text); /* a large one is not kept for those behind it */
+                        if (!form->write(form->context, request, &event, &events->text))
                                 return -1;
                         continue;
                 case ENGINE_ENDED:
@@ -67,15 +53,16 @@ static ssize_t read_events(void *context, struct server_request *request, char *
                         break;
                 }
                 switch (server_wait(request, engine_follower_descriptor(events->follower), POLLIN,
-                                    QUIET_MS)) {
+                                    form->quiet_ms)) {
                 case SERVER_LEFT:
                         return -1;
                 case SERVER_STOPS:
-                        return 0; /* the stream's end is the event `done`: without it he asks again */
+                        events->stopped = true;
+                        if (form->stop)
+                                form->stop(form->context, &events->text);
+                        break;
                 case SERVER_TIME:
-                        strbuf_clear(&events->text);
-                        strbuf_append(&events->text, ":\n\n");
-                        events->sent = 0;
+                        form->quiet(form->context, &events->text);
                         break;
                 case SERVER_READY:
                 default:
@@ -89,18 +76,59 @@ static void end_events(void *context) {
         struct events *events = context;
 
         engine_follower_close(events->follower);
+        if (events->form.end)
+                events->form.end(events->form.context);
         strbuf_release(&events->text);
 }
 
-void events_answer(struct server_request *request, struct engine_follower *follower,
-                   json_t *(*finish)(void *context, struct server_request *request, json_t *result),
-                   void *context) {
+void events_answer_as(struct server_request *request, struct engine_follower *follower,
+                      const struct events_form *form) {
         struct events *events = arena_alloc(request->arena, sizeof(*events));
         const struct server_stream stream = { events, read_events, end_events, -1 };
 
-        *events = (struct events){
-                .follower = follower, .finish = finish, .context = context, .text = STRBUF_INIT
-        };
-        answers_count(request, 200);
-        server_answer_stream(request, 200, "text/event-stream", &stream);
+        *events = (struct events){ .follower = follower, .form = *form, .text = STRBUF_INIT };
+        server_answer_stream(request, 200, form->type ? form->type : "text/event-stream", &stream);
+}
+
+/* --- as they are --- */
+
+struct plain {
+        json_t *(*finish)(void *context, struct server_request *request, json_t *result);
+        void *context; /* of that */
+};
+
+/* JSON in one line: what a sandbox said cannot become a field of the stream. False where too much is carried: it breaks off. */
+static bool write_event(void *context, struct server_request *request, const struct engine_event *event,
+                        struct strbuf *to) {
+        const struct plain *plain = context;
+        json_t *json JSON_CLEANUP = plain->finish && strcmp(event->name, "done") == 0
+                                            ? plain->finish(plain->context, request, event->data)
+                                            : event->data;
+        char *data TEXT_CLEANUP = json_compact(json_checked(json));
+
+        if (!call_carry(request, strlen(data)))
+                return false;
+        strbuf_printf(to, "id: %" PRId64 "\nevent: %s\ndata: ", event->id, event->name);
+        strbuf_append(to, data);
+        strbuf_append(to, "\n\n");
+        return true;
+}
+
+static void write_comment(void *context, struct strbuf *to) {
+        (void)context;
+        strbuf_append(to, ":\n\n");
+}
+
+/* The stream's end is the event `done`: whoever sees it end without, as the server stops, asks again. */
+void events_answer(struct server_request *request, struct engine_follower *follower,
+                   json_t *(*finish)(void *context, struct server_request *request, json_t *result),
+                   void *context) {
+        struct plain *plain = arena_alloc(request->arena, sizeof(*plain));
+
+        *plain = (struct plain){ finish, context };
+        events_answer_as(request, follower,
+                         &(const struct events_form){ .context = plain,
+                                                      .write = write_event,
+                                                      .quiet = write_comment,
+                                                      .quiet_ms = QUIET_MS });
 }

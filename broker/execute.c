@@ -82,23 +82,19 @@ void execute_end(struct server_request *request) {
 
 /* --- what is asked --- */
 
-static bool read_code(struct server_request *request, const json_t *body, struct engine_code *ret) {
+static struct engine_code read_code(const json_t *body) {
         const char *on = json_text(body, "onDisconnect");
         const json_t *code = json_object_get(body, "code"), *input = json_object_get(body, "stdin");
 
-        if (!json_is_string(code))
-                return call_refuse_value(request, "code is required");
-        if (on && strcmp(on, "interrupt") != 0 && strcmp(on, "continue") != 0)
-                return call_refuse_value(request, "onDisconnect must be interrupt or continue");
-        *ret = (struct engine_code){ .code = json_string_value(code),
+        return (struct engine_code){ .code = json_string_value(code),
                                      .code_length = json_string_length(code),
                                      .language = json_text(body, "language"),
                                      .context = json_text(body, "context"),
                                      .variables = call_object(body, "variables"),
                                      .input = json_string_value(input),
                                      .input_length = json_string_length(input),
+                                     .timeout_seconds = json_integer_or(body, "timeoutSeconds", 0),
                                      .interrupt_on_disconnect = on && strcmp(on, "interrupt") == 0 };
-        return call_seconds(request, body, "timeoutSeconds", &ret->timeout_seconds);
 }
 
 /* One for this execution: its variables are the execution's. */
@@ -130,36 +126,71 @@ static void end_session(const struct call *call, const char *session) {
 
 /* --- its end --- */
 
-/* Until the execution has ended: false where there is nobody to answer, or the server stops, which he was told. */
-static bool wait_for_result(struct server_request *request, struct engine_follower *follower) {
+enum server_wait execute_await(struct server_request *request, struct engine_follower *follower) {
         struct engine_event event;
-        struct problem problem;
+        enum server_wait waited;
 
+        engine_follower_await_end(follower);
         for (;;) {
                 switch (engine_follower_next(follower, &event)) {
                 case ENGINE_EVENT:
                         json_decref(event.data);
                         continue;
                 case ENGINE_ENDED:
-                        return true;
+                        return SERVER_READY;
                 case ENGINE_NOTHING:
                 default:
                         break;
                 }
+                waited = server_wait(request, engine_follower_descriptor(follower), POLLIN, -1);
+                if (waited == SERVER_LEFT || waited == SERVER_STOPS)
+                        return waited;
+        }
+}
+
+bool execute_await_parked(struct server_request *request, const char *id) {
+        const struct call *call = call_of(request);
+        struct engine_follower *follower;
+        struct engine_event event;
+        struct problem problem;
+        bool there = true;
+
+        if (engine_follow_session(call->engine, &call->caller, id, &follower, &problem) < 0)
+                return call_refuse(request, &problem);
+        while (there && engine_is_parking(call->engine, &call->caller, id)) {
+                if (engine_follower_next(follower, &event) == ENGINE_EVENT) {
+                        json_decref(event.data);
+                        continue;
+                }
                 switch (server_wait(request, engine_follower_descriptor(follower), POLLIN, -1)) {
                 case SERVER_LEFT:
-                        return false;
+                        there = false;
+                        break;
                 case SERVER_STOPS:
-                        (void)problem_set(
-                                &problem, PROBLEM_STOPPING,
-                                "what runs goes on, unless onDisconnect says otherwise: ask for the result once the server is back");
-                        return call_refuse(request, &problem);
+                        (void)problem_set(&problem, PROBLEM_STOPPING, "the session is being parked");
+                        there = call_refuse(request, &problem);
+                        break;
                 case SERVER_TIME:
                 case SERVER_READY:
                 default:
                         break;
                 }
         }
+        engine_follower_close(follower);
+        return there;
+}
+
+/* False where there is nobody to answer, or the server stops, which he was told. */
+static bool wait_for_result(struct server_request *request, struct engine_follower *follower) {
+        enum server_wait waited = execute_await(request, follower);
+        struct problem problem;
+
+        if (waited != SERVER_STOPS)
+                return waited == SERVER_READY;
+        (void)problem_set(
+                &problem, PROBLEM_STOPPING,
+                "what runs goes on, unless onDisconnect says otherwise: ask for the result once the server is back");
+        return call_refuse(request, &problem);
 }
 
 /* The last event of a stream: what it returns is in it, and a session for it alone ends. */
@@ -258,14 +289,12 @@ static void run(struct server_request *request, const struct engine_code *code) 
 /* False where the request was answered: by what the key has made, or with what is wrong. */
 static bool begin_alone(struct server_request *request, const json_t *body, const struct engine_code *code) {
         const struct call *call = call_of(request);
-        struct engine_once once;
+        const struct engine_once once = call_once(request, call->body.hash);
         struct problem problem;
         const char *session;
         int64_t n;
         int seen;
 
-        if (!call_once(request, call->body.hash, &once))
-                return false;
         seen = engine_repeats(call->engine, &call->caller, &once, request->arena, &session, &n, &problem);
         if (seen < 0)
                 return call_refuse(request, &problem);
@@ -278,38 +307,26 @@ static bool begin_alone(struct server_request *request, const json_t *body, cons
 
 static void put_to_work(struct server_request *request, const json_t *body, struct engine_code *code) {
         struct executing *executing = of(request);
-        const char *hash = executing->alone ? call_of(request)->body.hash : executing->inputs.hash;
 
         executing->returned.session = executing->session;
         if (inputs_finish(&executing->inputs, request, executing->session, json_object_get(body, "files"),
-                          &code->staged) &&
-            call_once(request, hash, &code->once))
+                          &code->staged)) {
+                code->once = call_once(request, executing->alone ? call_of(request)->body.hash
+                                                                 : executing->inputs.hash);
                 run(request, code);
-        else if (executing->alone)
+        } else if (executing->alone) {
                 end_session(call_of(request), executing->session);
+        }
 }
 
 void execute_answer(struct server_request *request) {
-        static const struct body_member members[] = {
-                { "code", JSON_STRING },         { "language", JSON_STRING },
-                { "context", JSON_STRING },      { "variables", JSON_OBJECT },
-                { "stdin", JSON_STRING },        { "timeoutSeconds", JSON_INTEGER },
-                { "onDisconnect", JSON_STRING }, { "files", JSON_ARRAY },
-                { "returnFiles", JSON_ARRAY },   { NULL, JSON_NULL },
-        };
-        static const struct body_member alone[] = {
-                { "environment", JSON_STRING },  { "agent", JSON_STRING },
-                { "labels", JSON_OBJECT },       { "code", JSON_STRING },
-                { "language", JSON_STRING },     { "variables", JSON_OBJECT },
-                { "stdin", JSON_STRING },        { "timeoutSeconds", JSON_INTEGER },
-                { "onDisconnect", JSON_STRING }, { "files", JSON_ARRAY },
-                { "returnFiles", JSON_ARRAY },   { NULL, JSON_NULL },
-        };
         struct executing *executing = of(request);
-        struct engine_code code = { 0 };
-        const json_t *body = inputs_object(&executing->inputs, request, executing->alone ? alone : members);
+        struct engine_code code;
+        const json_t *body = inputs_object(&executing->inputs, request);
 
-        if (body && read_code(request, body, &code) && returned_read(request, body, &executing->returned) &&
-            (!executing->alone || begin_alone(request, body, &code)))
+        if (!body || !returned_read(request, body, &executing->returned))
+                return;
+        code = read_code(body);
+        if (!executing->alone || begin_alone(request, body, &code))
                 put_to_work(request, body, &code);
 }

@@ -17,9 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIST_LIMIT 100
-
-static json_t *file_json(const struct workspace_file *file, const char *path) {
+json_t *files_json(const struct workspace_file *file, const char *path) {
         json_t *json =
                 json_checked(json_pack("{s:s, s:I, s:b, s:s}", "path", path, "bytes", (json_int_t)file->bytes,
                                        "executable", file->executable, "etag", file->etag));
@@ -28,33 +26,41 @@ static json_t *file_json(const struct workspace_file *file, const char *path) {
         return json;
 }
 
-void files_answer_list(struct server_request *request) {
-        struct call_filter filters[] = { { .name = "prefix", .most = 1 }, { .name = NULL } };
-        struct opened opened OPENED_CLEANUP = OPENED_INIT;
-        struct call_query query = { .filters = filters };
+int files_list(struct opened *opened, const struct workspace_page *page, const struct interrupt *interrupt,
+               struct arena *arena, json_t **ret, struct problem *problem) {
         struct workspace_file *files;
-        struct workspace_page page;
-        struct problem problem;
         json_t *items;
         size_t count;
         bool more;
 
-        if (!opened_open(request, request->parameters[0], false, &opened) || !call_query(request, &query))
-                return;
-        page = (struct workspace_page){ .prefix = filters[0].count ? filters[0].texts[0] : NULL,
-                                        .after = query.cursor,
-                                        .limit = query.limit ? query.limit : LIST_LIMIT };
-        if (workspace_files_list(&opened.workspace, &page, server_interrupt(request), request->arena, &files,
-                                 &count, &more, &problem) < 0) {
-                answers_refusal(request, &problem);
-                return;
-        }
+        if (workspace_files_list(&opened->workspace, page, interrupt, arena, &files, &count, &more, problem) <
+            0)
+                return -1;
         items = json_checked(json_array());
         for (size_t i = 0; i < count; i++)
-                json_add(items, file_json(&files[i], files[i].path));
-        answers_json(request, 200,
-                     json_pack("{s:o, s:s?}", "items", items, "cursor",
-                               more && count ? files[count - 1].path : NULL));
+                json_add(items, files_json(&files[i], files[i].path));
+        *ret = json_checked(json_pack("{s:o, s:s?}", "items", items, "cursor",
+                                      more && count ? files[count - 1].path : NULL));
+        return 0;
+}
+
+void files_answer_list(struct server_request *request) {
+        const struct call *call = call_of(request);
+        struct opened opened OPENED_CLEANUP = OPENED_INIT;
+        struct workspace_page page;
+        struct problem problem;
+        json_t *list;
+
+        if (!opened_open(request, request->parameters[0], false, &opened))
+                return;
+        opened_bring(request, request->parameters[0]);
+        page = (struct workspace_page){ .prefix = json_text(call->query, "prefix"),
+                                        .after = json_text(call->query, "cursor"),
+                                        .limit = call_limit(call) };
+        if (files_list(&opened, &page, server_interrupt(request), request->arena, &list, &problem) < 0)
+                answers_refusal(request, &problem);
+        else
+                answers_json(request, 200, list);
 }
 
 /* --- reading --- */
@@ -106,7 +112,8 @@ static const char *range_of(const struct server_request *request, const char *et
         return server_header(request, "Range");
 }
 
-static void send_file(struct server_request *request, int *descriptor, const struct workspace_file *file) {
+void files_send(struct server_request *request, int *descriptor, const struct workspace_file *file,
+                const char *path) {
         struct reading *reading = arena_alloc(request->arena, sizeof(*reading));
         struct server_stream stream = { reading, read_file, end_reading, (int64_t)file->bytes };
         uint64_t from = 0, length = file->bytes;
@@ -135,30 +142,26 @@ static void send_file(struct server_request *request, int *descriptor, const str
         *reading = (struct reading){ *descriptor, (off_t)from };
         *descriptor = -1;
         stream.length = (int64_t)length;
-        files_add_headers(request, name_of(request->parameters[1]));
-        answers_count(request, status);
+        files_add_headers(request, name_of(path));
         server_answer_stream(request, status, "application/octet-stream", &stream);
 }
 
-static bool read_conditions(struct server_request *request, struct conditions *ret) {
-        *ret = (struct conditions){ server_header(request, "If-Match"),
+/* Each stands once at most: the operation's table says so. */
+static struct conditions conditions_of(const struct server_request *request) {
+        return (struct conditions){ server_header(request, "If-Match"),
                                     server_header(request, "If-None-Match") };
-        if ((server_has_header(request, "If-Match") && !ret->if_match) ||
-            (server_has_header(request, "If-None-Match") && !ret->if_none_match))
-                return call_refuse_value(request, "If-Match and If-None-Match may each stand once");
-        return true;
 }
 
 void files_answer_get(struct server_request *request) {
         struct opened opened OPENED_CLEANUP = OPENED_INIT;
         int descriptor DESCRIPTOR_CLEANUP = -1;
-        struct conditions conditions;
+        const struct conditions conditions = conditions_of(request);
         struct workspace_file file;
         struct problem problem;
 
-        if (!opened_open(request, request->parameters[0], false, &opened) ||
-            !read_conditions(request, &conditions))
+        if (!opened_open(request, request->parameters[0], false, &opened))
                 return;
+        opened_bring(request, request->parameters[0]);
         if (workspace_file_open(&opened.workspace, request->parameters[1], &descriptor, &file, &problem) <
             0) {
                 answers_refusal(request, &problem);
@@ -168,10 +171,9 @@ void files_answer_get(struct server_request *request) {
         server_add_header(request, "Accept-Ranges", "bytes");
         switch (conditions_judge(&conditions, file.etag)) {
         case CONDITIONS_HOLD:
-                send_file(request, &descriptor, &file);
+                files_send(request, &descriptor, &file, request->parameters[1]);
                 return;
         case CONDITIONS_MATCHED:
-                answers_count(request, 304);
                 server_answer(request, 304, "application/octet-stream", "", 0);
                 return;
         case CONDITIONS_BAD:
@@ -207,7 +209,7 @@ static bool has_room(struct server_request *request, const struct workspace_limi
 void files_begin_put(struct server_request *request) {
         struct putting *putting = arena_alloc(request->arena, sizeof(*putting));
         struct workspace_limits limits;
-        struct conditions conditions;
+        const struct conditions conditions = conditions_of(request);
         struct problem problem;
 
         *putting = (struct putting){ .opened = OPENED_INIT, .put = WORKSPACE_PUT_INIT };
@@ -215,8 +217,7 @@ void files_begin_put(struct server_request *request) {
                 return;
         call_of(request)->more = putting;
         if (!opened_open(request, request->parameters[0], false, &putting->opened) ||
-            !read_conditions(request, &conditions) || !opened_limits(request, &putting->opened, &limits) ||
-            !has_room(request, &limits))
+            !opened_limits(request, &putting->opened, &limits) || !has_room(request, &limits))
                 return;
         if (server_has_header(request, "Content-Range")) {
                 (void)call_refuse_value(request, "a file is put whole: Content-Range cannot be taken");
@@ -248,7 +249,7 @@ void files_answer_put(struct server_request *request) {
                 answers_refusal(request, &problem);
                 return;
         }
-        json = file_json(&file, request->parameters[1]);
+        json = files_json(&file, request->parameters[1]);
         json_set_text(json, "sha256", sha256);
         server_add_header(request, "ETag", file.etag);
         answers_json(request, made ? 201 : 200, json);
@@ -266,11 +267,10 @@ void files_end_put(struct server_request *request) {
 
 void files_answer_delete(struct server_request *request) {
         struct opened opened OPENED_CLEANUP = OPENED_INIT;
-        struct conditions conditions;
+        const struct conditions conditions = conditions_of(request);
         struct problem problem;
 
-        if (!opened_open(request, request->parameters[0], false, &opened) ||
-            !read_conditions(request, &conditions))
+        if (!opened_open(request, request->parameters[0], false, &opened))
                 return;
         if (workspace_file_delete(&opened.workspace, request->parameters[1], &conditions,
                                   server_interrupt(request), &problem) < 0)

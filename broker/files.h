@@ -6,7 +6,11 @@
 #ifndef BERTH_BROKER_FILES_H
 #define BERTH_BROKER_FILES_H
 
+#include "broker/opened.h"
 #include "server/server.h"
+#include "sessions/workspace_files.h"
+
+#include <jansson.h>
 
 void files_answer_list(struct server_request *request);
 void files_answer_get(struct server_request *request);
@@ -16,6 +20,18 @@ void files_begin_put(struct server_request *request);
 void files_take_put(struct server_request *request, const void *bytes, size_t length);
 void files_answer_put(struct server_request *request);
 void files_end_put(struct server_request *request);
+
+/* One file as lists and answers tell it; {items, cursor} of a page. New references. */
+json_t *files_json(const struct workspace_file *file, const char *path);
+int files_list(struct opened *opened, const struct workspace_page *page, const struct interrupt *interrupt,
+               struct arena *arena, json_t **ret, struct problem *problem) MUST_USE;
+
+/*
+ * Answers with the file, or the part of it that Range asks for. Takes the descriptor over where it is sent; it is -1 then. `path` names the
+ * download.
+ */
+void files_send(struct server_request *request, int *descriptor, const struct workspace_file *file,
+                const char *path);
 
 /* The headers of an answer that is a file of this name. */
 void files_add_headers(struct server_request *request, const char *name);

@@ -24,8 +24,8 @@ static int make_token(const char *path, struct error *err) {
         return result;
 }
 
-int first_token(const char *folder, uint8_t ret[SHA256_SIZE], struct error *err) {
-        char *path TEXT_CLEANUP = path_join(folder, "serve.token");
+int first_token(const char *folder, const char *name, uint8_t ret[SHA256_SIZE], struct error *err) {
+        char *path TEXT_CLEANUP = path_join(folder, name);
         struct stat status;
 
         if (lstat(path, &status) < 0 && errno == ENOENT && make_token(path, err) < 0)

@@ -3,12 +3,11 @@
 
 #include "base/json.h"
 #include "broker/answers.h"
+#include "broker/base64.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#define PIECE ((size_t)64 << 10) /* of base64: a multiple of four */
 
 static bool begin_stage(struct inputs *inputs, struct server_request *request, const char *session) {
         struct workspace_limits limits;
@@ -79,49 +78,33 @@ bool inputs_take(struct inputs *inputs, struct server_request *request, const vo
         return true;
 }
 
-const json_t *inputs_object(struct inputs *inputs, struct server_request *request,
-                            const struct body_member *members) {
+const json_t *inputs_object(struct inputs *inputs, struct server_request *request) {
         struct call *call = call_of(request);
 
         if (!inputs->form)
-                return body_object(&call->body, request, members);
+                return body_object(&call->body, request);
         if (!multipart_ended(inputs->form)) {
                 (void)call_refuse_value(request, "the body ends before its last boundary");
                 return NULL;
         }
-        return body_read(&call->body, request, members);
+        return body_read(&call->body, request);
 }
 
-static bool write_base64(struct inputs *inputs, struct server_request *request, const char *text,
-                         size_t length) {
-        uint8_t bytes[PIECE / 4 * 3];
-        struct problem problem;
-
-        for (size_t at = 0; at < length; at += PIECE) {
-                size_t piece = length - at < PIECE ? length - at : PIECE;
-                ssize_t count = digest_from_base64(text + at, piece, bytes);
-
-                /* Padding stands at the end of all. */
-                if (count < 0 || (at + piece < length && count != (ssize_t)sizeof(bytes)))
-                        return call_refuse_value(request, "contentBase64 must be base64 with padding");
-                if (workspace_stage_write(&inputs->stage, bytes, (size_t)count, &problem) < 0)
-                        return call_refuse(request, &problem);
-        }
-        return true;
+static int write_staged(void *context, const void *bytes, size_t length, struct problem *problem) {
+        return workspace_stage_write(context, bytes, length, problem);
 }
 
 static bool take_file(struct inputs *inputs, struct server_request *request, const json_t *file) {
-        const json_t *path = json_object_get(file, "path"), *text = json_object_get(file, "content"),
+        const json_t *text = json_object_get(file, "content"),
                      *base64 = json_object_get(file, "contentBase64");
         struct problem problem;
 
-        if (!json_is_string(path) || strlen(json_string_value(path)) != json_string_length(path) ||
-            json_is_string(text) == json_is_string(base64) || json_object_size(file) != 2)
-                return call_refuse_value(request, "each of files must be {path, content | contentBase64}");
-        if (workspace_stage_file(&inputs->stage, json_string_value(path), &problem) < 0)
+        if (workspace_stage_file(&inputs->stage, json_text(file, "path"), &problem) < 0)
                 return call_refuse(request, &problem);
-        if (base64)
-                return write_base64(inputs, request, json_string_value(base64), json_string_length(base64));
+        if (json_is_string(base64))
+                return base64_write(json_string_value(base64), json_string_length(base64), write_staged,
+                                    &inputs->stage, &problem) == 0 ||
+                       call_refuse(request, &problem);
         return workspace_stage_write(&inputs->stage, json_string_value(text), json_string_length(text),
                                      &problem) == 0 ||
                call_refuse(request, &problem);

@@ -25,8 +25,7 @@ bool inputs_begin(struct inputs *inputs, struct server_request *request, const c
 bool inputs_take(struct inputs *inputs, struct server_request *request, const void *bytes,
                  size_t length) MUST_USE;
 /* The object that says what is asked; NULL where the request was answered. */
-const json_t *inputs_object(struct inputs *inputs, struct server_request *request,
-                            const struct body_member *members);
+const json_t *inputs_object(struct inputs *inputs, struct server_request *request);
 /* Takes in the list `files` of JSON; *ret is what the engine is given, or NULL. */
 bool inputs_finish(struct inputs *inputs, struct server_request *request, const char *session,
                    const json_t *files, const char **ret) MUST_USE;

@@ -1,46 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/opened.h"
 
+#include "base/clock.h"
 #include "broker/answers.h"
+
+#include <poll.h>
+
+#define BRING_MS 30000
 
 bool opened_may_see(const struct call *call, const struct workspace_row *row) {
         return door_lists(call->door.environments, row->environment) &&
                (!row->agent || door_lists(call->door.agents, row->agent));
 }
 
-static int open_for(const struct call *call, const char *id, bool any_owner, struct arena *arena,
-                    struct opened *ret, struct problem *problem) {
+int opened_find(const struct call *call, const char *id, bool any_owner, struct arena *arena,
+                struct opened *ret, struct problem *problem) {
         const struct workspaces *workspaces = broker_sessions_workspaces(call->broker->sessions);
-        int result = any_owner ? workspace_open_any(workspaces, id, &ret->workspace, problem)
-                               : workspace_open(workspaces, call->caller.owner, id, &ret->workspace, problem);
+        struct opened opened OPENED_CLEANUP = OPENED_INIT;
+        int result = any_owner
+                             ? workspace_open_any(workspaces, id, &opened.workspace, problem)
+                             : workspace_open(workspaces, call->caller.owner, id, &opened.workspace, problem);
 
-        if (result < 0 || workspace_describe(&ret->workspace, arena, &ret->row, problem) < 0)
+        if (result < 0 || workspace_describe(&opened.workspace, arena, &opened.row, problem) < 0)
                 return -1;
-        return opened_may_see(call, &ret->row) ? 0 : workspace_not_found(problem);
+        if (!opened_may_see(call, &opened.row))
+                return workspace_not_found(problem);
+        *ret = opened;
+        opened = (struct opened)OPENED_INIT;
+        return 0;
 }
 
 bool opened_open(struct server_request *request, const char *id, bool any_owner, struct opened *ret) {
-        struct opened opened OPENED_CLEANUP = OPENED_INIT;
         struct problem problem;
 
-        if (open_for(call_of(request), id, any_owner, request->arena, &opened, &problem) < 0)
-                return call_refuse(request, &problem);
-        *ret = opened;
-        opened = (struct opened)OPENED_INIT;
-        return true;
+        return opened_find(call_of(request), id, any_owner, request->arena, ret, &problem) == 0 ||
+               call_refuse(request, &problem);
 }
 
 void opened_close(struct opened *opened) {
         workspace_close(&opened->workspace);
 }
 
+void opened_bring(struct server_request *request, const char *id) {
+        const struct call *call = call_of(request);
+        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + BRING_MS, left_ms;
+        struct engine_follower *follower;
+        struct engine_event ignored;
+        enum server_wait waited = SERVER_READY;
+
+        engine_bring_files(call->engine, &call->caller, id, &follower);
+        while (follower && waited == SERVER_READY &&
+               engine_follower_next(follower, &ignored) != ENGINE_ENDED) {
+                left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
+                waited = server_wait(request, engine_follower_descriptor(follower), POLLIN,
+                                     left_ms > 0 ? (int)left_ms : 0);
+        }
+        engine_follower_close(follower);
+}
+
+int opened_bound(const struct call *call, const struct opened *opened, const struct interrupt *interrupt,
+                 struct workspace_limits *ret, struct problem *problem) {
+        return broker_sessions_limits(call->broker->sessions, opened->row.owner, &opened->row, interrupt, ret,
+                                      problem);
+}
+
 bool opened_limits(struct server_request *request, const struct opened *opened,
                    struct workspace_limits *ret) {
-        const struct call *call = call_of(request);
         struct problem problem;
 
-        if (broker_sessions_limits(call->broker->sessions, opened->row.owner, &opened->row,
-                                   server_interrupt(request), ret, &problem) < 0)
-                return call_refuse(request, &problem);
-        return true;
+        return opened_bound(call_of(request), opened, server_interrupt(request), ret, &problem) == 0 ||
+               call_refuse(request, &problem);
 }

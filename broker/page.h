@@ -9,9 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PAGE_LIMIT 100
-#define PAGE_LIMIT_MAX 1000
-
 struct page {
         size_t limit;
         const char *after; /* the name that the page before ended with; "" for the first */
@@ -20,8 +17,8 @@ struct page {
         bool more;
 };
 
-/* False where the request was answered: a parameter that no list has, that stands twice, or that cannot be taken. */
-bool page_begin(struct page *page, struct server_request *request) MUST_USE;
+/* By the request's query (call.h). */
+void page_begin(struct page *page, const struct server_request *request);
 /* Whether the item of that name belongs onto the page; names come in rising order. */
 bool page_wants(struct page *page, const char *name);
 /* Gives the reference away. */

@@ -17,13 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATTERNS_MAX 32
 #define LISTED_MAX 1000
-#define PARTS_MAX 100 /* files of one multipart/mixed, all of which are open at a time */
+#define PARTS_MAX 100      /* files of one multipart/mixed, all of which are open at a time */
+#define PARTS_OPEN_MAX 256 /* of all: who takes them slowly must not take all descriptors of the server */
 #define PAGE 1000
 #define BOUNDARY_BYTES 16
 
 static atomic_ullong inlines; /* bytes in all answers that are being made */
+static atomic_size_t parts;   /* of all answers that are under way */
 
 struct chosen {
         const char *path;
@@ -41,14 +42,9 @@ bool returned_read(struct server_request *request, const json_t *body, struct re
         size_t index, count = json_array_size(list);
         const char **patterns = arena_array(request->arena, count + 1, sizeof(*patterns));
 
-        if (count > PATTERNS_MAX)
-                return call_refuse_value(request, "returnFiles may have 32 patterns");
         json_array_foreach (list, index, pattern) {
-                if (!json_is_string(pattern) || json_string_length(pattern) < 1 ||
-                    json_string_length(pattern) > GLOB_MAX ||
-                    strlen(json_string_value(pattern)) != json_string_length(pattern))
-                        return call_refuse_value(request,
-                                                 "returnFiles must be texts of 1 to 512 bytes without NUL");
+                if (json_string_length(pattern) > GLOB_MAX)
+                        return call_refuse_value(request, "returnFiles must be texts of at most 512 bytes");
                 patterns[index] = arena_strdup(request->arena, json_string_value(pattern));
         }
         *ret = (struct returned){ .patterns = patterns, .count = count };
@@ -217,6 +213,7 @@ static void end_mixed(void *context) {
 
         for (size_t i = 0; i < mixed->count; i++)
                 close_descriptor(&mixed->parts[i].descriptor);
+        atomic_fetch_sub(&parts, mixed->count);
         strbuf_release(&mixed->text);
 }
 
@@ -235,9 +232,17 @@ static json_t *open_parts(struct mixed *mixed, struct workspace *workspace, cons
                                    "more than one answer carries: take it from the workspace");
                         continue;
                 }
+                if (atomic_fetch_add(&parts, 1) >= PARTS_OPEN_MAX) {
+                        atomic_fetch_sub(&parts, 1);
+                        add_reason(list, chosen[i].path, chosen[i].bytes,
+                                   "the server carries too many at the moment: take it from the workspace");
+                        continue;
+                }
                 *part = (struct part){ .descriptor = -1, .path = chosen[i].path };
-                if (workspace_file_open(workspace, chosen[i].path, &part->descriptor, &file, &problem) < 0)
+                if (workspace_file_open(workspace, chosen[i].path, &part->descriptor, &file, &problem) < 0) {
+                        atomic_fetch_sub(&parts, 1);
                         continue; /* it was deleted meanwhile */
+                }
                 part->bytes = file.bytes;
                 room -= file.bytes < room ? file.bytes : room;
                 mixed->count++;
@@ -259,7 +264,6 @@ static void answer_mixed(struct server_request *request, struct mixed *mixed, co
         strbuf_clear(&mixed->text);
         write_part_head(mixed, "application/json", NULL);
         strbuf_append(&mixed->text, text);
-        answers_count(request, 200);
         server_answer_stream(request, 200,
                              arena_printf(request->arena, "multipart/mixed; boundary=%s", mixed->boundary),
                              &stream);

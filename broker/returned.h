@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#define RETURNED_PATTERNS_MAX 32
 #define RETURNED_INLINE_MAX ((uint64_t)16 << 20) /* bytes of files in one answer of JSON */
 #define RETURNED_INLINES_MAX \
         ((uint64_t)64 << 20) /* in all that are under way: each byte takes about five of memory */

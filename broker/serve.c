@@ -11,13 +11,18 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "broker/answers.h"
-#include "broker/api_sessions.h"
-#include "broker/api_workspaces.h"
 #include "broker/broker.h"
+#include "broker/e2b.h"
 #include "broker/first_token.h"
+#include "broker/issuers.h"
+#include "broker/mcp.h"
+#include "broker/measures.h"
+#include "broker/operation.h"
+#include "broker/panel.h"
 #include "broker/unbuilt.h"
 #include "server/listen.h"
 #include "server/systemd.h"
+#include "server/tls.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -33,6 +38,7 @@ struct serving {
         struct broker broker;
         struct broker_client *clients;
         struct server *server;
+        struct issuers *issuers;
         unsigned port;
         char told[sizeof(((struct error *)NULL)->message)]; /* why there are no sessions */
 };
@@ -47,6 +53,35 @@ static void mention_open_folder(const struct serving *serving, const char *folde
                         folder);
 }
 
+/* The operations, and what is no part of that API: the page, MCP, E2B's. */
+static void gather_routes(struct broker *broker, struct arena *arena) {
+        bool with_sessions = broker->sessions != NULL;
+        const struct operation *operation;
+        struct server_route *routes;
+        size_t count = 0;
+
+        for (size_t at = 0; operation_next(&at, with_sessions);)
+                count++;
+        routes = arena_array(arena, count + panel_route_count + mcp_route_count + e2b_route_count,
+                             sizeof(*routes));
+        for (size_t at = 0; (operation = operation_next(&at, with_sessions));) {
+                routes[at - 1] = operation->route;
+                routes[at - 1].about = operation;
+        }
+        memcpy(routes + count, panel_routes, panel_route_count * sizeof(*routes));
+        count += panel_route_count;
+        if (with_sessions) {
+                memcpy(routes + count, mcp_routes, mcp_route_count * sizeof(*routes));
+                count += mcp_route_count;
+        }
+        if (with_sessions && broker->e2b) {
+                memcpy(routes + count, e2b_routes, e2b_route_count * sizeof(*routes));
+                count += e2b_route_count;
+        }
+        broker->routes = routes;
+        broker->route_count = count;
+}
+
 /*
  * Clients call it by the name or address that it listens at, beside those that are configured: an address is nobody's to resolve
  * elsewhere.
@@ -55,30 +90,22 @@ static int start_http(struct serving *serving, const struct broker_config *confi
                       struct error *err) {
         const char **hosts = arena_array(arena, config->host_count + 1, sizeof(*hosts));
         const char *colon = strrchr(config->listen, ':');
-        struct server_route *routes =
-                arena_array(arena, broker_route_count + api_sessions_route_count + api_workspaces_route_count,
-                            sizeof(*routes));
         struct server_config http = {
                 .sockets = { -1, -1 },
-                .routes = routes,
-                .route_count = broker_route_count,
                 .context = &serving->broker,
                 .hosts = hosts,
                 .host_count = config->host_count,
                 .behind_proxy = value_get_boolean(config->spec, "behindProxy", false),
+                .tls = serving->broker.tls,
                 .working = WORKING,
                 .say = answers_unrouted,
+                .answered = measures_answered,
+                .shook_hands = measures_shook_hands,
         };
 
-        memcpy(routes, broker_routes, broker_route_count * sizeof(*routes));
-        if (serving->broker.sessions) {
-                memcpy(routes + broker_route_count, api_sessions_routes,
-                       api_sessions_route_count * sizeof(*routes));
-                http.route_count += api_sessions_route_count;
-                memcpy(routes + http.route_count, api_workspaces_routes,
-                       api_workspaces_route_count * sizeof(*routes));
-                http.route_count += api_workspaces_route_count;
-        }
+        gather_routes(&serving->broker, arena);
+        http.routes = serving->broker.routes;
+        http.route_count = serving->broker.route_count;
         for (size_t i = 0; i < config->host_count; i++)
                 hosts[i] = config->hosts[i];
         if (colon && colon > config->listen)
@@ -92,7 +119,10 @@ static int start_http(struct serving *serving, const struct broker_config *confi
                 return -1;
         }
         http.socket_count += *config->listen != '\0';
-        return server_start(&http, &serving->server, err);
+        if (server_start(&http, &serving->server, err) < 0)
+                return -1;
+        atomic_store(&serving->broker.server, serving->server);
+        return 0;
 }
 
 /*
@@ -105,42 +135,66 @@ static bool owners_are_apart(const struct broker_config *config, const struct br
 }
 
 /* What stands in the way is told once, until it is another thing. */
-static void open_sessions(struct serving *serving) {
-        struct error why;
-
-        if (!serving->broker.sessions || broker_sessions_try(serving->broker.sessions, &why) == 0 ||
-            strcmp(serving->told, why.message) == 0)
-                return;
-        snprintf(serving->told, sizeof(serving->told), "%s", why.message);
-        log_info("no sessions yet: %s", why.message);
+static bool open_sessions(struct serving *serving, struct error *ret_why) {
+        if (!serving->broker.sessions || broker_sessions_try(serving->broker.sessions, ret_why) == 0)
+                return true;
+        if (strcmp(serving->told, ret_why->message) != 0) {
+                snprintf(serving->told, sizeof(serving->told), "%s", ret_why->message);
+                log_info("no sessions yet: %s", ret_why->message);
+        }
+        return false;
 }
 
 static int start(struct serving *serving, const struct broker_config *config, const char *folder,
                  const struct broker_places *places, struct arena *arena, struct error *err) {
-        if (unbuilt_check(config, err) < 0 || folder_make(folder, err) < 0 ||
+        struct error why;
+
+        if (folder_make(folder, err) < 0 ||
             instance_open(folder, "serve", &serving->broker.instance, err) < 0)
                 return -1;
         mention_open_folder(serving, folder);
         for (size_t i = 0; i < config->client_count; i++)
                 serving->clients[i] = config->clients[i];
-        if (config->own_token && first_token(folder, serving->clients[0].token_hash, err) < 0)
+        if (config->own_token &&
+            first_token(folder, FIRST_TOKEN_FILE, serving->clients[0].token_hash, err) < 0)
                 return -1;
-        serving->broker.metrics = answers_metrics_new();
+        if (config->certificate_file &&
+            tls_open(config->certificate_file, config->key_file, &serving->broker.tls, err) < 0)
+                return -1;
+        serving->broker.metrics = measures_new();
         serving->broker.applied = applied_new(folder);
-        serving->broker.door = door_new(serving->clients, config->client_count);
+        if (e2b_new(config, folder, &serving->broker.e2b, err) < 0)
+                return -1;
+        if (issuers_new(serving->clients, config->client_count, serving->broker.metrics, &serving->issuers,
+                        err) < 0)
+                return -1;
+        serving->broker.door = door_new(serving->clients, config->client_count, serving->issuers);
         serving->broker.load = load_new();
+        serving->broker.tickets = tickets_new();
         if (owners_are_apart(config, places))
-                serving->broker.sessions =
-                        broker_sessions_new(config, folder, serving->broker.applied, places);
-        open_sessions(serving);
+                serving->broker.sessions = broker_sessions_new(config, folder, serving->broker.applied,
+                                                               places, serving->broker.metrics);
+        (void)open_sessions(serving, &why);
         return start_http(serving, config, arena, err);
+}
+
+/* Whether it is valid still, whoever renews it has to see to: clients are told, and so is the log. */
+static void tell_certificate(const struct serving *serving) {
+        int64_t expires_ms = tls_expires_s(serving->broker.tls) * 1000;
+        char until[32];
+
+        clock_format(expires_ms, until, sizeof(until));
+        if (expires_ms <= clock_system.wall_ms(&clock_system))
+                log_warning("the certificate that is served ended to be valid at %s", until);
+        else
+                log_info("the certificate that is served is valid until %s", until);
 }
 
 static void tell_what_is_served(const struct serving *serving, const struct broker_config *config,
                                 const char *folder) {
         if (serving->port)
-                log_info("listening on port %u (%s) and on %s/serve.sock", serving->port, config->listen,
-                         folder);
+                log_info("listening on port %u (%s%s) and on %s/serve.sock", serving->port, config->listen,
+                         serving->broker.tls ? ", by TLS" : "", folder);
         else
                 log_info("listening on %s/serve.sock", folder);
         if (config->own_token && serving->port)
@@ -149,7 +203,25 @@ static void tell_what_is_served(const struct serving *serving, const struct brok
                 log_warning(
                         "no sessions are served: this user cannot keep owners apart. Give it a berth launcher (--launcher SOCKET, see "
                         "docs/launcher.md), run it as root, or set sessions.sharedUser: true where all owners trust each other");
+        if (serving->broker.tls)
+                tell_certificate(serving);
         unbuilt_tell(config);
+}
+
+static void look_at_certificate(const struct serving *serving) {
+        struct error why;
+
+        switch (serving->broker.tls ? tls_look(serving->broker.tls, &why) : 0) {
+        case 0:
+                break;
+        case 1:
+                log_info("the certificate was replaced: new connections get the one that lies there now");
+                tell_certificate(serving);
+                break;
+        default:
+                log_error("the certificate was not replaced, and the one from before is served on: %s",
+                          why.message);
+        }
 }
 
 /* -1 where the folder is not there any more: a second server could be started in another of that name. */
@@ -161,12 +233,10 @@ static int wait_for_end(struct serving *serving, const char *folder, struct erro
         struct error why;
 
         while (interrupt_level(interrupt) == INTERRUPT_NONE) {
-                bool readable = applied_check(serving->broker.applied, &why) == 0;
-
-                if (!readable && atomic_load(&serving->broker.ready))
-                        log_error("%s", why.message);
-                atomic_store(&serving->broker.ready, readable);
-                open_sessions(serving);
+                ready_look(&serving->broker.ready, &serving->broker,
+                           open_sessions(serving, &why) ? NULL : &why);
+                look_at_certificate(serving);
+                issuers_look(serving->issuers);
                 if (!instance_is_in_place(&serving->broker.instance))
                         return error_set(err, "the folder %s was removed or replaced: start the server again",
                                          folder);
@@ -178,10 +248,15 @@ static int wait_for_end(struct serving *serving, const char *folder, struct erro
 }
 
 static void end(struct serving *serving) {
+        issuers_stop(serving->issuers);
         server_stop(serving->server);
+        tls_close(serving->broker.tls);
         broker_sessions_free(serving->broker.sessions);
         door_free(serving->broker.door);
+        issuers_free(serving->issuers);
         load_free(serving->broker.load);
+        tickets_free(serving->broker.tickets);
+        e2b_free(serving->broker.e2b);
         applied_free(serving->broker.applied);
         metrics_free(serving->broker.metrics);
         instance_close(&serving->broker.instance);
@@ -195,7 +270,8 @@ int serve_run(const struct broker_config *config, const char *folder, const stru
                                                           sizeof(*serving.clients)) };
         int result;
 
-        atomic_init(&serving.broker.ready, true);
+        atomic_init(&serving.broker.ready.failing, 0);
+        atomic_init(&serving.broker.server, NULL);
         result = start(&serving, config, folder, places, arena, err);
         if (result == 0) {
                 tell_what_is_served(&serving, config, folder);

@@ -4,12 +4,16 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "broker/measures.h"
 #include "sessions/engine_workspaces.h"
 #include "sessions/place.h"
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #define BYTES_PER_MB (UINT64_C(1024) * 1024)
 
@@ -23,7 +27,9 @@ struct broker_sessions {
         struct workspaces where;
         struct workspace_bounds bounds;
         uint64_t files_max;
+        struct engine_folders folders;
         struct engine_workspaces workspaces;
+        struct engine_watch watch;
         struct session_store *store;
         struct place *place;
         _Atomic(struct engine *) engine;
@@ -109,7 +115,8 @@ int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
 /* --- life --- */
 
 struct broker_sessions *broker_sessions_new(const struct broker_config *config, const char *folder,
-                                            struct applied *applied, const struct broker_places *places) {
+                                            struct applied *applied, const struct broker_places *places,
+                                            struct metrics *metrics) {
         const struct value *bounds = value_get(config->spec, "workspaces");
         struct broker_sessions *sessions = calloc(1, sizeof(*sessions));
 
@@ -120,8 +127,10 @@ struct broker_sessions *broker_sessions_new(const struct broker_config *config, 
         sessions->folder = folder;
         sessions->applied = applied;
         sessions->places = places;
+        sessions->watch = (struct engine_watch){ metrics, measures_execution_ended };
         sessions->arena = arena_new();
-        sessions->workspaces = engine_workspaces_of(&sessions->where);
+        sessions->folders = (struct engine_folders){ &sessions->where, &sessions->bounds, folder };
+        sessions->workspaces = engine_workspaces_of(&sessions->folders);
         sessions->bounds = (struct workspace_bounds){
                 .owner_max = (uint64_t)value_get_integer(bounds, "perOwnerMB", 0) * BYTES_PER_MB,
                 .free_min = (uint64_t)value_get_integer(bounds, "minFreeMB", 0) * BYTES_PER_MB,
@@ -153,6 +162,7 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
                 .catalog = &sessions->catalog,
                 .workspaces = &sessions->workspaces,
                 .clock = &clock_system,
+                .watch = &sessions->watch,
                 .limits = { .idle_seconds = value_get_integer(limits, "idleSeconds", 0),
                             .ttl_seconds = value_get_integer(limits, "ttlSeconds", 0),
                             .park_seconds = value_get_integer(limits, "parkSeconds", 0),
@@ -180,6 +190,41 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
                 return -1;
         atomic_store(&sessions->engine, engine);
         return 0;
+}
+
+/* A key of idempotency that nobody can have sent: it goes by itself a day after the last one. */
+int broker_sessions_check_records(struct broker_sessions *sessions, struct error *err) {
+        char value[48];
+        const struct session_change change = { SESSION_TABLE_KEYS, "readiness", value, SESSION_EXPECT_NOTHING,
+                                               0 };
+
+        snprintf(value, sizeof(value), "{\"at\":%lld}", (long long)clock_system.wall_ms(&clock_system));
+        return session_store_write(sessions->store, &change, 1, err) < 0 ? -1 : 0;
+}
+
+int broker_sessions_check_place(struct broker_sessions *sessions, struct error *err) {
+        const struct place_class *class = sessions->place->class;
+
+        return class->check ? class->check(sessions->place, err) : 0;
+}
+
+int64_t broker_sessions_free_bytes(const struct broker_sessions *sessions) {
+        struct statvfs disk;
+
+        /* The folder comes with the first workspace; the state's is on the same disk, unless somebody moved it. */
+        if (statvfs(sessions->where.folder, &disk) < 0 && statvfs(sessions->folder, &disk) < 0)
+                return -1;
+        return (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;
+}
+
+int broker_sessions_check_disk(const struct broker_sessions *sessions, struct error *err) {
+        int64_t free_bytes = broker_sessions_free_bytes(sessions);
+
+        if (free_bytes < 0 || (uint64_t)free_bytes >= sessions->bounds.free_min)
+                return 0;
+        return error_set(err, "%lld MB are free, and %llu must stay so (workspaces.minFreeMB)",
+                         (long long)(free_bytes / (int64_t)BYTES_PER_MB),
+                         (unsigned long long)(sessions->bounds.free_min / BYTES_PER_MB));
 }
 
 int broker_sessions_try(struct broker_sessions *sessions, struct error *err) {

@@ -12,6 +12,7 @@
 #include "sessions/workspace_owner.h"
 
 struct place;
+struct metrics;
 
 /* Where a stack's code runs. In the arena. */
 struct broker_place {
@@ -32,7 +33,8 @@ struct broker_places {
 
 struct broker_sessions;
 struct broker_sessions *broker_sessions_new(const struct broker_config *config, const char *folder,
-                                            struct applied *applied, const struct broker_places *places);
+                                            struct applied *applied, const struct broker_places *places,
+                                            struct metrics *metrics);
 /* Opens the engine where it is not open and can be. Of the main thread; -1 where it is not: the reason is for the log. */
 int broker_sessions_try(struct broker_sessions *sessions, struct error *err) MUST_USE;
 /* NULL until it is open. Any thread. */
@@ -43,6 +45,12 @@ const struct workspaces *broker_sessions_workspaces(const struct broker_sessions
 int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
                            const struct workspace_row *row, const struct interrupt *interrupt,
                            struct workspace_limits *ret, struct problem *problem) MUST_USE;
+/* Whether they can do their work, once the engine is open: a record is written, a sandbox could be started, the disk has room. */
+int broker_sessions_check_records(struct broker_sessions *sessions, struct error *err) MUST_USE;
+int broker_sessions_check_place(struct broker_sessions *sessions, struct error *err) MUST_USE;
+int broker_sessions_check_disk(const struct broker_sessions *sessions, struct error *err) MUST_USE;
+/* What is free on the disk of the workspaces, in bytes; -1 where that is not known. */
+int64_t broker_sessions_free_bytes(const struct broker_sessions *sessions);
 /* No request may be under way. NULL is fine. */
 void broker_sessions_free(struct broker_sessions *sessions);
 

@@ -11,6 +11,14 @@ void token_hash(const char *token, uint8_t ret[SHA256_SIZE]) {
         digest_sha256(token, strlen(token), ret);
 }
 
+bool token_is_same(const uint8_t one[SHA256_SIZE], const uint8_t two[SHA256_SIZE]) {
+        unsigned differs = 0;
+
+        for (size_t i = 0; i < SHA256_SIZE; i++)
+                differs |= one[i] ^ two[i];
+        return differs == 0;
+}
+
 /* What is wrong with it is said without a word of what it holds. */
 static int check_token(const char *path, const struct strbuf *token, struct error *err) {
         if (strspn(token->data, characters) != token->length)

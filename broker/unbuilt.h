@@ -5,9 +5,7 @@
 
 #include "broker/config.h"
 
-/* -1 where serving without it would be less safe than what the manifest says. */
-int unbuilt_check(const struct broker_config *config, struct error *err) MUST_USE;
-/* Logs the rest: a line for each. */
+/* Logs it: a line for each. */
 void unbuilt_tell(const struct broker_config *config);
 
 #endif

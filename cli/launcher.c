@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define USAGE                                                                                                                            \
-        "berth launcher --socket PATH --for USER [--group GROUP] [--images FOLDER] [--workers FOLDER] [--users FIRST+COUNT] [--runs N] " \
+#define USAGE                                                                                                                                            \
+        "berth launcher --socket PATH --for USER [--group GROUP] [--images FOLDER] [--workers FOLDER] [--disk FOLDER] [--users FIRST+COUNT] [--runs N] " \
         "[--runs-each N] [--patience SECONDS] [--accept-degraded]"
 
 static const char help[] =
@@ -31,6 +31,7 @@ static const char help[] =
         "  --group GROUP        may open the socket as well (with more than one USER)\n"
         "  --images FOLDER      the image store whose images may be asked for, by digest\n"
         "  --workers FOLDER     where sandboxes that outlive their client have their sockets\n"
+        "  --disk FOLDER        on whose disk those sandboxes may have large workspaces\n"
         "  --users FIRST+COUNT  host users that runs are given (1900000000+65536)\n"
         "  --runs N             at most so many at once (256)\n"
         "  --runs-each N        at most so many of one USER (an even share)\n"
@@ -86,17 +87,12 @@ static int parse_range(const char *text, struct sandbox_users *ret) {
 
 static int parse_arguments(int argc, char **argv, struct launcher_config *ret) {
         static const struct option options[] = {
-                { "socket", required_argument, NULL, 's' },
-                { "for", required_argument, NULL, 'f' },
-                { "group", required_argument, NULL, 'g' },
-                { "images", required_argument, NULL, 'i' },
-                { "workers", required_argument, NULL, 'w' },
-                { "users", required_argument, NULL, 'u' },
-                { "runs", required_argument, NULL, 'r' },
-                { "runs-each", required_argument, NULL, 'e' },
-                { "patience", required_argument, NULL, 'p' },
-                { "accept-degraded", no_argument, NULL, 'd' },
-                { NULL, 0, NULL, 0 },
+                { "socket", required_argument, NULL, 's' },    { "for", required_argument, NULL, 'f' },
+                { "group", required_argument, NULL, 'g' },     { "images", required_argument, NULL, 'i' },
+                { "workers", required_argument, NULL, 'w' },   { "disk", required_argument, NULL, 'k' },
+                { "users", required_argument, NULL, 'u' },     { "runs", required_argument, NULL, 'r' },
+                { "runs-each", required_argument, NULL, 'e' }, { "patience", required_argument, NULL, 'p' },
+                { "accept-degraded", no_argument, NULL, 'd' }, { NULL, 0, NULL, 0 },
         };
         unsigned seconds;
         int option;
@@ -120,6 +116,9 @@ static int parse_arguments(int argc, char **argv, struct launcher_config *ret) {
                         break;
                 case 'w':
                         ret->workers = optarg;
+                        break;
+                case 'k':
+                        ret->disk = optarg;
                         break;
                 case 'u':
                         if (parse_range(optarg, &ret->users) < 0)

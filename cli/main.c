@@ -55,6 +55,7 @@ const struct verb verbs[] = {
         { "serve", "", 0, 0, "run code over HTTP, in sessions that keep variables", verb_serve },
         { "session", "create|list|show|run|interrupt|restart|park|end|history|files [ARG]...", 1, 1000,
           "run code in the sessions of a running server", verb_session },
+        { "mcp", "", 0, 0, "give an agent sessions by MCP, on stdin and stdout", verb_mcp },
         { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion },
         { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual },

@@ -57,6 +57,7 @@ enum option_id {
         OPTION_LAUNCHER,
         OPTION_SELF_TEST,
         OPTION_MIRROR,
+        OPTION_PRINT_OPENAPI,
         OPTION_ONCE,
         OPTION_WAIT,
         OPTION_STACKS,
@@ -67,6 +68,7 @@ enum option_id {
         OPTION_IDLE,
         OPTION_TTL,
         OPTION_STATUS,
+        OPTION_ATTACHED,
         OPTION_VERSION,
 };
 
@@ -123,10 +125,12 @@ const struct option_row options_rows[] = {
         { OPTION_OUT_EXEC, "out-exec", NULL, " exec ", "--out leaves programs executable" },
         { OPTION_TIMEOUT, "timeout", "SECONDS", " exec session ",
           "end the run earlier than the environment does" },
-        { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec serve ",
+        { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec serve mcp ",
           "run even where this machine cannot enforce every limit" },
-        { OPTION_LAUNCHER, "launcher", "SOCKET", " exec serve ",
+        { OPTION_LAUNCHER, "launcher", "SOCKET", " exec serve mcp ",
           "have sandboxes made by the berth launcher that listens there" },
+        { OPTION_PRINT_OPENAPI, "print-openapi", NULL, " serve ",
+          "print the HTTP API as OpenAPI 3.1, and end" },
         { OPTION_SELF_TEST, "self-test", NULL, " doctor ", "also try to break out of a sandbox" },
         { OPTION_ONCE, "once", NULL, " controller ", "reconcile each source once, then exit" },
         { OPTION_WAIT, "wait", NULL, " controller ",
@@ -142,6 +146,8 @@ const struct option_row options_rows[] = {
         { OPTION_IDLE, "idle", "SECONDS", " session ", "create, run: it ends when that long nothing runs" },
         { OPTION_TTL, "ttl", "SECONDS", " session ", "create, run: it ends when it is that old" },
         { OPTION_STATUS, "status", "queued|starting|idle|running|parked", " session ", "list: only those" },
+        { OPTION_ATTACHED, "attached", NULL, " serve ",
+          "listen on the Unix socket alone, until standard input ends" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
 };
@@ -192,6 +198,7 @@ static const struct {
         { OPTION_ACCEPT_DEGRADED, offsetof(struct options, accept_degraded) },
         { OPTION_LAUNCHER, offsetof(struct options, launcher) },
         { OPTION_SELF_TEST, offsetof(struct options, self_test) },
+        { OPTION_PRINT_OPENAPI, offsetof(struct options, print_openapi) },
         { OPTION_ONCE, offsetof(struct options, once) },
         { OPTION_WAIT, offsetof(struct options, wait) },
         { OPTION_STACKS, offsetof(struct options, stacks) },
@@ -199,6 +206,7 @@ static const struct {
         { OPTION_CONVERSATION, offsetof(struct options, conversation) },
         { OPTION_CONTEXT, offsetof(struct options, context) },
         { OPTION_STATUS, offsetof(struct options, status) },
+        { OPTION_ATTACHED, offsetof(struct options, attached) },
 };
 
 /* false where the option is not one of those. */

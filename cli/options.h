@@ -33,7 +33,8 @@ struct options {
         bool out_over, out_dot, out_exec;                        /* exec */
         const char *launcher;
         bool accept_degraded, self_test;
-        bool once, wait; /* controller */
+        bool print_openapi, attached; /* serve */
+        bool once, wait;              /* controller */
         /* session: or NULL, 0 */
         const char *conversation, *context, *status;
         const char **labels, **variables; /* NAME=VALUE */

@@ -46,15 +46,22 @@ static const char *where_of(const struct options *options, struct arena *arena) 
 
 int sessions_open(struct sessions *ret, const struct options *options, struct error *err) {
         struct options of_stack = *options;
-        const char *folder;
 
         *ret = (struct sessions){ .options = options };
         session_init(&ret->session);
         ret->where = where_of(options, ret->session.arena);
         of_stack.path = manifests_of(&ret->session, options->path);
-        folder = session_state_folder(&ret->session, &of_stack);
-        return client_open(folder, arena_printf(ret->session.arena, "berth serve%s", ret->where),
-                           &ret->client, err);
+        ret->folder = session_state_folder(&ret->session, &of_stack);
+        return sessions_connect(ret, err);
+}
+
+int sessions_connect(struct sessions *sessions, struct error *err) {
+        struct arena *arena = sessions->session.arena;
+
+        return sessions->client
+                       ? 0
+                       : client_open(sessions->folder, arena_printf(arena, "berth serve%s", sessions->where),
+                                     &sessions->client, err);
 }
 
 void sessions_close(struct sessions *sessions) {

@@ -13,13 +13,17 @@ struct sessions {
         const struct options *options;
         struct session session; /* for the state's folder and the arena */
         struct client *client;
-        const char *where; /* " -f agents": what printed commands need to reach the same server */
+        const char *folder; /* the state's */
+        const char *where;  /* " -f agents": what printed commands need to reach the same server */
 };
 
 /* Ends with sessions_close(), also after a failure. */
 int sessions_open(struct sessions *ret, const struct options *options, struct error *err) MUST_USE;
 void sessions_close(struct sessions *sessions);
 #define SESSIONS_CLEANUP __attribute__((cleanup(sessions_close)))
+
+/* The part of sessions_open() that looks for the server, where that one found none: ERROR_NOT_FOUND again. */
+int sessions_connect(struct sessions *sessions, struct error *err) MUST_USE;
 
 /* "GET" and the like of a path, without a body or with one, which is taken over; as client_ask(). */
 int sessions_ask(struct sessions *sessions, const char *method, const char *path, json_t *body, json_t **ret,

@@ -46,6 +46,7 @@ static void examine_libraries(struct examination *examination) {
         static struct library libraries[] = {
                 { .soname = LMDB_SONAME, .package = "liblmdb0", .purpose = "the state" },
                 { .soname = CRYPTO_SONAME, .package = "libssl3", .purpose = "hashes" },
+                { .soname = SSL_SONAME, .package = "libssl3", .purpose = "TLS of berth serve" },
                 { .soname = CURL_SONAME, .package = "libcurl4", .purpose = "HTTP" },
                 { .soname = XML_SONAME, .package = "libxml2", .purpose = "reading AWS's answers in XML" },
                 { .soname = ARCHIVE_SONAME, .package = "libarchive13", .purpose = "local images" },

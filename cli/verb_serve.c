@@ -3,8 +3,11 @@
  * serve: the server of a stack, by the file of a Server or, given a folder of manifests, without one. Here it gets the place of
  * sessions, since it knows no provider.
  */
+#include "base/files.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "broker/openapi.h"
 #include "broker/serve.h"
 #include "cli/launcher.h"
 #include "cli/session.h"
@@ -13,6 +16,9 @@
 #include "providers/local/program.h"
 #include "providers/local/session/session.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -114,6 +120,41 @@ static int open_place(void *context, const char *folder, const struct applied_st
         return session_place_open(&config, &ret->place, err);
 }
 
+/* What the API is takes no server, and no stack. */
+static int print_openapi(struct error *err) {
+        json_t *document JSON_CLEANUP = openapi_document(true);
+        char *text TEXT_CLEANUP = json_for_eyes(document, 0);
+
+        if (puts(text) == EOF || fflush(stdout) == EOF)
+                return error_set(err, "standard output: %s", strerror(errno));
+        return EXIT_DONE;
+}
+
+/* Whoever started us holds the other end of our input: it ends with him, however he ends. */
+static void *end_with_input(void *context) {
+        char bytes[256];
+        ssize_t count;
+
+        do
+                count = read(STDIN_FILENO, bytes, sizeof(bytes));
+        while (count > 0 || (count < 0 && errno == EINTR));
+        interrupt_raise_to(interrupt_of_user(), INTERRUPT_FINISH);
+        return context;
+}
+
+static int attach(struct broker_config *config, struct error *err) {
+        pthread_t thread;
+        int code;
+
+        config->listen = "";
+        (void)interrupt_of_user(); /* made before there are two threads that may ask for it */
+        code = pthread_create(&thread, NULL, end_with_input, NULL);
+        if (code != 0)
+                return error_set(err, "cannot start a thread: %s", strerror(code));
+        pthread_detach(thread);
+        return 0;
+}
+
 int verb_serve(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         struct options of_stack = *options;
@@ -122,6 +163,8 @@ int verb_serve(const struct options *options, struct error *err) {
         struct broker_places places = { .open = open_place, .context = &context };
 
         session_init(&session);
+        if (options->print_openapi)
+                return print_openapi(err);
         if (load_config(&session, options, &config, err) < 0)
                 return -1;
         of_stack.path = config.stack;
@@ -131,6 +174,8 @@ int verb_serve(const struct options *options, struct error *err) {
         log_set_json(options->json);
         interrupt_install();
         interrupt_on_hangup();
+        if (options->attached && attach(&config, err) < 0)
+                return -1;
         return serve_run(&config, session_state_folder(&session, &of_stack), &places, err) < 0 ? -1
                                                                                                : EXIT_DONE;
 }

@@ -56,6 +56,7 @@ static void print_time(const char *label, const char *time) {
 
 static void print_session(const json_t *session) {
         struct strbuf labels STRBUF_CLEANUP = STRBUF_INIT;
+        char status[64] = "";
         const char *name;
         json_t *value;
 
@@ -65,7 +66,10 @@ static void print_session(const json_t *session) {
         printf("%s", terminal_style(stdout, STYLE_BOLD));
         terminal_print_safe(stdout, or_dash(json_text(session, "id")));
         printf("%s\n", terminal_style(stdout, STYLE_PLAIN));
-        print_member("status", json_text(session, "status"));
+        if (json_integer_or(session, "queuePosition", 0) > 0)
+                snprintf(status, sizeof(status), "queued, number %lld in line",
+                         (long long)json_integer_or(session, "queuePosition", 0));
+        print_member("status", status[0] ? status : json_text(session, "status"));
         print_member("environment", json_text(session, "environment"));
         if (json_text(session, "agent"))
                 print_member("agent", json_text(session, "agent"));

@@ -25,6 +25,7 @@ int verb_controller(const struct options *options, struct error *err);
 int verb_doctor(const struct options *options, struct error *err);
 int verb_get(const struct options *options, struct error *err);
 int verb_session(const struct options *options, struct error *err);
+int verb_mcp(const struct options *options, struct error *err);
 int verb_serve(const struct options *options, struct error *err);
 int verb_schema(const struct options *options, struct error *err);
 int verb_explain(const struct options *options, struct error *err);

@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "http/http.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,29 +117,38 @@ static int fail_request(const struct client *client, enum http_failure failure, 
         }
 }
 
+int client_send(struct client *client, const char *path, struct http_request *request,
+                struct http_response *ret, struct error *err) {
+        struct strbuf url STRBUF_CLEANUP = STRBUF_INIT;
+        enum http_failure failure;
+        int result;
+
+        strbuf_printf(&url, "http://localhost%s", path);
+        request->url = strbuf_text(&url);
+        request->answer_limit = ANSWER_MAX;
+        request->socket = client->socket;
+        request->quiet_ms = QUIET_MS;
+        result = http_send(client->pool, request, ret, &failure, err);
+        request->url = NULL;
+        return result < 0 ? fail_request(client, failure, err) : 0;
+}
+
 int client_ask(struct client *client, const struct client_call *call, json_t **ret, struct error *err) {
         struct http_response response HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
-        struct strbuf url STRBUF_CLEANUP = STRBUF_INIT;
         struct http_header headers[4];
         struct http_request request = {
                 .method = call->method,
                 .headers = headers,
-                .answer_limit = ANSWER_MAX,
                 .once = strcmp(call->method, "GET") != 0,
                 .interrupt = call->interrupt,
-                .socket = client->socket,
-                .quiet_ms = QUIET_MS,
                 .source_length = call->source_length,
                 .source = call->source,
                 .sink = call->sink,
                 .context = call->context,
         };
         char *body TEXT_CLEANUP = call->body ? json_compact(call->body) : NULL;
-        enum http_failure failure;
         json_t *answer = NULL;
 
-        strbuf_printf(&url, "http://localhost%s", call->path);
-        request.url = strbuf_text(&url);
         if (body) {
                 request.body = body;
                 request.body_length = strlen(body);
@@ -156,8 +164,8 @@ int client_ask(struct client *client, const struct client_call *call, json_t **r
         if (call->if_none_match)
                 headers[request.header_count++] =
                         (struct http_header){ "If-None-Match", call->if_none_match };
-        if (http_send(client->pool, &request, &response, &failure, err) < 0)
-                return fail_request(client, failure, err);
+        if (client_send(client, call->path, &request, &response, err) < 0)
+                return -1;
         if (response.status < 200 || response.status > 299)
                 return fail_problem(response.status, &response.body, err);
         if (response.body.length > 0) {

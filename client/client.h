@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "http/http.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -45,6 +46,13 @@ struct client_call {
  */
 int client_ask(struct client *client, const struct client_call *call, json_t **ret,
                struct error *err) MUST_USE;
+
+/*
+ * For who has a form of his own: as http_send(), with `url`, `socket`, `answer_limit` and `quiet_ms` filled in. 0 whatever the status;
+ * failures as above.
+ */
+int client_send(struct client *client, const char *path, struct http_request *request,
+                struct http_response *ret, struct error *err) MUST_USE;
 
 /* Whether the text has the form of a session's id. */
 bool client_is_id(const char *text);

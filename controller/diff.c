@@ -82,8 +82,18 @@ static void compare_field(struct walk *walk, const char *path, const struct valu
                 add_change(walk, path, before, desired);
 }
 
+/* One for each field of each resource, hence not by arena_printf(). */
 static const char *join_path(struct arena *arena, const char *prefix, const char *name) {
-        return prefix ? arena_printf(arena, "%s.%s", prefix, name) : name;
+        size_t before = prefix ? strlen(prefix) : 0, length = strlen(name);
+        char *path, *at;
+
+        if (!prefix)
+                return name;
+        path = arena_alloc(arena, before + length + 2);
+        at = mempcpy(path, prefix, before);
+        *at++ = '.';
+        memcpy(at, name, length + 1);
+        return path;
 }
 
 static void walk_maps(struct walk *walk, const char *prefix, const struct value *desired,

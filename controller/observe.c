@@ -12,6 +12,7 @@
 
 #include "controller/sighting.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Each provider's settings stand in the Stack under its own name; an aws.account says nothing about another one. */
@@ -75,7 +76,7 @@ static void take_past_for_present(struct subject *subject) {
         }
 }
 
-/* `subjects` are all those of one kind. */
+/* `subjects` are all those of one kind. Their past is added by decode_pasts(). */
 static struct kind_reading prepare_reading(struct planning *planning, struct subject *subjects,
                                            size_t count) {
         struct wanted *wanted = arena_array(planning->arena, count, sizeof(*wanted));
@@ -84,19 +85,30 @@ static struct kind_reading prepare_reading(struct planning *planning, struct sub
                 wanted[i] = (struct wanted){
                         .name = subjects[i].name,
                         .desired = subjects[i].desired,
-                        .recorded = subjects[i].record ? subjects[i].record->spec : NULL,
-                        .last = subjects[i].last,
                         .must_read = subjects[i].unfinished,
                 };
         }
         return (struct kind_reading){
                 .subjects = subjects,
+                .wanted = wanted,
                 .args = { .refresh =
                                   planning->args->refresh == PLAN_REFRESH_FULL ? REFRESH_FULL : REFRESH_SWEEP,
                           .wanted = wanted,
                           .count = count,
                           .arena = planning->arena },
         };
+}
+
+static int decode_pasts(struct planning *planning, struct kind_reading *reading, struct error *err) {
+        for (size_t i = 0; i < reading->args.count; i++) {
+                struct subject *subject = &reading->subjects[i];
+
+                if (decode_past(planning, subject, err) < 0)
+                        return error_context(err, "%s", subject->address);
+                reading->wanted[i].recorded = subject->record ? subject->record->spec : NULL;
+                reading->wanted[i].last = subject->last;
+        }
+        return 0;
 }
 
 static int observe_kind(struct planning *planning, const struct kind_reading *reading, struct error *err) {
@@ -155,28 +167,39 @@ static size_t calls_of_list(const struct kind_reading *reading) {
         return page ? (reading->args.count + page - 1) / page : 0;
 }
 
-/* The longest list first: it is what the plan will wait for. */
-static void read_ahead(struct planning *planning) {
+/* The longest list first: it is what the plan will wait for. Equal ones go in kind order. */
+static int by_length(const void *a, const void *b) {
+        const struct kind_reading *first = *(struct kind_reading *const *)a,
+                                  *second = *(struct kind_reading *const *)b;
+        size_t of_first = calls_of_list(first), of_second = calls_of_list(second);
+
+        if (of_first != of_second)
+                return of_first < of_second ? 1 : -1;
+        return (first > second) - (first < second);
+}
+
+/* Decoding the past of some thousand resources takes as long as a call: the lists that do without it travel meanwhile. */
+static int read_ahead(struct planning *planning, struct error *err) {
+        struct provider *provider = planning->args->provider;
         size_t count = planning->reading_count;
-        bool *begun = arena_array(planning->arena, count + 1, sizeof(*begun));
+        struct kind_reading **readings =
+                arena_array(planning->arena, count + 1, sizeof(struct kind_reading *));
 
+        for (size_t i = 0; i < count; i++)
+                readings[i] = &planning->readings[i];
+        qsort(readings, count, sizeof(struct kind_reading *), by_length);
         for (size_t i = 0; i < count; i++) {
-                const struct kind_reading *next;
-                size_t longest = 0;
-
-                while (begun[longest])
-                        longest++;
-                for (size_t k = longest + 1; k < count; k++) {
-                        if (!begun[k] && calls_of_list(&planning->readings[k]) >
-                                                 calls_of_list(&planning->readings[longest]))
-                                longest = k;
-                }
-                begun[longest] = true;
-                next = &planning->readings[longest];
-                if (next->subjects[0].ops->read_ahead)
-                        next->subjects[0].ops->read_ahead(planning->args->provider, &next->args);
+                if (readings[i]->subjects[0].ops->list_ahead)
+                        readings[i]->subjects[0].ops->list_ahead(provider, planning->arena);
+        }
+        for (size_t i = 0; i < count; i++) {
+                if (decode_pasts(planning, readings[i], err) < 0)
+                        return -1;
+                if (readings[i]->subjects[0].ops->read_ahead)
+                        readings[i]->subjects[0].ops->read_ahead(provider, &readings[i]->args);
         }
         planning->ahead = true;
+        return 0;
 }
 
 static void end_reading(const struct planning *planning) {
@@ -189,7 +212,7 @@ static int observe_kinds(struct planning *planning, struct error *err) {
         int result = 0;
 
         if (!planning->ahead)
-                read_ahead(planning);
+                result = read_ahead(planning, err);
         for (size_t i = 0; i < planning->reading_count && result == 0; i++)
                 result = observe_kind(planning, &planning->readings[i], err);
         if (result == 0 && args->refresh == PLAN_REFRESH_FULL && args->provider_ops->lineage)
@@ -250,21 +273,15 @@ int planning_assume(struct planning *planning, struct subject *subject, struct e
         return 0;
 }
 
-/* What every kind's reading begins with: the past, without which nobody knows what is likely to be there. */
-static int prepare_subjects(struct planning *planning, struct error *err) {
+static void prepare_subjects(struct planning *planning) {
         struct plan *plan = planning->plan;
 
-        for (size_t i = 0; i < plan->subject_count; i++) {
-                struct subject *subject = &plan->subjects[i];
-
-                subject->ops = planning->args->provider_ops->ops(planning->args->provider, subject->kind->id);
-                if (planning->args->refresh != PLAN_REFRESH_NONE && decode_past(planning, subject, err) < 0)
-                        return error_context(err, "%s", subject->address);
-        }
+        for (size_t i = 0; i < plan->subject_count; i++)
+                plan->subjects[i].ops = planning->args->provider_ops->ops(planning->args->provider,
+                                                                          plan->subjects[i].kind->id);
         if (planning->args->refresh != PLAN_REFRESH_NONE)
                 prepare_readings(planning);
         planning->prepared = true;
-        return 0;
 }
 
 static int compare_identity(struct planning *planning, struct error *err) {
@@ -317,10 +334,8 @@ static int begin_in_recorded_account(struct planning *planning, struct error *er
         expected = args->provider_ops->expect(args->provider, recorded, err);
         if (expected <= 0)
                 return expected;
-        if (prepare_subjects(planning, err) < 0)
-                return -1;
-        read_ahead(planning);
-        return 0;
+        prepare_subjects(planning);
+        return read_ahead(planning, err);
 }
 
 int planning_identify(struct planning *planning, struct error *err) {
@@ -337,7 +352,7 @@ int planning_identify(struct planning *planning, struct error *err) {
 }
 
 int planning_observe(struct planning *planning, struct error *err) {
-        if (!planning->prepared && prepare_subjects(planning, err) < 0)
-                return -1;
+        if (!planning->prepared)
+                prepare_subjects(planning);
         return planning->args->refresh == PLAN_REFRESH_NONE ? 0 : observe_kinds(planning, err);
 }

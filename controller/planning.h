@@ -8,6 +8,7 @@
 /* The subjects of one kind, which stand together, and what the provider is asked about them. */
 struct kind_reading {
         struct subject *subjects;
+        struct wanted *wanted; /* one for each; `args` points to them */
         struct observe_args args;
 };
 
@@ -20,7 +21,7 @@ struct planning {
         size_t binding_count;
         struct kind_reading *readings; /* by kind, in kind order; owned by observe.c, as the next three */
         size_t reading_count;
-        bool prepared;        /* the subjects' pasts are decoded, and the readings made */
+        bool prepared;        /* the readings are made */
         bool ahead;           /* reading ahead has begun */
         struct value context; /* what every wish depends on beside its manifest: planning_diff() */
 };

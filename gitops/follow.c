@@ -26,13 +26,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #define TICK_MS 200
 #define FOLDERS_MS 1000 /* between looks at whether the state still is there */
 #define REASON_SIZE 512
+/* Each state takes three descriptors, and a pattern may match hundreds of folders: 1024, as many systems give, are soon used up. */
 #define OPEN_FILES 16384
 #define GRACE_MS (5 * 1000)
 #define GRACE_ONCE_MS (20 * 1000)
@@ -382,22 +382,12 @@ static int worst_exit(const struct following *following) {
         return 0;
 }
 
-/* Each state takes three descriptors, and a pattern may match hundreds of folders: 1024, as many systems give, are soon used up. */
-static void raise_open_files(void) {
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= OPEN_FILES)
-                return;
-        limit.rlim_cur = limit.rlim_max < OPEN_FILES ? limit.rlim_max : OPEN_FILES;
-        setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 static void prepare_running(struct running *running, const struct follow_args *args) {
         struct following *following = &running->following;
         pthread_condattr_t attributes;
 
+        descriptors_allow(OPEN_FILES);
         /* Many threads that are hardly ever awake: an arena each would keep what a reconciliation took. */
-        raise_open_files();
         mallopt(M_ARENA_MAX, 2);
         mallopt(M_TRIM_THRESHOLD, 128 * 1024);
         *running = (struct running){ .following = {

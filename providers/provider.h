@@ -4,8 +4,9 @@
  *
  * A provider is a const table of functions and, per managed kind, one more. The calling sequence of a plan:
  *
- *     open -> identify -> for each kind: read_ahead -> for each kind in kind order: observe -> observed
- * or, where it is known whose place it should be, open -> expect -> for each kind: read_ahead -> identify -> observe ...
+ *     open -> identify -> read ahead -> for each kind in kind order: observe -> observed
+ * or, where it is known whose place it should be, open -> expect -> read ahead -> identify -> observe ...
+ *     (reading ahead: for each kind list_ahead, then for each kind read_ahead)
  *          -> for each resource: desire -> (diff, by the controller) -> for each change: ask
  * and of an apply, after it:
  *     for each change, in dependency order, many at once: step, step, ... until it is done -> close
@@ -267,6 +268,8 @@ struct kind_ops {
          * once: kinds that need not one another are read side by side. It changes nothing but the time. May be NULL.
          */
         void (*read_ahead)(struct provider *provider, const struct observe_args *args);
+        /* The same, before read_ahead(): lists of all there is, for which nobody need know what there was. May be NULL. */
+        void (*list_ahead)(struct provider *provider, struct arena *arena);
         /* Of how many resources a call of its longest list tells: the longest is begun first. 0: it has no lists by pages. */
         size_t page_size;
         /*

@@ -85,7 +85,7 @@ int context_start(struct runtime *runtime, struct context *context, int output, 
         descendants_add(&runtime->known, context->kernel.process.pid);
         context->generation++;
         context->fresh = true;
-        context->explained = false;
+        context->explained = context->restarted = false;
         context->kill_ms = INT64_MAX;
         return 0;
 }
@@ -174,7 +174,7 @@ void context_restart(struct runtime *runtime, const struct request *request) {
         }
         if (!KERNEL_IS_DEAD(&context->kernel)) {
                 snprintf(context->lost, sizeof(context->lost), "it was restarted by request");
-                context->explained = true;
+                context->explained = context->restarted = true;
                 process_kill(&context->kernel.process);
                 context_end(runtime, context);
         }

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "runtime/mapped.h"
 #include "runtime/picture.h"
 
 #include <errno.h>
@@ -110,6 +111,7 @@ static void finish(struct runtime *runtime, struct report *report) {
         }
         descendants_release(&runtime->known);
         descendants_find(&runtime->known);
+        mapped_touch(&runtime->known, runtime->folder);
         report->type = REPORT_DONE;
         report->n = execution->n;
         report->wall_ms = runtime_now_ms() - execution->started_ms;
@@ -172,10 +174,12 @@ static void report_death(struct runtime *runtime, struct process_status status, 
                 return;
         }
         if (!execution->begun) {
-                report->status = REPORT_FAILED;
+                report->status = execution->context->restarted ? REPORT_KILLED : REPORT_FAILED;
                 report->exit_code = -1;
                 report->detail =
-                        was_ready ? "none of the code ran: its kernel was broken by what ran there before"
+                        execution->context->restarted
+                                ? "none of the code ran: its kernel was restarted by request"
+                        : was_ready ? "none of the code ran: its kernel was broken by what ran there before"
                         : status.code == 78 && !status.signalled ? "python3 is older than 3.8"
                                                                  : "python3 did not start: stderr says why";
         } else if (status.signalled || execution->broke) {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's source is in an anonymous file that Python reads as its first program: nothing of ours lies in the sandbox's file
- * system, where user code could change it for the next kernel. The socket is 3, the source 4; the kernel closes the one and
+ * The kernel is in an anonymous file that Python reads as its first program: nothing of ours lies in the sandbox's file
+ * system, where user code could change it for the next kernel. The socket is 3, the file 4; the kernel closes the one and
  * keeps the other from its children.
+ *
+ * In the file is the kernel twice: as the Python of the machine that built us has compiled it (compile.py), which the same Python need
+ * not do again, and as source.
  *
  * Pipes go to the kernel as descriptors beside a message. Nothing is received but bytes: descriptors that come back are dropped
  * by the kernel (of the machine), since recv(2) has no room for them.
@@ -30,14 +33,24 @@ static const char program[] =
         "if sys.version_info < (3, 8):\n"
         "    sys.stderr.write('Berth needs Python 3.8 or newer, and this is ' + sys.version + '\\n')\n"
         "    sys.exit(78)\n"
-        "exec(compile(open(4, 'rb').read(), '<berth kernel>', 'exec'),\n"
-        "     {'__name__': '<berth kernel>', '__builtins__': dict(vars(__builtins__))})\n";
+        "from _frozen_importlib_external import MAGIC_NUMBER as magic\n"
+        "kernel = open(4, 'rb').read()\n"
+        "end = 40 + int(kernel[:8])\n"
+        "if kernel[8:40].decode().rstrip() == magic.hex() + ' ' + str(sys.implementation.cache_tag):\n"
+        "    path = sys.path[:]\n"
+        "    sys.path[:] = [entry for entry in path if entry]\n" /* "" is the user's folder */
+        "    import marshal, zlib\n"
+        "    sys.path[:] = path\n"
+        "    kernel = marshal.loads(zlib.decompress(kernel[40:end]))\n"
+        "else:\n"
+        "    kernel = compile(kernel[end:], '<berth kernel>', 'exec')\n"
+        "exec(kernel, {'__name__': '<berth kernel>', '__builtins__': dict(vars(__builtins__))})\n";
 
 static int source_file(struct error *err) {
         int file = memfd_create("kernel.py", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-        if (file < 0 || descriptor_write(file, kernel_source, kernel_source_size) < 0 ||
-            lseek(file, 0, SEEK_SET) < 0 ||
+        if (file < 0 || descriptor_write(file, kernel_compiled, kernel_compiled_size) < 0 ||
+            descriptor_write(file, kernel_source, kernel_source_size) < 0 || lseek(file, 0, SEEK_SET) < 0 ||
             fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
                 (void)error_set(err, "no memory for the kernel's source: %s", strerror(errno));
                 close_descriptor(&file);

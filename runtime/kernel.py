@@ -7,30 +7,33 @@ socket to the runtime. User code runs in this very process and may do anything t
 care that honest code, however broken, gets an honest answer, and that what breaks the kernel itself ends it, which the runtime sees.
 
 Python 3.8 and newer, standard library only. Names of the kernel are in a namespace of its own, with builtins of its own.
+
+A session's first output waits for all that is imported here: what Python has not loaded by itself is in C, and of a library in
+Python only what is under it. The rest is imported when it is needed, or when nothing is to be done (own_module()).
 """
 
 import sys
 
-# "" is the working folder: a user's json.py there is not what the kernel means by json.
+# "" is the working folder: a user's fcntl.py there is not what the kernel means by fcntl.
 _user_path = [entry for entry in sys.path if entry == ""]
-sys.path[:] = [entry for entry in sys.path if entry != ""]
+sys.path[:] = own_path = [entry for entry in sys.path if entry != ""]
 
+import _ast  # noqa: E402
+import _signal  # noqa: E402
 import _socket  # noqa: E402
 import _thread  # noqa: E402
-import ast  # noqa: E402
 import builtins  # noqa: E402
 import fcntl  # noqa: E402
-import importlib.machinery  # noqa: E402
 import io  # noqa: E402
-import json  # noqa: E402
-import linecache  # noqa: E402
 import os  # noqa: E402
 import select  # noqa: E402
-import signal  # noqa: E402
-import struct  # noqa: E402
 import time  # noqa: E402
-import traceback  # noqa: E402
-import types  # noqa: E402
+from _frozen_importlib_external import PathFinder  # noqa: E402
+
+try:
+    from _json import encode_basestring, make_encoder, make_scanner
+except ImportError:  # not CPython's
+    make_encoder = make_scanner = None
 
 sys.path[:0] = _user_path
 
@@ -41,23 +44,23 @@ LINES_MAX = 400
 PARTS_MAX = 16
 DISPLAY_MAX = 16 << 20
 DESCRIPTOR = 3
+QUIET_MS = 100
 
-LENGTHS = struct.Struct(">II")
 CO_COROUTINE = 0x80
-FUTURES = 0
-for _name in __import__("__future__").all_feature_names:
-    FUTURES |= getattr(__import__("__future__"), _name).compiler_flag
+FUTURES = 0x1FE0000  # of `from __future__`: all features of Python 3.9 to 3.14
+if not (3, 9) <= sys.version_info < (3, 15):
+    FUTURES = 0
+    for _name in __import__("__future__").all_feature_names:
+        FUTURES |= getattr(__import__("__future__"), _name).compiler_flag
 
 own_pid = os.getpid()
 python_version = "%d.%d.%d" % sys.version_info[:3]
 main_thread = _thread.get_ident()
 saved_builtins = dict(vars(builtins))
 type_name = type.__dict__["__name__"].__get__
-decode_json = json.JSONDecoder().decode
-encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 # What user code sees as its own module: functions that it defines are found there by pickle.
-module = types.ModuleType("__main__")
+module = type(sys)("__main__")
 module.__dict__["__builtins__"] = builtins
 sys.modules["__main__"] = module
 sys.argv = [""]
@@ -74,10 +77,96 @@ class State:
     interrupted = False  # it was to be, while sending
     flags = 0  # of `from __future__`, kept from one execution to the next
     loop = None  # for `await` outside of functions
-    filenames = []
+    sources = {}  # of the last executions, as linecache has them
+    importing = 0  # the thread in which the kernel imports something for itself; 0: none
 
 
 state = State()
+
+
+# --- modules of the kernel's own ---
+
+
+def fill_linecache(linecache):
+    if isinstance(getattr(linecache, "cache", None), dict):
+        linecache.cache.update(state.sources)
+
+
+def replace_show(pyplot):
+    pyplot.show = show_figures
+
+
+class Finder:
+    """
+    What the kernel imports for itself is not looked for in the working folder, nor where user code has put things. And some modules
+    are changed when somebody imports them: Agg's show() shows nothing, and closes nothing.
+    """
+
+    changes = {"linecache": fill_linecache, "matplotlib.pyplot": replace_show}
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        own = path is None and state.importing == _thread.get_ident()
+        if name not in cls.changes and (not own or name in sys.builtin_module_names):
+            return None
+        spec = PathFinder.find_spec(name, own_path if own else path, target)
+        change = cls.changes.get(name)
+        if spec is None or spec.loader is None or change is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(found):
+            execute(found)
+            change(found)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, Finder)
+
+
+def own_module(name):
+    """A module of the standard library, whatever lies in the working folder; that which user code has loaded, where it has."""
+    before, state.importing = state.importing, _thread.get_ident()
+    try:
+        return __import__(name)
+    finally:
+        state.importing = before
+
+
+# --- JSON ---
+
+
+class Json:
+    """The parts in C that the json module is made of, as it makes them. Without them it is that module."""
+
+    strict, object_hook, object_pairs_hook, parse_float, parse_int, parse_constant, memo = True, None, None, float, int, float, {}
+
+
+def encode_all(value):
+    """Also what is not the kernel's."""
+    return own_module("json").dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def refuse(value):
+    raise TypeError("this is not for JSON")
+
+
+try:
+    _encode = make_encoder(None, refuse, encode_basestring, None, ":", ",", False, False, True)
+    _scan = make_scanner(Json)
+
+    def encode_json(value):
+        return "".join(_encode(value, 0))
+
+    def decode_json(text):
+        return _scan(text, 0)[0]
+
+    if encode_json(decode_json('{"a":["\u00e9",1,null,true,{}]}')) != '{"a":["\u00e9",1,null,true,{}]}':
+        raise ValueError
+except (TypeError, ValueError, AttributeError):  # of a Python that is not known yet
+    encode_json, decode_json = encode_all, own_module("json").loads
 
 
 # --- the socket ---
@@ -105,7 +194,7 @@ class Channel:
                 if last:
                     state.n = 0
                 if not self.closed:
-                    self.socket.sendall(LENGTHS.pack(len(data), len(body)) + data + body)
+                    self.socket.sendall(b"".join((len(data).to_bytes(4, "big"), len(body).to_bytes(4, "big"), data, body)))
         except OSError:
             os._exit(70)
         finally:
@@ -127,17 +216,23 @@ class Channel:
     def receive(self):
         """A head, a body and descriptors. The runtime's end is ours."""
         room = _socket.CMSG_SPACE(2 * 4)
-        first, ancillary, _, _ = self.socket.recvmsg(LENGTHS.size, room)
+        first, ancillary, _, _ = self.socket.recvmsg(8, room)
         if not first:
             os._exit(0)
         descriptors = []
         for level, kind, data in ancillary:
             if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-                descriptors += struct.unpack("%di" % (len(data) // 4), data[: len(data) // 4 * 4])
-        first += self._receive_exactly(LENGTHS.size - len(first))
-        head_length, body_length = LENGTHS.unpack(first)
-        head = decode_json(self._receive_exactly(head_length).decode("utf-8"))
-        return head, self._receive_exactly(body_length), descriptors
+                descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
+        first += self._receive_exactly(8 - len(first))
+        head_length, body_length = int.from_bytes(first[:4], "big"), int.from_bytes(first[4:], "big")
+        all = self._receive_exactly(head_length + body_length)
+        return decode_json(all[:head_length].decode("utf-8")), all[head_length:], descriptors
+
+    def is_quiet(self):
+        """Nothing comes for a while."""
+        poll = select.poll()
+        poll.register(self.socket.fileno(), select.POLLIN)
+        return not poll.poll(QUIET_MS)
 
     def forget(self):
         """In a child that was forked: what it says would be taken for ours."""
@@ -167,8 +262,8 @@ def on_interrupt(number, frame):
 
 def heed_interrupts():
     """An earlier execution may have changed what becomes of them."""
-    signal.signal(signal.SIGINT, on_interrupt)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _signal.signal(_signal.SIGINT, on_interrupt)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGINT})
 
 
 # --- text that fits ---
@@ -202,6 +297,17 @@ def without_kernel(shown, depth=0):
     return shown
 
 
+def plain_traceback(error, name, value):
+    """Where Python's own cannot be had, since user code has a module of that name, or no memory is left."""
+    lines, at = ["Traceback (most recent call last):"], error.__traceback__
+    while at is not None and len(lines) < LINES_MAX:
+        code = at.tb_frame.f_code
+        if code.co_filename != "<berth kernel>":
+            lines.append('  File "%s", line %d, in %s' % (code.co_filename, at.tb_lineno, code.co_name))
+        at = at.tb_next
+    return lines + ["%s: %s" % (name, value)]
+
+
 def describe_error(error):
     """{name, value, traceback}, as far as they fit."""
     name = name_of(type(error))
@@ -212,11 +318,12 @@ def describe_error(error):
     except BaseException:
         value = "<its text cannot be had: __str__ raised>"
     try:
-        lines = "".join(without_kernel(traceback.TracebackException(type(error), error, error.__traceback__)).format()).split("\n")
+        shown = own_module("traceback").TracebackException(type(error), error, error.__traceback__)
+        lines = "".join(without_kernel(shown).format()).split("\n")
     except KeyboardInterrupt:
         raise
     except BaseException:
-        lines = ["%s: %s" % (name, value)]
+        lines = plain_traceback(error, name, value)
     if lines and not lines[-1]:
         lines.pop()
     if len(lines) > LINES_MAX:
@@ -265,7 +372,7 @@ def as_bytes(found, kind):
     if isinstance(found, (bytes, bytearray, memoryview)):
         return bytes(found)
     if isinstance(found, (dict, list)) and ("json" in kind):
-        return encode_json(found).encode("utf-8", "backslashreplace")
+        return encode_all(found).encode("utf-8", "backslashreplace")
     if isinstance(found, str):
         if kind.startswith("image/") and "xml" not in kind:
             import binascii
@@ -359,27 +466,6 @@ def show_figures(*arguments, **ignored):
         pyplot.close("all")
 
 
-class PyplotFinder:
-    """When somebody imports matplotlib.pyplot, its show() becomes ours: Agg's shows nothing, and closes nothing."""
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name != "matplotlib.pyplot":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def exec_module(pyplot):
-            execute(pyplot)
-            pyplot.show = show_figures
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-sys.meta_path.insert(0, PyplotFinder)
 saved_builtins["display"] = builtins.display = display
 
 
@@ -473,12 +559,18 @@ saved_builtins["input"] = builtins.input = ask_input
 
 def remember_source(filename, source):
     """For tracebacks, and inspect.getsource(). The oldest go."""
-    if not isinstance(linecache.cache, dict):
-        linecache.cache = {}
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    state.filenames.append(filename)
-    if len(state.filenames) > 1000:
-        linecache.cache.pop(state.filenames.pop(0), None)
+    linecache = sys.modules.get("linecache")
+    cache = getattr(linecache, "cache", None)
+    if linecache and not isinstance(cache, dict):
+        cache = linecache.cache = {}
+    for known in (state.sources, cache):
+        if known is not None:
+            known[filename] = (len(source), None, source.splitlines(True), filename)
+    if len(state.sources) > 1000:
+        oldest = next(iter(state.sources))
+        del state.sources[oldest]
+        if cache:
+            cache.pop(oldest, None)
 
 
 def ends_with_semicolon(source, node):
@@ -513,11 +605,11 @@ def run_code(code):
 
 def run_source(source, filename):
     """The last expression's value, or None. Its exceptions are the user's."""
-    flags = state.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+    flags = state.flags | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    tree = compile(source, filename, "exec", flags | _ast.PyCF_ONLY_AST, True)
     last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr) and not ends_with_semicolon(source, tree.body[-1]):
-        last = ast.Expression(tree.body.pop().value)
+    if tree.body and isinstance(tree.body[-1], _ast.Expr) and not ends_with_semicolon(source, tree.body[-1]):
+        last = _ast.Expression(tree.body.pop().value)
     code = compile(tree, filename, "exec", flags, True)
     state.flags |= code.co_flags & FUTURES
     if last is not None:
@@ -664,7 +756,7 @@ def prepare(head):
     missing = []
     for name in head["modules"]:
         try:
-            importlib.import_module(name)
+            own_module("importlib").import_module(name)
         except BaseException as error:
             reason = "%s: %s" % (name_of(type(error)), error)
             missing.append({"module": clean(name, NAME_MAX)[0], "reason": clean(reason, 1000)[0]})
@@ -681,10 +773,9 @@ class Tools:
 
 
 def load_tools(head, body):
-    """The user's own pickle.py is not what is meant by pickle, as above."""
+    """Its imports are the kernel's own."""
     if Tools.loaded is None:
-        path = sys.path[:]
-        sys.path[:] = [entry for entry in path if entry != ""]
+        before, state.importing = state.importing, _thread.get_ident()
         try:
             tools = {"__name__": "<berth checkpoint>", "__builtins__": dict(saved_builtins)}
             import zlib
@@ -693,8 +784,8 @@ def load_tools(head, body):
             Tools.library = tools["load_library"](zlib.decompress(body[: head["libraryBytes"]], 31))
             Tools.loaded = tools
         finally:
-            sys.path[:] = path
-    return types.SimpleNamespace(own_globals=globals(), **{name: value for name, value in globals().items() if not name.startswith("__")})
+            state.importing = before
+    return type(sys.implementation)(own_globals=globals(), **{name: value for name, value in globals().items() if not name.startswith("__")})
 
 
 def wait_for_child(pid, gate, started, milliseconds):
@@ -703,7 +794,7 @@ def wait_for_child(pid, gate, started, milliseconds):
     poll.register(gate, select.POLLIN)
     in_time = poll.poll(max(1, milliseconds - (time.monotonic() - started) * 1000))
     if not in_time:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, _signal.SIGKILL)
     try:
         status = os.waitpid(pid, 0)[1]
     except ChildProcessError:
@@ -756,7 +847,15 @@ def restore_checkpoint(head, body):
 def serve():
     heed_interrupts()
     channel.send({"type": "ready", "python": python_version})
+    complete = False
     while True:
+        if not complete and channel.is_quiet():
+            # What the next error needs, so that it is Python's own whatever user code does until then.
+            try:
+                own_module("traceback")
+            except Exception:
+                pass
+            complete = True
         head, body, descriptors = channel.receive()
         if head["type"] == "execute":
             execute(head, body, descriptors)

@@ -33,6 +33,7 @@ struct context {
         bool preparing;
         bool fresh;      /* nothing was executed in it yet */
         bool explained;  /* `lost` says already why this one dies */
+        bool restarted;  /* since that was asked for */
         int64_t kill_ms; /* when it is killed, since it has closed its socket; INT64_MAX: never */
         char lost[256];  /* why the last one does not live any more */
         /* What it begins with, if it is fresh and was restored: [name], [{name, type, why}]; else NULL. */

@@ -53,8 +53,12 @@ struct field {
         const char *unit;                /* "MB", "seconds", "days" */
         const char *pattern;             /* extended regular expression that a text must match as a whole */
         const char *pattern_message;     /* what the pattern asks, in words */
-        bool url;                        /* where one is not, what may be a password in it is not quoted */
-        bool may_be_secret; /* where it does not match, it may be what it should only name: not quoted */
+        bool base64;                     /* of a text in JSON: bytes, with padding */
+        const char *format;              /* of a text in JSON: what JSON Schema calls it, "date-time" */
+        bool nullable;                   /* of what answers have: it may be null */
+        const char *component; /* of an object: what a document that has schemas of many calls it; or NULL */
+        bool url;              /* where one is not, what may be a password in it is not quoted */
+        bool may_be_secret;    /* where it does not match, it may be what it should only name: not quoted */
         const char *const *refused;  /* texts that it may not be, ended by NULL */
         const char *refused_message; /* why not, in words that follow the text */
         const char *reference;       /* the kind whose resource the text names */

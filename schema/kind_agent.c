@@ -14,7 +14,8 @@ static const struct field limit_fields[] = {
                 .unit = "vCPU",
                 .minimum = 1,
                 .maximum = 100000,
-                .doc = "The most CPUs that the agent's containers use together.",
+                .doc = "The most CPUs that all that runs for the agent uses together: its containers, its runs, its sessions. "
+                       "Nothing waits for it.",
         },
         {
                 .name = "memoryMB",

@@ -93,6 +93,14 @@ static const struct field jwt_fields[] = {
                 .doc = "The URL of the issuer's public keys.",
         },
         {
+                .name = "caFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = PATH_MAX_CHARACTERS,
+                .needs = "jwksUrl",
+                .doc = "The file of the certificates (PEM) that vouch for jwksUrl's server, in place of the machine's.",
+        },
+        {
                 .name = "ownerClaim",
                 .type = FIELD_TEXT,
                 .minimum = 1,
@@ -313,7 +321,7 @@ static const struct field workspace_fields[] = {
                 .unit = "MB",
                 .minimum = 1,
                 .maximum = 1000000000,
-                .doc = "The most that one owner's workspaces hold together. Absent: no limit of its own.",
+                .doc = "The most that one owner's workspaces hold together, with checkpoints and the history of executions. Absent: no limit of its own.",
         },
         {
                 .name = "minFreeMB",
@@ -321,7 +329,7 @@ static const struct field workspace_fields[] = {
                 .unit = "MB",
                 .minimum = 1,
                 .maximum = 1000000000,
-                .doc = "What stays free on the disk of the workspaces: what would need it is refused. Absent: nothing.",
+                .doc = "What stays free on the disk of the workspaces, and on that of the sessions' records: files, sessions and executions that would need it are refused. Absent: nothing.",
         },
         { 0 },
 };

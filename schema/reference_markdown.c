@@ -69,12 +69,14 @@ static void print_rows(FILE *stream, struct arena *arena, const char *prefix, co
         }
 }
 
-static void print_table(FILE *stream, struct arena *arena, const struct field *fields) {
+void reference_print_fields(FILE *stream, const struct field *fields) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
         fputs("\n| field | type | default | meaning |\n|---|---|---|---|\n", stream);
         print_rows(stream, arena, "", fields);
 }
 
-static void print_groups(FILE *stream, const struct field_group *groups) {
+void reference_print_groups(FILE *stream, const struct field_group *groups) {
         for (const struct field_group *group = groups; group && group->names; group++) {
                 fprintf(stream, "\n%s of ", group->exactly_one ? "Exactly one" : "At least one");
                 for (const char *const *name = group->names; *name; name++)
@@ -88,14 +90,12 @@ static void print_groups(FILE *stream, const struct field_group *groups) {
 }
 
 void reference_markdown(FILE *stream) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         fputs(introduction, stream);
         fputs("\n## metadata\n\nThe same for every kind.\n", stream);
-        print_table(stream, arena, metadata_fields);
+        reference_print_fields(stream, metadata_fields);
         for (size_t i = 0; i < kind_count; i++) {
                 fprintf(stream, "\n## %s\n\n%s Fields of `spec`:\n", kinds[i]->name, kinds[i]->doc);
-                print_table(stream, arena, kinds[i]->fields);
-                print_groups(stream, kinds[i]->groups);
+                reference_print_fields(stream, kinds[i]->fields);
+                reference_print_groups(stream, kinds[i]->groups);
         }
 }

@@ -16,7 +16,12 @@
 
 #define DIALECT "https://json-schema.org/draft/2020-12/schema"
 
-static json_t *field_schema(const struct field *field);
+struct writer {
+        enum schema_style style;
+        json_t *components; /* or NULL */
+};
+
+static json_t *field_schema(const struct writer *writer, const struct field *field);
 
 static bool pattern_matches(const char *pattern, const char *text) {
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
@@ -35,9 +40,14 @@ static bool pattern_matches(const char *pattern, const char *text) {
  * A text field takes a plain scalar as it is written, but a validator sees what its YAML reader made of it: `tag: 1.10`
  * is a number there. Such types are let through where the pattern could match their text.
  */
-static void put_text_types(json_t *schema, const struct field *field) {
-        json_t *types = json_array();
+static void put_text_types(const struct writer *writer, json_t *schema, const struct field *field) {
+        json_t *types;
 
+        if (writer->style != SCHEMA_MANIFEST) {
+                json_put(schema, "type", json_string("string"));
+                return;
+        }
+        types = json_array();
         json_add(types, json_string("string"));
         if (!field->pattern || pattern_matches(field->pattern, "123456789012") ||
             pattern_matches(field->pattern, "1.5"))
@@ -55,12 +65,38 @@ static void put_limits(json_t *schema, const struct field *field, const char *le
         json_put(schema, most, json_integer(field->maximum));
 }
 
-static void put_pattern(json_t *schema, const struct field *field) {
+/* Control characters stand as escapes, since a pattern is read by people, too. No text holds a NUL, so what is not in a set is none. */
+static void append_pattern(const struct writer *writer, struct strbuf *to, const char *pattern) {
+        const char *from = pattern;
+
+        for (; *pattern; pattern++) {
+                if (*pattern == '\x01' && pattern[1] == '-')
+                        strbuf_append(to, "\\x00");
+                else if ((unsigned char)*pattern < 0x20 || *pattern == 0x7f)
+                        strbuf_printf(to, "\\x%02x", (unsigned char)*pattern);
+                else
+                        strbuf_append_char(to, *pattern);
+                if (writer->style == SCHEMA_ASKED && *pattern == '^' && pattern > from &&
+                    pattern[-1] == '[' && !strchr(from, '\x01'))
+                        strbuf_append(to, "\\x00");
+        }
+}
+
+static void put_pattern(const struct writer *writer, json_t *schema, const struct field *field) {
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
 
-        if (!field->pattern)
+        if (field->base64 && writer->style == SCHEMA_ASKED)
+                strbuf_append(&whole, "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$");
+        else if (field->pattern)
+                strbuf_append(&whole, "^(");
+        else if (writer->style == SCHEMA_ASKED)
+                strbuf_append(&whole, "^[^\\x00]*$");
+        else
                 return;
-        strbuf_printf(&whole, "^(%s)$", field->pattern);
+        if (field->pattern) {
+                append_pattern(writer, &whole, field->pattern);
+                strbuf_append(&whole, ")$");
+        }
         json_put(schema, "pattern", json_string(strbuf_text(&whole)));
 }
 
@@ -72,14 +108,18 @@ static json_t *list_of(const char *const *texts) {
         return list;
 }
 
-static void put_text(json_t *schema, const struct field *field) {
+static void put_text(const struct writer *writer, json_t *schema, const struct field *field) {
         if (field->choices_text) {
                 json_put(schema, "enum", list_of(field->choices_text));
                 return;
         }
-        put_text_types(schema, field);
+        put_text_types(writer, schema, field);
         put_limits(schema, field, "minLength", "maxLength");
-        put_pattern(schema, field);
+        put_pattern(writer, schema, field);
+        if (field->format)
+                json_put(schema, "format", json_string(field->format));
+        if (field->base64)
+                json_put(schema, "contentEncoding", json_string("base64"));
         if (field->refused)
                 json_put(schema, "not", json_pack("{s:o}", "enum", list_of(field->refused)));
 }
@@ -98,11 +138,15 @@ static void put_integer(json_t *schema, const struct field *field) {
         json_put(schema, "enum", choices);
 }
 
-static json_t *group_schema(const struct field_group *group) {
+/* null is as if it were not there, so what must be given must be something else; a manifest's text may be of any type. */
+static json_t *group_schema(const struct writer *writer, const struct field_group *group) {
         json_t *alternatives = json_checked(json_array());
 
         for (const char *const *name = group->names; *name; name++)
-                json_add(alternatives, json_pack("{s:[s]}", "required", *name));
+                json_add(alternatives, writer->style == SCHEMA_MANIFEST
+                                               ? json_pack("{s:[s]}", "required", *name)
+                                               : json_pack("{s:[s], s:{s:{s:{s:s}}}}", "required", *name,
+                                                           "properties", *name, "not", "type", "null"));
         return json_pack("{s:o}", group->exactly_one ? "oneOf" : "anyOf", alternatives);
 }
 
@@ -121,25 +165,33 @@ static json_t *make_optional(json_t *schema) {
                 json_put(schema, "type", types);
         } else if (json_is_array(json_object_get(schema, "anyOf"))) {
                 json_add(json_object_get(schema, "anyOf"), json_pack("{s:s}", "type", "null"));
+        } else if (json_object_get(schema, "$ref")) {
+                schema = json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
         }
         return schema;
 }
 
-static void put_object(json_t *schema, const struct field *fields, const struct field_group *groups) {
+static bool may_be_null(const struct writer *writer, const struct field *field) {
+        return writer->style == SCHEMA_ANSWERED ? field->nullable : !field->required;
+}
+
+static void put_object(const struct writer *writer, json_t *schema, const struct field *fields,
+                       const struct field_group *groups) {
         json_t *properties = json_checked(json_object()), *required = json_checked(json_array());
         json_t *needs = json_checked(json_object()), *all = json_checked(json_array());
 
         for (const struct field *field = fields; field->name; field++) {
-                json_t *property = field_schema(field);
+                json_t *property = field_schema(writer, field);
 
-                json_put(properties, field->name, field->required ? property : make_optional(property));
+                json_put(properties, field->name,
+                         may_be_null(writer, field) ? make_optional(property) : property);
                 if (field->required)
                         json_add(required, json_string(field->name));
                 if (field->needs)
                         json_put(needs, field->name, json_pack("[s]", field->needs));
         }
         for (const struct field_group *group = groups; group && group->names; group++)
-                json_add(all, group_schema(group));
+                json_add(all, group_schema(writer, group));
         json_put(schema, "type", json_string("object"));
         json_put(schema, "properties", properties);
         if (json_array_size(required) > 0)
@@ -148,28 +200,29 @@ static void put_object(json_t *schema, const struct field *fields, const struct 
                 json_put(schema, "dependentRequired", json_incref(needs));
         if (json_array_size(all) > 0)
                 json_put(schema, "allOf", json_incref(all));
-        json_put(schema, "additionalProperties", json_false());
+        if (writer->style != SCHEMA_ANSWERED)
+                json_put(schema, "additionalProperties", json_false());
         json_decref(required);
         json_decref(needs);
         json_decref(all);
 }
 
 /* Keys are texts for every reader. */
-static json_t *key_schema(const struct field *keys) {
+static json_t *key_schema(const struct writer *writer, const struct field *keys) {
         json_t *schema = json_checked(json_object());
 
         put_limits(schema, keys, "minLength", "maxLength");
-        put_pattern(schema, keys);
+        put_pattern(writer, schema, keys);
         if (keys->refused)
                 json_put(schema, "not", json_pack("{s:o}", "enum", list_of(keys->refused)));
         return schema;
 }
 
-static void put_one_of(json_t *schema, const struct field *field) {
+static void put_one_of(const struct writer *writer, json_t *schema, const struct field *field) {
         json_t *object = json_checked(json_object());
 
-        put_object(object, field->fields, field->groups);
-        json_put(schema, "anyOf", json_pack("[o, o]", field_schema(field->item), object));
+        put_object(writer, object, field->fields, field->groups);
+        json_put(schema, "anyOf", json_pack("[o, o]", field_schema(writer, field->item), object));
 }
 
 static void put_default(json_t *schema, const struct field *field) {
@@ -181,8 +234,26 @@ static void put_default(json_t *schema, const struct field *field) {
         json_put(schema, "default", value_to_json(&value, NULL));
 }
 
-static json_t *field_schema(const struct field *field) {
-        json_t *schema = json_checked(json_object());
+/* An object with a name: written where it is met first. */
+static json_t *reference_to(const struct writer *writer, const struct field *field) {
+        struct strbuf pointer STRBUF_CLEANUP = STRBUF_INIT;
+        struct field plain = *field;
+
+        if (!json_object_get(writer->components, field->component)) {
+                plain.component = NULL;
+                json_put(writer->components, field->component, json_object());
+                json_put(writer->components, field->component, field_schema(writer, &plain));
+        }
+        strbuf_printf(&pointer, "#/components/schemas/%s", field->component);
+        return json_checked(json_pack("{s:s}", "$ref", strbuf_text(&pointer)));
+}
+
+static json_t *field_schema(const struct writer *writer, const struct field *field) {
+        json_t *schema;
+
+        if (field->component && writer->components)
+                return reference_to(writer, field);
+        schema = json_checked(json_object());
 
         json_put(schema, "description", json_string(field->doc));
         switch (field->type) {
@@ -197,34 +268,45 @@ static json_t *field_schema(const struct field *field) {
                 put_integer(schema, field);
                 break;
         case FIELD_TEXT:
-                put_text(schema, field);
+                put_text(writer, schema, field);
                 break;
         case FIELD_LIST:
                 json_put(schema, "type", json_string("array"));
-                json_put(schema, "items", field_schema(field->item));
+                json_put(schema, "items", field_schema(writer, field->item));
                 put_limits(schema, field, "minItems", "maxItems");
                 break;
         case FIELD_MAP:
                 json_put(schema, "type", json_string("object"));
-                json_put(schema, "propertyNames", key_schema(field->keys));
-                json_put(schema, "additionalProperties", field_schema(field->item));
+                json_put(schema, "propertyNames", key_schema(writer, field->keys));
+                json_put(schema, "additionalProperties", field_schema(writer, field->item));
                 put_limits(schema, field, "minProperties", "maxProperties");
                 break;
         case FIELD_OBJECT:
-                put_object(schema, field->fields, field->groups);
+                if (field->fields)
+                        put_object(writer, schema, field->fields, field->groups);
+                else
+                        json_put(schema, "type", json_string("object"));
                 break;
         case FIELD_ONE_OF:
-                put_one_of(schema, field);
+                put_one_of(writer, schema, field);
                 break;
         }
         put_default(schema, field);
         return schema;
 }
 
+json_t *schema_json_field(const struct field *field, enum schema_style style, json_t *components) {
+        const struct writer writer = { style, components };
+
+        return field_schema(&writer, field);
+}
+
+static const struct writer of_manifests = { SCHEMA_MANIFEST, NULL };
+
 static json_t *spec_schema(const struct kind *kind) {
         json_t *schema = json_checked(json_object());
 
-        put_object(schema, kind->fields, kind->groups);
+        put_object(&of_manifests, schema, kind->fields, kind->groups);
         if (kind->schema_rules) {
                 json_t *all = json_object_get(schema, "allOf");
 
@@ -249,7 +331,7 @@ static json_t *document_schema(const struct kind *kind) {
         json_t *schema = json_checked(json_object()), *metadata = json_checked(json_object()),
                *spec = spec_schema(kind);
 
-        put_object(metadata, metadata_fields, NULL);
+        put_object(&of_manifests, metadata, metadata_fields, NULL);
         json_put(schema, "title", json_string(kind->name));
         json_put(schema, "description", json_string(kind->doc));
         json_put(schema, "type", json_string("object"));

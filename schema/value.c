@@ -68,7 +68,8 @@ static struct member *find_member(const struct value *map, const char *name) {
         if (!map || map->type != VALUE_MAP)
                 return NULL;
         for (uint32_t i = 0; i < map->count; i++) {
-                if (strcmp(map->members[i].name, name) == 0)
+                /* Most names differ at once: that is looked at without a call. */
+                if (map->members[i].name[0] == name[0] && strcmp(map->members[i].name, name) == 0)
                         return &map->members[i];
         }
         return NULL;

@@ -4,6 +4,7 @@
 #include "server/head.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <time.h>
 
 /* RFC 9110, 15: those that this server and its routes give, or may come to. */
@@ -38,6 +39,7 @@ static const char *phrase_of(unsigned status) {
                 { 431, "Request Header Fields Too Large" },
                 { 500, "Internal Server Error" },
                 { 501, "Not Implemented" },
+                { 502, "Bad Gateway" },
                 { 503, "Service Unavailable" },
                 { 507, "Insufficient Storage" },
                 { 505, "HTTP Version Not Supported" },
@@ -73,6 +75,14 @@ static void write_date(int64_t wall_ms, struct strbuf *ret) {
                       parts.tm_min, parts.tm_sec);
 }
 
+static bool has_header(const struct answer_head *head, const char *name) {
+        for (size_t i = 0; i < head->header_count; i++) {
+                if (strcmp(head->headers[i].name, name) == 0)
+                        return true;
+        }
+        return false;
+}
+
 void answer_head_write(const struct answer_head *head, struct strbuf *ret) {
         strbuf_printf(ret, "HTTP/1.1 %u %s\r\n", head->status, phrase_of(head->status));
         write_date(head->wall_ms, ret);
@@ -84,7 +94,8 @@ void answer_head_write(const struct answer_head *head, struct strbuf *ret) {
                 strbuf_printf(ret, "Content-Length: %" PRId64 "\r\n", head->length);
         if (head->length != ANSWER_BODILESS)
                 write_field("Content-Type", head->type, ret);
-        write_field("Cache-Control", "no-store", ret);
+        if (!has_header(head, "Cache-Control"))
+                write_field("Cache-Control", "no-store", ret);
         write_field("X-Content-Type-Options", "nosniff", ret);
         for (size_t i = 0; i < head->header_count; i++)
                 write_field(head->headers[i].name, head->headers[i].value, ret);

@@ -27,7 +27,7 @@ struct answer_head {
         bool last;       /* the connection ends behind it */
 };
 
-/* A control character in a value, which could begin a line of its own, is written as a blank. */
+/* Nobody is to keep it, unless `headers` have a Cache-Control. A control character in a value, which could begin a line of its own, is written as a blank. */
 void answer_head_write(const struct answer_head *head, struct strbuf *ret);
 
 bool answer_has_body(unsigned status);

@@ -252,14 +252,15 @@ static bool is_ours(const char *host, const struct head_hosts *hosts) {
         return hosts->any || is_loopback(host);
 }
 
-/* SCHEME://HOST[:PORT], to the letter: a browser sends both in one form. By https only a proxy in front is reached. */
+/* SCHEME://HOST[:PORT], to the letter: a browser sends both in one form. By https TLS is reached, or a proxy in front. */
 static bool is_same_place(const char *origin, const char *host, const struct head_hosts *hosts) {
         const char *at = strstr(origin, "://");
 
         if (!at || strcasecmp(at + 3, host) != 0)
                 return false;
-        return strncasecmp(origin, "http://", 7) == 0 ||
-               (hosts->behind_proxy && strncasecmp(origin, "https://", 8) == 0);
+        if (strncasecmp(origin, "https://", 8) == 0)
+                return hosts->by_tls || hosts->behind_proxy;
+        return !hosts->by_tls && strncasecmp(origin, "http://", 7) == 0;
 }
 
 /*

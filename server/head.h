@@ -32,6 +32,7 @@ struct head_hosts {
         size_t count;
         bool any;          /* no Host is foreign */
         bool behind_proxy; /* whose clients may come by https */
+        bool by_tls;       /* this one came by https, as all do */
 };
 
 struct head_pair {

@@ -115,12 +115,13 @@ bool multipart_boundary(const char *type, char *ret) {
 
 static bool read_disposition(struct multipart *multipart, const char *at) {
         char name[32], value[MULTIPART_NAME_MAX + 1];
-        bool plain = false, extended = false;
+        bool plain = false, extended = false, named = false, named_extended = false;
         int next;
 
         if (strncasecmp(at, "form-data", 9) != 0)
                 return false;
         at += 9;
+        multipart->filename[0] = '\0';
         while ((next = next_parameter(&at, name, sizeof(name), value, sizeof(value))) == 1) {
                 if (strcasecmp(name, "name") == 0) {
                         if (plain)
@@ -132,6 +133,16 @@ static bool read_disposition(struct multipart *multipart, const char *at) {
                         if (extended || !unescape(value, multipart->name, sizeof(multipart->name)))
                                 return false;
                         extended = true;
+                } else if (strcasecmp(name, "filename") == 0) {
+                        if (named)
+                                return false;
+                        named = true;
+                        if (!named_extended)
+                                memcpy(multipart->filename, value, strlen(value) + 1);
+                } else if (strcasecmp(name, "filename*") == 0) {
+                        if (named_extended)
+                                return false;
+                        named_extended = unescape(value, multipart->filename, sizeof(multipart->filename));
                 }
         }
         return next == 0 && (plain || extended) && multipart->name[0];

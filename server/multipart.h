@@ -44,8 +44,9 @@ struct multipart {
         char head[MULTIPART_HEAD_MAX + 1];
         size_t head_length;
         size_t parts;
-        char name[MULTIPART_NAME_MAX + 1]; /* of the part; UTF-8 or not, without NUL */
-        const char *why;                   /* what is wrong, where -1 was returned */
+        char name[MULTIPART_NAME_MAX + 1];     /* of the part; UTF-8 or not, without NUL */
+        char filename[MULTIPART_NAME_MAX + 1]; /* the same; "": it has none */
+        const char *why;                       /* what is wrong, where -1 was returned */
 };
 
 enum multipart_event_type { MULTIPART_NOTHING, MULTIPART_PART, MULTIPART_DATA, MULTIPART_PART_END };

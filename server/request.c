@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HEAD_MAX ((size_t)16 << 10)
@@ -36,7 +37,9 @@ struct request {
         struct watched watched; /* once a route has asked for it */
         struct head head;
         struct head_parts parts;
+        struct timespec since; /* its head was there */
         bool begun, body_read;
+        bool of_head;  /* it asks by HEAD, whatever else is wrong with it */
         bool last;     /* the connection ends with it */
         bool answered; /* all below is set */
         unsigned status;
@@ -225,6 +228,14 @@ static void refuse(struct request *request, unsigned status, const char *why) {
         say(request, status, why);
 }
 
+/* Of what is refused, too: its client reads no body, and would take one for the next answer. */
+static bool asks_by_head(const char *bytes, size_t length) {
+        static const char method[] = "HEAD ";
+        size_t skip = length >= 2 && memcmp(bytes, "\r\n", 2) == 0 ? 2 : 0;
+
+        return length - skip >= sizeof(method) - 1 && memcmp(bytes + skip, method, sizeof(method) - 1) == 0;
+}
+
 /*
  * The head as text of the request's own, NULL where the client left before it was whole, or where it is refused. That it is no head
  * is said as soon as it is seen: whoever ends lines in another way would wait for ever.
@@ -237,6 +248,7 @@ static char *read_head(struct request *request) {
 
         for (;;) {
                 bytes = wire_bytes(wire, &length);
+                request->of_head = asks_by_head(bytes, length);
                 end = head_end(bytes, length < HEAD_MAX ? length : HEAD_MAX, &seen);
                 if (end != 0)
                         break;
@@ -261,12 +273,13 @@ static char *read_head(struct request *request) {
 /* False where it is refused, which ends the connection. */
 static bool understand_head(struct request *request, char *text) {
         struct server_request *public = &request->public;
+        struct head_hosts allowed = request->service->allowed;
         const char *why;
         unsigned status = head_parse(text, public->arena, &request->head, &why);
 
+        allowed.by_tls = request->wire->line != NULL;
         if (status == 0)
-                status = head_read(&request->head, &request->service->allowed, public->arena, &request->parts,
-                                   &why);
+                status = head_read(&request->head, &allowed, public->arena, &request->parts, &why);
         if (status != 0) {
                 refuse(request, status, why);
                 return false;
@@ -474,7 +487,7 @@ static int send_answer(struct request *request) {
                                           .length = body_length(request),
                                           .wall_ms = clock_system.wall_ms(&clock_system),
                                           .last = request->last };
-        bool with_body = head.length != ANSWER_BODILESS && strcmp(request->public.method, "HEAD") != 0;
+        bool with_body = head.length != ANSWER_BODILESS && !request->of_head;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct wire_piece piece;
 
@@ -504,6 +517,15 @@ static void let_route_answer(struct request *request) {
         seats_resume(request->service->seats, request->seat);
 }
 
+/* Microseconds: many a request takes less than one of the clock's milliseconds. */
+static int64_t took_us(const struct request *request) {
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (now.tv_sec - request->since.tv_sec) * INT64_C(1000000) +
+               (now.tv_nsec - request->since.tv_nsec) / 1000;
+}
+
 bool request_serve(struct service *service, struct wire *wire, struct seat *seat) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct request request = {
@@ -515,8 +537,11 @@ bool request_serve(struct service *service, struct wire *wire, struct seat *seat
         char *head = read_head(&request);
         bool sent;
 
+        clock_gettime(CLOCK_MONOTONIC, &request.since);
         if (head && understand_head(&request, head))
                 let_route_answer(&request);
+        if (request.answered && service->config.answered)
+                service->config.answered(&request.public, request.status, took_us(&request));
         if (interrupt_level(&service->stop) >= INTERRUPT_NOW)
                 request.last = true;
         sent = request.answered && send_answer(&request) == 0;

@@ -204,6 +204,13 @@ void seats_leave(struct seats *seats, struct seat *seat) {
         pthread_mutex_unlock(&seats->lock);
 }
 
+void seats_count(struct seats *seats, size_t *ret_waiting, size_t *ret_working) {
+        pthread_mutex_lock(&seats->lock);
+        *ret_waiting = count_in(seats, PLACE_WAITING, NULL);
+        *ret_working = count_in(seats, PLACE_WORKING, NULL);
+        pthread_mutex_unlock(&seats->lock);
+}
+
 void seats_dismiss(struct seats *seats, int how) {
         pthread_mutex_lock(&seats->lock);
         for (struct seat *seat = seats->list; seat < seats->list + seats->count; seat++) {

@@ -50,6 +50,8 @@ void seats_pause(struct seats *seats, struct seat *seat);
 void seats_resume(struct seats *seats, struct seat *seat);
 void seats_renew(struct seats *seats, struct seat *seat);
 void seats_leave(struct seats *seats, struct seat *seat);
+/* How many sit in the waiting room, and how many work. */
+void seats_count(struct seats *seats, size_t *ret_waiting, size_t *ret_working);
 /* shutdown(2) of all sockets: SHUT_RD, SHUT_RDWR. */
 void seats_dismiss(struct seats *seats, int how);
 

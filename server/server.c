@@ -49,6 +49,7 @@ struct server {
 struct connection {
         struct server *server;
         struct seat *seat;
+        bool by_tls;
         struct wire wire;
 };
 
@@ -57,8 +58,18 @@ struct connection {
 /* The seat is left before the socket is closed: from then on its number may be another's. */
 static void close_connection(struct connection *connection) {
         seats_leave(connection->server->service.seats, connection->seat);
+        wire_close(&connection->wire);
         close_descriptor(&connection->wire.socket);
         free(connection);
+}
+
+static bool shake_hands(struct connection *connection) {
+        const struct server_config *config = &connection->server->service.config;
+        bool made = wire_secure(&connection->wire, config->tls);
+
+        if (config->shook_hands)
+                config->shook_hands(config->context, made);
+        return made;
 }
 
 /*
@@ -71,8 +82,10 @@ static void *serve_connection(void *context) {
         pthread_t before;
         bool is_first;
 
-        while (request_serve(&server->service, &connection->wire, connection->seat))
-                ;
+        if (!connection->by_tls || shake_hands(connection)) {
+                while (request_serve(&server->service, &connection->wire, connection->seat))
+                        ;
+        }
         close_connection(connection);
         pthread_mutex_lock(&server->lock);
         before = server->ended;
@@ -87,6 +100,10 @@ static void *serve_connection(void *context) {
         return NULL;
 }
 
+static bool is_of_network(const struct sockaddr *address) {
+        return address->sa_family == AF_INET || address->sa_family == AF_INET6;
+}
+
 static void begin_connection(struct server *server, int socket, const struct sockaddr *address) {
         struct connection *connection = malloc(sizeof(*connection)); /* its buffer is not touched here */
         int one = 1;
@@ -96,8 +113,8 @@ static void begin_connection(struct server *server, int socket, const struct soc
         if (!connection)
                 abort();
         connection->server = server;
-        connection->wire.socket = socket;
-        connection->wire.begin = connection->wire.end = 0;
+        connection->by_tls = server->service.config.tls && is_of_network(address);
+        wire_open(&connection->wire, socket);
         connection->seat = seats_take(server->service.seats, socket, address);
         /* Answers are sent whole, or as they come: nothing that follows would fill a segment. Unix sockets refuse it. */
         (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -189,7 +206,7 @@ static struct server *make_server(const struct server_config *config) {
                         abort();
         }
         service->allowed = (struct head_hosts){ (const char *const *)server->hosts, config->host_count,
-                                                config->any_host, config->behind_proxy };
+                                                config->any_host, config->behind_proxy, false };
         return server;
 }
 
@@ -218,6 +235,10 @@ int server_start(const struct server_config *config, struct server **ret, struct
         }
         *ret = server;
         return 0;
+}
+
+void server_count_connections(struct server *server, size_t *ret_waiting, size_t *ret_working) {
+        seats_count(server->service.seats, ret_waiting, ret_working);
 }
 
 /* Until all connections have ended, or so long. */

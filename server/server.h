@@ -2,7 +2,8 @@
 /*
  * HTTP/1.1 by tables of routes, to the letter of RFC 9112 (README.md says why by no library). Each connection has a thread of its
  * own, so that a route may wait, for its caller as for anybody else, and holds up nobody; how many there are is bounded
- * (server/seats.h). No TLS: it listens on loopback unless told otherwise, and belongs behind a proxy that has the certificate.
+ * (server/seats.h). With a certificate (server/tls.h) whoever comes by TCP speaks TLS; without one it belongs on loopback, or behind a
+ * proxy that has it.
  *
  * A request's head is judged before it is routed (server/head.h). Its body is given to the route piece by piece, as it comes, and
  * is kept nowhere; an answer may be given whole, or read piece by piece as its client takes it. Connections are kept for the next
@@ -23,6 +24,7 @@
 
 struct head_pair;
 struct server_route;
+struct tls;
 
 /* One request, from its head to the end of its answer; of one thread. */
 struct server_request {
@@ -47,7 +49,8 @@ struct server_route {
         const char *
                 path; /* "/hooks/{name}": a part that is not empty; "{path...}" at the end: all that is left */
         enum server_seat seat;
-        unsigned mark; /* the routes' own, for what they have in common: nothing here looks at it */
+        unsigned mark;     /* the routes' own, for what they have in common: nothing here looks at it */
+        const void *about; /* the same: what describes it */
         uint64_t
                 body_max; /* bytes; 0: no body is taken; of more that comes in chunks the route sees no end */
         /*
@@ -74,11 +77,15 @@ struct server_config {
         size_t host_count;
         bool any_host;
         bool behind_proxy; /* pages may have come by https */
+        struct tls *tls;   /* for all connections but those of Unix sockets; NULL: none speaks it */
         size_t working;    /* requests at a time; 0 for 128. Descriptors bound it further */
         /* The form of answers that no route gives, by server_answer(); `why` is a sentence. NULL: plain text. Any thread's. */
         void (*say)(struct server_request *request, unsigned status, const char *why);
-        int64_t patience_ms; /* see seats.h; 0 for 60 s */
-        int quiet_ms;        /* after which an event stream says that it lives; 0 for 15 s */
+        /* Each answer, once it is there and before it is sent: how long its request took from its head on. Any thread's; or NULL. */
+        void (*answered)(struct server_request *request, unsigned status, int64_t took_us);
+        void (*shook_hands)(void *context, bool made); /* a handshake of TLS has ended; as above */
+        int64_t patience_ms;                           /* see seats.h; 0 for 60 s */
+        int quiet_ms; /* after which an event stream says that it lives; 0 for 15 s */
 };
 
 struct server;
@@ -89,6 +96,9 @@ int server_start(const struct server_config *config, struct server **ret, struct
  * when all routes have. NULL is fine.
  */
 void server_stop(struct server *server);
+
+/* Connections now: those that wait for a request's head or in a handshake, and those whose request is under way. */
+void server_count_connections(struct server *server, size_t *ret_waiting, size_t *ret_working);
 
 /* --- for routes --- */
 

@@ -10,6 +10,49 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#define RECORD ((size_t)16 << 10) /* of TLS, the most that one holds */
+#define HANDSHAKE 0x16            /* the first byte of who speaks TLS (RFC 8446, 5.1) */
+#define LINGER_MS 2000
+
+void wire_open(struct wire *wire, int socket) {
+        wire->socket = socket;
+        wire->line = NULL;
+        wire->begin = wire->end = 0;
+}
+
+void wire_close(struct wire *wire) {
+        tls_line_free(wire->line);
+        wire->line = NULL;
+}
+
+/* Who sent a token this way has shown it to the network: he should know, and not wonder why nothing answers. */
+static void refuse_plain(struct wire *wire) {
+        static const char answer[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                                     "Content-Length: 41\r\nConnection: close\r\n\r\n"
+                                     "this address speaks TLS: ask by https://\n";
+        const struct wire_piece piece = { answer, sizeof(answer) - 1 };
+
+        if (wire_send(wire, &piece, 1) == 0)
+                wire_linger(wire, -1, LINGER_MS);
+}
+
+bool wire_secure(struct wire *wire, struct tls *tls) {
+        unsigned char first;
+        ssize_t count;
+
+        do
+                count = recv(wire->socket, &first, 1, MSG_PEEK);
+        while (count < 0 && errno == EINTR);
+        if (count != 1)
+                return false;
+        if (first != HANDSHAKE) {
+                refuse_plain(wire);
+                return false;
+        }
+        wire->line = tls_accept(tls, wire->socket);
+        return wire->line != NULL;
+}
+
 const char *wire_bytes(const struct wire *wire, size_t *ret_length) {
         *ret_length = wire->end - wire->begin;
         return wire->buffer + wire->begin;
@@ -21,6 +64,15 @@ void wire_use(struct wire *wire, size_t length) {
                 wire->begin = wire->end = 0;
 }
 
+static ssize_t receive(const struct wire *wire, void *bytes, size_t size) {
+        ssize_t count;
+
+        do
+                count = recv(wire->socket, bytes, size, 0);
+        while (count < 0 && errno == EINTR);
+        return count;
+}
+
 size_t wire_fill(struct wire *wire) {
         ssize_t count;
 
@@ -29,19 +81,44 @@ size_t wire_fill(struct wire *wire) {
                 wire->end -= wire->begin;
                 wire->begin = 0;
         }
-        do
-                count = recv(wire->socket, wire->buffer + wire->end, sizeof(wire->buffer) - wire->end, 0);
-        while (count < 0 && errno == EINTR);
+        count = wire->line ? (ssize_t)tls_read(wire->line, wire->buffer + wire->end,
+                                               sizeof(wire->buffer) - wire->end)
+                           : receive(wire, wire->buffer + wire->end, sizeof(wire->buffer) - wire->end);
         if (count <= 0)
                 return 0;
         wire->end += (size_t)count;
         return (size_t)count;
 }
 
+/* Each record costs some thirty bytes and a call: small pieces go together. */
+static int send_records(struct tls_line *line, const struct wire_piece *pieces, size_t count) {
+        char record[RECORD];
+        size_t used = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                const char *at = pieces[i].bytes;
+
+                for (size_t left = pieces[i].length; left > 0;) {
+                        size_t length = left < RECORD - used ? left : RECORD - used;
+
+                        memcpy(record + used, at, length);
+                        used += length;
+                        at += length;
+                        left -= length;
+                        if (used == RECORD && tls_write(line, record, used) < 0)
+                                return -1;
+                        used %= RECORD;
+                }
+        }
+        return used > 0 ? tls_write(line, record, used) : 0;
+}
+
 int wire_send(const struct wire *wire, const struct wire_piece *pieces, size_t count) {
         struct iovec vectors[WIRE_PIECES];
         struct msghdr message = { .msg_iov = vectors, .msg_iovlen = count };
 
+        if (wire->line)
+                return send_records(wire->line, pieces, count);
         for (size_t i = 0; i < count; i++) /* sendmsg(2) takes bytes as it would some to change */
                 vectors[i] = (struct iovec){ (void *)(uintptr_t)pieces[i].bytes, pieces[i].length };
         while (message.msg_iovlen > 0) {
@@ -64,17 +141,21 @@ int wire_send(const struct wire *wire, const struct wire_piece *pieces, size_t c
         return 0;
 }
 
+/* What comes is thrown away as it is: of TLS no record is waited for. */
 void wire_linger(struct wire *wire, int stop, int for_ms) {
         int64_t until = clock_system.monotonic_ms(&clock_system) + for_ms, left;
         struct pollfd polled[] = { { .fd = wire->socket, .events = POLLIN },
                                    { .fd = stop, .events = POLLIN } };
 
+        if (wire->line)
+                tls_finish(wire->line);
         if (shutdown(wire->socket, SHUT_WR) < 0)
                 return;
         do {
                 wire->begin = wire->end = 0;
                 left = until - clock_system.monotonic_ms(&clock_system);
-        } while (left > 0 && poll(polled, 2, (int)left) > 0 && !polled[1].revents && wire_fill(wire) > 0);
+        } while (left > 0 && poll(polled, 2, (int)left) > 0 && !polled[1].revents &&
+                 receive(wire, wire->buffer, sizeof(wire->buffer)) > 0);
 }
 
 void wire_reset(const struct wire *wire) {

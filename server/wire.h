@@ -8,16 +8,29 @@
 #ifndef BERTH_SERVER_WIRE_H
 #define BERTH_SERVER_WIRE_H
 
+#include "server/tls.h"
+
 #include <stddef.h>
 #include <sys/types.h>
 
 #define WIRE_BUFFER ((size_t)32 << 10)
 
 struct wire {
-        int socket;        /* borrowed */
-        size_t begin, end; /* what of the buffer was not used up */
+        int socket;            /* borrowed */
+        struct tls_line *line; /* NULL: plain */
+        size_t begin, end;     /* what of the buffer was not used up */
         char buffer[WIRE_BUFFER];
 };
+
+/* Plain from here on, and empty. */
+void wire_open(struct wire *wire, int socket);
+/*
+ * Nothing goes or comes from here on but by TLS, which waits for the handshake. False where there was none: who spoke HTTP plainly was
+ * told so.
+ */
+bool wire_secure(struct wire *wire, struct tls *tls) MUST_USE;
+/* Before the socket is closed. */
+void wire_close(struct wire *wire);
 
 /* What lies there and was not used up. */
 const char *wire_bytes(const struct wire *wire, size_t *ret_length);

@@ -2,20 +2,18 @@
 #include "sessions/checks.h"
 
 #include "base/terminal.h"
+#include "base/text.h"
 #include "runtime/request.h"
 #include "sessions/place.h"
 
 #include <string.h>
 
-#define LABELS_MAX 64
-#define TEXT_MAX 256
-
 int check_text(const char *what, const char *text, size_t most, struct problem *problem) {
-        size_t length = strlen(text), ignored;
+        size_t length = strlen(text), characters = text_characters(text, length), ignored;
 
-        if (length < 1 || length > most)
-                return problem_set(problem, PROBLEM_INVALID, "%s must have 1 to %zu bytes, found %zu", what,
-                                   most, length);
+        if (characters < 1 || characters > most)
+                return problem_set(problem, PROBLEM_INVALID, "%s must have 1 to %zu characters, found %zu",
+                                   what, most, characters);
         if (!text_is_utf8(text, length, &ignored))
                 return problem_set(problem, PROBLEM_INVALID, "%s is no UTF-8", what);
         for (size_t i = 0; i < length; i++) {
@@ -63,18 +61,18 @@ int check_labels(const json_t *labels, struct problem *problem) {
 
         if (!labels)
                 return 0;
-        if (!json_is_object(labels) || json_object_size(labels) > LABELS_MAX)
+        if (!json_is_object(labels) || json_object_size(labels) > CHECKS_LABELS_MAX)
                 return problem_set(problem, PROBLEM_INVALID, "labels must be an object of at most %d texts",
-                                   LABELS_MAX);
+                                   CHECKS_LABELS_MAX);
         json_object_foreach ((json_t *)labels, name, value) {
-                if (check_text("a label's name", name, TEXT_MAX, problem) < 0)
+                if (check_text("a label's name", name, CHECKS_TEXT_MAX, problem) < 0)
                         return -1;
                 if (strchr(name, '='))
                         return problem_set(problem, PROBLEM_INVALID, "a label's name may hold no =");
                 if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
                         return problem_set(problem, PROBLEM_INVALID, "labels.%.100s must be a text", name);
                 if (json_string_length(value) > 0 &&
-                    check_text("a label's value", json_string_value(value), TEXT_MAX, problem) < 0)
+                    check_text("a label's value", json_string_value(value), CHECKS_TEXT_MAX, problem) < 0)
                         return -1;
         }
         return 0;
@@ -90,16 +88,17 @@ int check_age(const char *what, int64_t seconds, struct problem *problem) {
 int check_once(const struct engine_once *once, struct problem *problem) {
         if (!once->key)
                 return 0;
-        return check_text("Idempotency-Key", once->key, TEXT_MAX, problem);
+        return check_text("Idempotency-Key", once->key, CHECKS_TEXT_MAX, problem);
 }
 
 int check_wish(const struct engine_wish *wish, struct problem *problem) {
         if (!wish->environment == !wish->agent)
                 return problem_set(problem, PROBLEM_INVALID, "name an environment or an agent, one of them");
         if (check_text(wish->agent ? "agent" : "environment", wish->agent ? wish->agent : wish->environment,
-                       TEXT_MAX, problem) < 0)
+                       CHECKS_TEXT_MAX, problem) < 0)
                 return -1;
-        if (wish->conversation && check_text("conversation", wish->conversation, TEXT_MAX, problem) < 0)
+        if (wish->conversation &&
+            check_text("conversation", wish->conversation, CHECKS_TEXT_MAX, problem) < 0)
                 return -1;
         if (check_labels(wish->labels, problem) < 0 || check_variables(wish->variables, problem) < 0 ||
             check_age("idleSeconds", wish->idle_seconds, problem) < 0 ||

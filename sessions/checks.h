@@ -5,7 +5,10 @@
 
 #include "sessions/engine.h"
 
-/* A text of 1 to `most` bytes of UTF-8 without control characters. `what` names it in the problem. */
+#define CHECKS_TEXT_MAX 256 /* characters: of names, labels, keys */
+#define CHECKS_LABELS_MAX 64
+
+/* A text of 1 to `most` characters in UTF-8, none of them a control character. `what` names it in the problem. */
 int check_text(const char *what, const char *text, size_t most, struct problem *problem) MUST_USE;
 /* An object of texts with names as environments have them, or NULL. */
 int check_variables(const json_t *variables, struct problem *problem) MUST_USE;

@@ -2,12 +2,13 @@
 /*
  * The engine as a whole: how it begins, its thread, how a session is found.
  *
- * The thread waits with poll(2) for all sandboxes at once, without the lock. It looks for what has expired and what may be parked
- * once a second; who asks for a session that has expired in between does not find it either (engine_find()).
+ * The thread waits with poll(2) for all sandboxes at once, without the lock, and for nothing else: whatever takes long is done by
+ * others (engine_jobs.c). It looks for what has expired and what may be parked once a second; who asks for a session that has expired in between does not find it either (engine_find()).
  */
 #include "sessions/engine_parts.h"
 
 #include "base/array.h"
+#include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -84,6 +85,7 @@ void engine_forget_session(struct engine *engine, struct session *session) {
         *(session->next ? &session->next->previous : &engine->last) = session->previous;
         if (!session->gone)
                 engine->count--;
+        engine->waiting_bytes -= session->waiting_bytes;
         session_changed(session);
         while (session->followers) {
                 struct engine_follower *follower = session->followers;
@@ -106,7 +108,14 @@ void engine_forget_session(struct engine *engine, struct session *session) {
         }
         record_dispose(&session->record);
         session_forget_image(session);
+        session_forget_restarts(session);
         free(session);
+}
+
+void engine_forget_if_over(struct engine *engine, struct session *session) {
+        if (session->gone && session->cleared && session->phase == SESSION_NO_PLACE && session->jobs == 0 &&
+            !session->unwritten)
+                engine_forget_session(engine, session);
 }
 
 int engine_not_found(struct problem *problem) {
@@ -125,21 +134,23 @@ bool engine_may_use(const struct engine_caller *caller, const char *environment,
         return is_listed(caller->environments, environment) && (!agent || is_listed(caller->agents, agent));
 }
 
+struct session *engine_find_id(struct engine *engine, const char *id) {
+        struct session *session = engine->buckets[bucket_of(id)];
+
+        while (session && strcmp(session->record.id, id) != 0)
+                session = session->same_bucket;
+        return session;
+}
+
 static struct session *find(struct engine *engine, const struct engine_caller *caller, const char *id,
                             bool any_owner, struct problem *problem) {
-        struct session *session = record_is_id(id) ? engine->buckets[bucket_of(id)] : NULL;
+        struct session *session = record_is_id(id) ? engine_find_id(engine, id) : NULL;
+        const struct record_session *record = session ? &session->record : NULL;
 
-        for (; session; session = session->same_bucket) {
-                const struct record_session *record = &session->record;
-
-                if (strcmp(record->id, id) != 0 ||
-                    !(any_owner || (caller->owner && strcmp(record->owner, caller->owner) == 0)))
-                        continue;
-                if (session->gone || session_expires_ms(session) <= engine_now(engine) ||
-                    !engine_may_use(caller, record->environment, record->agent))
-                        break;
+        if (session && (any_owner || (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
+            !session->gone && session_expires_ms(session) > engine_now(engine) &&
+            engine_may_use(caller, record->environment, record->agent))
                 return session;
-        }
         engine_not_found(problem);
         return NULL;
 }
@@ -203,19 +214,45 @@ static void park_if_idle(struct engine *engine, struct session *session, int64_t
         log_debug("session %s: it is not parked: %s", session->record.id, err.message);
 }
 
-/*
- * What has expired ends; what is idle is parked; of what has ended, and its sandbox too, the rest is removed (a checkpoint, a sandbox
- * that lived unknown to us), and it is forgotten. Removing may take its time, so that is done without the lock.
- */
-static void sweep(struct engine *engine) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        int64_t now_ms = engine_now(engine);
-        struct session **ended = NULL;
-        size_t count = 0;
+/* By a thread: what is left of one that has ended, and of its sandbox, is removed (a checkpoint, a sandbox that lived unknown to us). */
+static void clear_session(struct engine *engine, struct session *session, void *context) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        const char *owner = session->record.owner, *id = session->record.id;
+        bool tell = !session->life_told, unmade = session->unmade;
+        bool counts = !session->forgotten && session->record.history_bytes != session->history_told;
+        uint64_t bytes = session->record.history_bytes > 0 ? (uint64_t)session->record.history_bytes : 0;
+        struct problem problem;
+        struct error err;
+        int cleared;
 
-        for (struct session *session = engine->first; session; session = session->next) {
+        (void)context;
+        if (engine->stopping)
+                return;
+        pthread_mutex_unlock(&engine->lock);
+        if (unmade && workspaces->remove)
+                (void)workspaces->remove(workspaces->context, owner, id, &problem);
+        else if (tell)
+                engine_tell_life(engine, owner, id);
+        if (!unmade && counts && workspaces->set_history)
+                (void)workspaces->set_history(workspaces->context, owner, id, bytes, &problem);
+        cleared = engine->config.place->class->clear(engine->config.place, id, &err);
+        pthread_mutex_lock(&engine->lock);
+        if (cleared < 0)
+                log_warning("session %s: %s", id, err.message);
+        else
+                forget_ending(engine, id);
+        session->life_told = session->cleared = true;
+}
+
+/* What has expired ends; what is idle is parked; what has ended, and its sandbox too, is cleared, and then forgotten. */
+static void sweep(struct engine *engine) {
+        int64_t now_ms = engine_now(engine);
+        struct session *next;
+
+        for (struct session *session = engine->first; session; session = next) {
                 struct problem problem;
 
+                next = session->next;
                 if (!session->gone && session_expires_ms(session) <= now_ms &&
                     session_end(engine, session, "the session has expired", &problem) < 0)
                         log_warning("session %s: %s", session->record.id, problem.detail);
@@ -223,56 +260,54 @@ static void sweep(struct engine *engine) {
                 if (session->unwritten && !session_write_ends(engine, session))
                         continue;
                 if (!session->gone) {
-                        if (session->phase == SESSION_OPEN)
+                        if (session->phase == SESSION_OPEN || session->phase == SESSION_NO_PLACE)
                                 session_go_on(engine, session);
                         park_if_idle(engine, session, now_ms);
-                } else if (!session->place) {
-                        ended = array_grow(arena, ended, count, sizeof(*ended));
-                        ended[count++] = session;
+                } else if (session->phase == SESSION_NO_PLACE && session->jobs == 0) {
+                        if (session->cleared)
+                                engine_forget_if_over(engine, session);
+                        else
+                                engine_job_add(engine, session, session->record.owner, clear_session, NULL);
                 }
-        }
-        for (size_t i = 0; i < count; i++) {
-                bool tell = !ended[i]->life_told;
-                struct error err;
-                int cleared;
-
-                pthread_mutex_unlock(&engine->lock);
-                if (tell)
-                        engine_tell_life(engine, ended[i]->record.owner, ended[i]->record.id);
-                cleared = engine->config.place->class->clear(engine->config.place, ended[i]->record.id, &err);
-                pthread_mutex_lock(&engine->lock);
-                if (cleared < 0)
-                        log_warning("session %s: %s", ended[i]->record.id, err.message);
-                else
-                        forget_ending(engine, ended[i]->record.id);
-                engine_forget_session(engine, ended[i]);
         }
 }
 
-/* Idempotency keys of more than a day ago. */
-static void purge_keys(struct engine *engine) {
+/* Idempotency keys of more than a day ago. By a thread: there may be millions. */
+static void purge_keys(struct engine *engine, struct session *none, void *context) {
         int64_t oldest_ms = engine_now(engine) - (int64_t)ENGINE_KEY_SECONDS * 1000;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *after = NULL;
+        struct arena *arena = arena_new();
+        char *after TEXT_CLEANUP = NULL;
         struct session_item *items;
         struct error err;
-        size_t count;
+        size_t count = PAGE;
 
-        do {
-                if (session_store_list(engine->config.store, SESSION_TABLE_KEYS, "", after, false, PAGE,
-                                       arena, &items, &count, &err) < 0)
-                        return;
+        (void)none;
+        (void)context;
+        while (count == PAGE && !engine->stopping) {
+                bool listed;
+
+                pthread_mutex_unlock(&engine->lock);
+                listed = session_store_list(engine->config.store, SESSION_TABLE_KEYS, "", after, false, PAGE,
+                                            arena, &items, &count, &err) == 0;
+                count = listed ? count : 0;
                 for (size_t i = 0; i < count; i++) {
                         json_t *json JSON_CLEANUP = json_loads(items[i].value, 0, NULL);
                         struct session_change change = { SESSION_TABLE_KEYS, items[i].key, NULL,
                                                          SESSION_EXPECT_VERSION, items[i].version };
 
-                        after = items[i].key;
                         if (json_integer_or(json, "at", 0) < oldest_ms &&
                             session_store_write(engine->config.store, &change, 1, &err) < 0)
-                                return;
+                                count = 0;
                 }
-        } while (count == PAGE);
+                if (count > 0) {
+                        free_text(&after);
+                        after = record_copy_text(items[count - 1].key);
+                }
+                arena_clear(arena);
+                pthread_mutex_lock(&engine->lock);
+        }
+        engine->purging = false;
+        arena_free(arena);
 }
 
 /* One that was told to end is heard to its end also while the engine closes: who comes later may never come. */
@@ -313,7 +348,7 @@ static void gather(struct engine *engine, struct arena *arena, struct waiting *r
 
                 if (!is_heard(engine, session))
                         continue;
-                patience = class->patience_ms(session->place);
+                patience = session->tells_more ? 0 : class->patience_ms(session->place);
                 ret->sessions[ret->count] = session;
                 ret->due_ms[ret->count] = patience < 0 ? INT64_MAX : pace_ms() + patience;
                 ret->descriptors[ret->count++] =
@@ -358,7 +393,9 @@ static void *run(void *context) {
                 }
                 if (pace_ms() - engine->last_purge_ms >= PURGE_MS) {
                         engine->last_purge_ms = pace_ms();
-                        purge_keys(engine);
+                        if (!engine->purging)
+                                engine_job_add(engine, NULL, "", purge_keys, NULL);
+                        engine->purging = true;
                 }
         }
         pthread_mutex_unlock(&engine->lock);
@@ -368,33 +405,102 @@ static void *run(void *context) {
 
 /* Beginning */
 
-/* Sandboxes that were to be ended when the last engine died, perhaps before their workspaces heard of it. */
-static int end_what_was_ending(struct engine *engine, struct error *err) {
+struct ended {
+        char *id, *owner;
+};
+
+/* A sandbox that was to be ended when the last engine died, perhaps before its workspace heard of it. By a thread. */
+static void end_what_was_ending(struct engine *engine, struct session *session, void *context) {
         const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct ended *ended = context;
+        struct problem ignored;
+        struct error err;
+        int cleared;
+
+        (void)session;
+        pthread_mutex_unlock(&engine->lock);
+        (void)workspaces->set_life(workspaces->context, ended->owner, ended->id, 0, &ignored);
+        cleared = engine->config.place->class->clear(engine->config.place, ended->id, &err);
+        pthread_mutex_lock(&engine->lock);
+        if (cleared < 0)
+                log_warning("session %s: %s", ended->id, err.message);
+        else
+                forget_ending(engine, ended->id);
+        free_text(&ended->owner);
+        free_text(&ended->id);
+        free(ended);
+}
+
+static int find_what_was_ending(struct engine *engine, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *after = NULL;
         struct session_item *items;
         size_t count;
 
         do {
-                if (session_store_list(engine->config.store, SESSION_TABLE_SESSIONS, RECORD_ENDING, NULL,
+                if (session_store_list(engine->config.store, SESSION_TABLE_SESSIONS, RECORD_ENDING, after,
                                        false, PAGE, arena, &items, &count, err) < 0)
                         return -1;
                 for (size_t i = 0; i < count; i++) {
-                        const char *id = items[i].key + strlen(RECORD_ENDING), *owner = items[i].value;
-                        struct problem ignored;
+                        struct ended *ended = calloc(1, sizeof(*ended));
 
-                        (void)workspaces->set_life(workspaces->context, owner, id, 0, &ignored);
-                        if (engine->config.place->class->clear(engine->config.place, id, err) < 0)
-                                return error_context(err, "session %s", id);
-                        forget_ending(engine, id);
+                        if (!ended)
+                                abort();
+                        after = items[i].key;
+                        ended->id = record_copy_text(after + strlen(RECORD_ENDING));
+                        ended->owner = record_copy_text(items[i].value);
+                        engine_job_add(engine, NULL, ended->owner, end_what_was_ending, ended);
                 }
         } while (count == PAGE);
         return 0;
 }
 
+/* Of one that waited: all of its request is known, and nothing that it was to end with has ended. */
+static const char *why_not_begun(const struct execution *execution) {
+        return execution->cut ? "nothing of it ran: the server was restarted while it waited, and what "
+                                "was asked was not kept"
+               : execution->connected ? "nothing of it ran: its client's connection ended with the server"
+                                      : NULL;
+}
+
+static struct execution *revive(struct engine *engine, const struct record_session *record, int64_t n,
+                                const json_t *json) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        const char *sha256 = execution_request_elsewhere(json), *staged = json_text(json, "staged");
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *request JSON_CLEANUP = NULL;
+        char found[SHA256_HEX_SIZE];
+
+        if (sha256 && staged && workspaces->staged_request &&
+            workspaces->staged_request(workspaces->context, record->owner, record->id, staged, &text) == 0) {
+                digest_sha256_hex(strbuf_text(&text), text.length, found);
+                if (strcmp(found, sha256) == 0)
+                        request =
+                                json_loads(strbuf_text(&text), JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+        }
+        return execution_revive(n, json, request);
+}
+
+static void keep_staged(struct engine *engine, const struct session *session) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        const char *names[ENGINE_QUEUE_MAX + 2];
+        size_t count = 0;
+
+        if (session->running && session->running->staged)
+                names[count++] = session->running->staged;
+        for (const struct execution *waiting = session->first_waiting;
+             waiting && count < ENGINE_QUEUE_MAX + 2; waiting = waiting->next) {
+                if (waiting->staged)
+                        names[count++] = waiting->staged;
+        }
+        if (workspaces->keep_staged)
+                workspaces->keep_staged(workspaces->context, session->record.owner, session->record.id, names,
+                                        count);
+}
+
 /*
  * What had not ended when the last engine died. What its sandbox was given last may run on, if that lives: the place will say.
- * What waited is not begun now: nobody knows whether whoever asked for it still wants it, or has asked elsewhere.
+ * What waited was given to no sandbox, and waits on: it is begun once, by this engine or by one that comes after it.
  */
 static int revive_executions(struct engine *engine, struct session *session, struct error *err) {
         const struct record_session *record = &session->record;
@@ -415,20 +521,29 @@ static int revive_executions(struct engine *engine, struct session *session, str
                 json = found ? execution_read_record(item.value) : NULL;
                 if (!json || json_object_get(json_object_get(json, "result"), "exitCode"))
                         continue;
-                execution = execution_revive(n, json);
+                execution = revive(engine, record, n, json);
+                if (execution)
+                        execution->record_bytes = (int64_t)strlen(item.value);
                 if (!execution)
                         return error_set(err, "the record of execution %lld of session %s makes no sense",
                                          (long long)n, record->id);
                 if (n == record->taken_n) {
                         execution->status = EXECUTION_RUNNING;
+                        execution->interrupted = execution->connected;
                         session->running = execution;
                         continue;
                 }
-                execution_cut_off(execution, &owner, REPORT_FAILED,
-                                  "nothing of it ran: the server was restarted while it waited",
-                                  engine_now(engine));
+                if (!why_not_begun(execution) && n > record->taken_n) {
+                        session_wait(session, execution);
+                        continue;
+                }
+                execution_cut_off(execution, &owner,
+                                  execution->connected && !execution->cut ? REPORT_INTERRUPTED
+                                                                          : REPORT_FAILED,
+                                  why_not_begun(execution), engine_now(engine));
                 session_execution_ended(engine, session, execution);
         }
+        keep_staged(engine, session);
         return 0;
 }
 
@@ -478,17 +593,33 @@ static int rejoin(struct engine *engine, struct session *session, struct error *
         if (revive_executions(engine, session, err) < 0)
                 return -1;
         session->ever_open = true; /* before this engine was */
-        if (session_open_place(engine, session, true, &failure) < 0) {
-                if (!session->record.parked && !session_adopt(engine, session))
-                        session_lost(session,
-                                     "the server was restarted, and its sandbox did not live any more");
-                session_cut_off(
-                        engine, session, REPORT_FAILED,
+        if (session_open_place(engine, session, true, &failure) == 0)
+                engine_leave_line(engine, session);
+        /* Of one that is parked nothing ran. */
+        else if (!session->record.parked || session->running)
+                session_died_alone(
+                        engine, session,
                         failure.kind == ERROR_NOT_FOUND
                                 ? "cut off: the server was restarted, and its sandbox did not live any more"
                                 : "cut off: the server was restarted, and its sandbox cannot be found");
-        }
         return 0;
+}
+
+/* Those that stood in line stand there again, in the same order. */
+static void restore_line(struct engine *engine) {
+        for (;;) {
+                struct session *next = NULL;
+
+                for (struct session *session = engine->first; session; session = session->next) {
+                        if (session->record.queued_ms > 0 && session->in_line == 0 &&
+                            (!next || session->record.queued_ms < next->record.queued_ms))
+                                next = session;
+                }
+                if (!next)
+                        return;
+                next->in_line = ++engine->last_in_line;
+                engine->last_queued_ms = next->record.queued_ms;
+        }
 }
 
 static int find_sessions(struct engine *engine, struct error *err) {
@@ -500,6 +631,7 @@ static int find_sessions(struct engine *engine, struct error *err) {
                 qsort(sessions, count, sizeof(struct session *), compare_ages);
         for (size_t i = 0; i < count; i++)
                 engine_add(engine, sessions[i]);
+        restore_line(engine);
         for (size_t i = 0; i < count && result == 0; i++)
                 result = rejoin(engine, sessions[i], err);
         array_free_alone(sessions);
@@ -509,7 +641,8 @@ static int find_sessions(struct engine *engine, struct error *err) {
 int engine_open(const struct engine_config *config, struct engine **ret, struct error *err) {
         struct engine *engine = calloc(1, sizeof(*engine));
         struct engine_limits *limits;
-        int code;
+        uint8_t number[16];
+        int code, found;
 
         if (!engine)
                 abort();
@@ -519,14 +652,25 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
         limits->ttl_seconds = limits->ttl_seconds ? limits->ttl_seconds : 86400;
         limits->park_seconds = limits->park_seconds ? limits->park_seconds : 300;
         limits->checkpoint_bytes = limits->checkpoint_bytes ? limits->checkpoint_bytes : (uint64_t)256 << 20;
+        limits->history_whole = limits->history_whole ? limits->history_whole : 100;
+        limits->history_most = limits->history_most ? limits->history_most : 10000;
         limits->checkpoint_ms = limits->checkpoint_ms ? limits->checkpoint_ms : 5000;
+        random_bytes(number, sizeof(number));
+        digest_hex(number, sizeof(number), engine->number);
         pthread_mutex_init(&engine->lock, NULL);
         engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (engine->wake < 0) {
                 engine_close(engine);
                 return error_set(err, "cannot make an eventfd: %s", strerror(errno));
         }
-        if (end_what_was_ending(engine, err) < 0 || find_sessions(engine, err) < 0) {
+        if (engine_jobs_start(engine, err) < 0) {
+                engine_close(engine);
+                return -1;
+        }
+        pthread_mutex_lock(&engine->lock);
+        found = find_what_was_ending(engine, err) < 0 || find_sessions(engine, err) < 0 ? -1 : 0;
+        pthread_mutex_unlock(&engine->lock);
+        if (found < 0) {
                 engine_close(engine);
                 return -1;
         }
@@ -544,14 +688,15 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
 void engine_close(struct engine *engine) {
         if (!engine)
                 return;
+        pthread_mutex_lock(&engine->lock);
+        engine->stopping = true;
+        engine->stopping_ms = pace_ms();
+        pthread_mutex_unlock(&engine->lock);
         if (engine->started) {
-                pthread_mutex_lock(&engine->lock);
-                engine->stopping = true;
-                engine->stopping_ms = pace_ms();
-                pthread_mutex_unlock(&engine->lock);
                 engine_wake(engine);
                 pthread_join(engine->thread, NULL);
         }
+        engine_jobs_stop(engine);
         while (engine->first) {
                 if (engine->first->gone && !engine->first->life_told)
                         engine_tell_life(engine, engine->first->record.owner, engine->first->record.id);

@@ -7,19 +7,21 @@
  *
  * Nothing here waits for code to run. What takes long is begun, and who wants to know how it goes follows it: a follower has a
  * descriptor for poll(2), so that one thread can serve hundreds, and a thread of a connection's own can wait too. All functions
- * may be called by many threads at once. The engine has a thread of its own, which hears what sandboxes say.
+ * may be called by many threads at once. The engine has a thread of its own, which hears what sandboxes say, and others for what takes
+ * long: nobody waits for what is slow of another owner's.
  *
  * Who calls is part of each call, and everything is looked up by owner and id together: what is another's is not there, by the
  * same answer. Answers are JSON as clients get it, new references.
  *
  * A record is written before its call returns, so what was answered holds when the server dies at once. A restarted engine finds
  * its sessions, and the sandboxes that still live. What ran when the server died, and whose end nobody saw, ends as `failed` with
- * a detail that says so.
+ * a detail that says so. What waited is begun in its turn, once, and who stood in line for an agent's limits stands there again.
  */
 #ifndef BERTH_SESSIONS_ENGINE_H
 #define BERTH_SESSIONS_ENGINE_H
 
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include "sessions/catalog.h"
 #include "sessions/problem.h"
 #include "sessions/store.h"
@@ -29,33 +31,56 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ID_SIZE 29            /* "s-", 26 characters of base32, NUL */
-#define ENGINE_AGE_MAX 1209600       /* seconds; of idleSeconds and ttlSeconds: 14 days */
-#define ENGINE_QUEUE_MAX 8           /* executions that wait in one session, beside the one that runs */
-#define ENGINE_TIMEOUT_MAX 900       /* seconds, of one execution */
+#define ENGINE_ID_SIZE 29      /* "s-", 26 characters of base32, NUL */
+#define ENGINE_AGE_MAX 1209600 /* seconds; of idleSeconds and ttlSeconds: 14 days */
+#define ENGINE_QUEUE_MAX 8     /* executions that wait in one session, beside the one that runs */
+#define ENGINE_WAITING_BYTES \
+        ((size_t)32 << 20) /* of what waits in one session, all together; one alone may have what it may */
+#define ENGINE_OWNER_WAITING_BYTES ((size_t)64 << 20) /* the same in all of one owner's */
+#define ENGINE_TIMEOUT_MAX 900                        /* seconds, of one execution */
 #define ENGINE_STREAM_MAX 1048576    /* bytes of standard output, and of error, that a client gets */
 #define ENGINE_STREAM_STORED 65536   /* bytes of each that history keeps */
 #define ENGINE_DISPLAYS_STORED 65536 /* bytes of displays that history keeps; images are files besides */
 #define ENGINE_KEY_SECONDS 86400     /* that an Idempotency-Key is remembered */
 #define ENGINE_LIST_MAX 1000
-#define ENGINE_OWNER_MAX 600 /* bytes of "REALM/NAME" */
+#define ENGINE_OWNER_MAX 600 /* characters of "REALM/NAME" */
 
 struct engine;
 struct place;
 
-/* Where the files of sessions are kept: they are there before the sandbox, and stay when it has gone. All may be any thread's. */
+/*
+ * Where the files of sessions are kept: they are there before the sandbox, and stay when it has gone. All may be any thread's, and all but
+ * path() may take long: they are called without the engine's lock.
+ */
 struct engine_workspaces {
         void *context;
         /* Makes an empty one. Its files are not to be swept before `lives_until_ms`. `agent` may be NULL. */
         int (*make)(void *context, const char *owner, const char *id, const char *environment,
                     const char *agent, int64_t created_ms, int64_t lives_until_ms, struct problem *problem);
+        /* Of a session that was never begun: nothing is in it. NULL: it stays. */
+        int (*remove)(void *context, const char *owner, const char *id, struct problem *problem);
         /* 0: the session has ended. */
         int (*set_life)(void *context, const char *owner, const char *id, int64_t lives_until_ms,
                         struct problem *problem);
+        /* PROBLEM_WORKSPACE_FULL where nothing more may be written down of the session. NULL: there is always room. */
+        int (*check_room)(void *context, const char *owner, const char *id, struct problem *problem);
+        /* What its history takes up, which is the owner's as its files are. NULL: nobody counts it. */
+        int (*set_history)(void *context, const char *owner, const char *id, uint64_t bytes,
+                           struct problem *problem);
         /* What place_opening calls `workspace`; in the arena. */
         const char *(*path)(void *context, const char *id, struct arena *arena);
-        /* The files that came with an execution which never begins go. NULL: there are none. */
+        /* The files that came with an execution which never begins go. NULL, as those below: there are none. */
         void (*drop_staged)(void *context, const char *owner, const char *id, const char *staged);
+        /* All go but these: after a restart. */
+        void (*keep_staged)(void *context, const char *owner, const char *id, const char *const *names,
+                            size_t count);
+        /* What was asked is kept with its files: those of *staged, or NULL, and the name is in the arena then. */
+        int (*stage_request)(void *context, const char *owner, const char *id, const char *bytes,
+                             size_t length, struct arena *arena, const char **staged,
+                             struct problem *problem);
+        /* -1 where it is not there. */
+        int (*staged_request)(void *context, const char *owner, const char *id, const char *staged,
+                              struct strbuf *ret);
 };
 
 /* Seconds where 0 stands for the default; counts where 0 stands for no limit. */
@@ -65,6 +90,15 @@ struct engine_limits {
         uint64_t checkpoint_bytes;         /* the most that is kept of a session's memory then: 256 MiB */
         int64_t checkpoint_ms;             /* that its taking may last: 5000 */
         size_t per_owner, total;           /* sessions */
+        int64_t history_whole;             /* the newest executions of a session, of which all is kept: 100 */
+        int64_t history_most;              /* of which anything is, without output and displays: 10000 */
+};
+
+/* Who counts: called with the engine's lock held, so it returns at once, and asks the engine nothing. */
+struct engine_watch {
+        void *context;
+        /* An execution has ended: the status of its result, and how long it waited and ran. */
+        void (*ended)(void *context, const char *status, int64_t queued_ms, int64_t wall_ms);
 };
 
 /* All borrowed, and to outlive the engine. */
@@ -75,6 +109,7 @@ struct engine_config {
         const struct engine_workspaces *workspaces;
         const struct clock *clock; /* wall time: of records, ages and idleness */
         struct engine_limits limits;
+        const struct engine_watch *watch; /* NULL: nobody counts */
 };
 
 /* Reads the records, joins the sandboxes that live, says of what was cut off that it was, and starts the engine's thread. */
@@ -100,6 +135,17 @@ struct engine_once {
                 body; /* SHA-256 of the request in hex: another body under the same key is PROBLEM_KEY_REUSED */
 };
 
+/*
+ * For what leaves no record that a key could stand in (a restart, a copy): it is begun with 0, and ended by engine_once_end() with its
+ * answer, or with NULL where it was not done. 1: it was done before, and *ret is that answer, a new reference. PROBLEM_BUSY while
+ * another is about it. What an engine was about that died may be begun again.
+ */
+int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
+                      const struct engine_once *once, const char *session, json_t **ret,
+                      struct problem *problem) MUST_USE;
+void engine_once_end(struct engine *engine, const struct engine_caller *caller,
+                     const struct engine_once *once, const char *session, const json_t *answer);
+
 /* --- sessions --- */
 
 struct engine_wish {
@@ -113,8 +159,9 @@ struct engine_wish {
 
 /*
  * 1: made; 0: the conversation's, or the key's, which was there. *ret is the session: {id, owner, environment, agent, conversation,
- * labels, status, createdAt, lastActiveAt, idleSeconds, ttlSeconds, expiresAt, generation}. The sandbox is started meanwhile:
- * `status` is "starting", or "queued" where its agent's limits leave no room for it yet.
+ * labels, status, createdAt, lastActiveAt, idleSeconds, ttlSeconds, expiresAt, queuePosition, generation}. The sandbox is started
+ * meanwhile: `status` is "starting", or "queued" where its agent's limits leave no room for it yet, and queuePosition its place
+ * in line then, else null.
  */
 int engine_create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
                   json_t **ret, struct problem *problem) MUST_USE;
@@ -195,8 +242,8 @@ int engine_execute(struct engine *engine, const struct engine_caller *caller, co
                    struct problem *problem) MUST_USE;
 
 /*
- * A result as clients get it, or {session, n, status: "queued" | "running"}. For as long as the engine remembers the execution (it
- * lives, or somebody follows it) with streams up to ENGINE_STREAM_MAX; later as history keeps it. The history of a session
+ * A result as clients get it, or {session, n, status: "queued" | "running", queuePosition: 1 for the next one, null for one that runs}. For as long as the engine remembers the execution (it
+ * lives, or somebody follows it) with streams up to ENGINE_STREAM_MAX; later as history keeps it (engine_limits). The history of a session
  * that has ended stays its owner's until engine_forget().
  */
 int engine_result(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
@@ -242,9 +289,28 @@ int engine_follow_session(struct engine *engine, const struct engine_caller *cal
  */
 void engine_follow_all(struct engine *engine, const struct engine_caller *caller,
                        struct engine_follower **ret);
+/*
+ * Has the files brought into the session's workspace that processes have written which its executions left behind: *ret ends when that is
+ * done, and never has an event. NULL where there is nothing to wait for: no sandbox of his lives, one execution runs (whose
+ * files come at its end), nobody in it has done anything since the last time.
+ */
+void engine_bring_files(struct engine *engine, const struct engine_caller *caller, const char *id,
+                        struct engine_follower **ret);
 int engine_follower_descriptor(const struct engine_follower *follower); /* readable when there is something */
+/* Of an execution: from now on it is told no event, and its descriptor is readable once there is the result. */
+void engine_follower_await_end(struct engine_follower *follower);
 enum engine_next engine_follower_next(struct engine_follower *follower, struct engine_event *ret);
 void engine_follower_close(struct engine_follower *follower); /* NULL is fine */
+
+/* --- for metrics --- */
+
+#define ENGINE_STATUSES 5
+extern const char *const engine_statuses[ENGINE_STATUSES]; /* of sessions */
+struct engine_measures {
+        size_t sessions[ENGINE_STATUSES];
+        size_t running, waiting; /* executions */
+};
+void engine_measure(struct engine *engine, struct engine_measures *ret);
 
 /* --- for guards --- */
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "sessions/checks.h"
+#include "sessions/history.h"
 #include "sessions/once.h"
 
 #include <stdio.h>
@@ -33,6 +34,18 @@ static struct execution *find_remembered(struct session *session, int64_t n) {
                         return follower->execution;
         }
         return NULL;
+}
+
+/* 1: it is begun next; 0: it does not wait. */
+static size_t place_in_line(const struct session *session, const struct execution *execution) {
+        size_t place = 1;
+
+        for (const struct execution *waiting = session->first_waiting; waiting; waiting = waiting->next) {
+                if (waiting == execution)
+                        return place;
+                place++;
+        }
+        return 0;
 }
 
 /* 1 and what history has of it; PROBLEM_NOT_FOUND where the caller may not see it. A new reference. */
@@ -74,21 +87,59 @@ static struct session *find_living(struct engine *engine, const struct engine_ca
         return engine_find(engine, caller, id, &ignored);
 }
 
+/* What of a request lies beside the workspace. */
+struct kept_request {
+        char sha256[SHA256_HEX_SIZE]; /* "": nothing */
+        bool alone;                   /* under a name of its own */
+};
+
+/*
+ * Before the lock is taken, since it may have megabytes. It is kept so that an execution which waits is begun by the next server, if this
+ * one dies; so where it cannot be kept, it cannot be taken.
+ */
+static int keep_request(struct engine *engine, const struct engine_caller *caller, const char *id,
+                        bool connected, struct engine_code *code, struct arena *arena,
+                        struct kept_request *ret, struct problem *problem) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct execution *asked;
+        char *text;
+        int result = 0;
+
+        *ret = (struct kept_request){ .alone = !code->staged };
+        /* In JSON it is no shorter than this. */
+        if (!workspaces->stage_request || !caller->owner || !record_is_id(id))
+                return 0;
+        asked = execution_new(1, code, 0);
+        asked->connected = connected;
+        text = execution_request(asked);
+        execution_drop(asked);
+        if (strlen(text) > EXECUTION_REQUEST_STORED) {
+                digest_sha256_hex(text, strlen(text), ret->sha256);
+                result = workspaces->stage_request(workspaces->context, caller->owner, id, text, strlen(text),
+                                                   arena, &code->staged, problem);
+        }
+        free(text);
+        return result;
+}
+
 static int put_in_line(struct engine *engine, const struct engine_caller *caller, struct session *session,
-                       const struct engine_code *code, int64_t *ret, struct engine_follower **ret_follower,
-                       struct problem *problem) {
+                       const struct engine_code *code, const struct kept_request *kept, int64_t *ret,
+                       struct engine_follower **ret_follower, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct engine_code checked = *code;
         struct record_session *record = &session->record;
         struct execution *execution;
         struct session_change more[2];
-        int64_t old_active_ms = record->active_ms, n = record->last_n + 1;
+        int64_t old_active_ms = record->active_ms, old_taken_n = record->taken_n, n = record->last_n + 1;
+        bool old_parked = record->parked;
         size_t count = 0;
         char *text;
         int stored;
 
         checked.timeout_seconds = code->timeout_seconds ? code->timeout_seconds : TIMEOUT_DEFAULT;
         execution = execution_new(n, &checked, engine_now(engine));
+        execution->connected = code->interrupt_on_disconnect && ret_follower;
+        memcpy(execution->request_sha256, kept->sha256, sizeof(execution->request_sha256));
         text = execution_record_pending(execution, record->id, record->environment, record->agent);
         more[count++] = (struct session_change){ SESSION_TABLE_EXECUTIONS,
                                                  record_execution_key(record->owner, record->id, n, arena),
@@ -97,19 +148,26 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
                 more[count++] = once_change(caller, &code->once, record->id, n, engine_now(engine), arena);
         record->last_n = n;
         record->active_ms = engine_now(engine);
+        /* It is begun at once: one write says both. */
+        if (session_is_free(session)) {
+                record->taken_n = n;
+                record->parked = false;
+        }
+        history_count(session, execution, text);
         stored = session_store_record(engine, session, more, count, problem);
         free(text);
         if (stored < 0) {
                 record->last_n = n - 1;
                 record->active_ms = old_active_ms;
+                record->taken_n = old_taken_n;
+                record->parked = old_parked;
+                record->history_bytes -= execution->record_bytes;
                 execution_drop(execution);
                 return -1;
         }
         if (ret_follower)
                 *ret_follower = engine_follower_new(engine, session, execution, 1);
-        *(session->last_waiting ? &session->last_waiting->next : &session->first_waiting) = execution;
-        session->last_waiting = execution;
-        session->waiting++;
+        session_wait(session, execution);
         *ret = n;
         session_go_on(engine, session);
         session_changed(session);
@@ -117,49 +175,102 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         return 1;
 }
 
-static int execute(struct engine *engine, const struct engine_caller *caller, const char *id,
-                   const struct engine_code *code, int64_t *ret, struct engine_follower **ret_follower,
-                   struct problem *problem) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct session *session = engine_find(engine, caller, id, problem);
-        struct once_answer answer = { 0 };
-        struct catalog_agent agent = { 0 };
-        struct error err = { 0 };
-        int seen;
+/* What waits is in memory. All of an owner's is added up only where all of everybody's would be too much for one. */
+static int check_waiting_bytes(const struct engine *engine, const struct session *session,
+                               const struct engine_code *code, struct problem *problem) {
+        size_t more = execution_asked_bytes(code), owners = 0;
 
-        if (!session)
-                return -1;
-        seen = once_look(engine, caller, &code->once, arena, &answer, problem);
-        if (seen < 0)
-                return -1;
-        if (seen == 1) {
-                *ret = answer.n;
+        if (session->waiting_bytes > 0 && session->waiting_bytes + more > ENGINE_WAITING_BYTES)
+                return problem_set(
+                        problem, PROBLEM_QUEUE_FULL,
+                        "what waits in this session has %zu bytes of code and input, and may have %zu together",
+                        session->waiting_bytes, ENGINE_WAITING_BYTES);
+        if (engine->waiting_bytes + more <= ENGINE_OWNER_WAITING_BYTES)
                 return 0;
+        for (const struct session *other = engine->first; other; other = other->next)
+                owners += strcmp(other->record.owner, session->record.owner) == 0 ? other->waiting_bytes : 0;
+        if (owners == 0 || owners + more <= ENGINE_OWNER_WAITING_BYTES)
+                return 0;
+        return problem_set(
+                problem, PROBLEM_QUEUE_FULL,
+                "what waits in all sessions of %s has %zu bytes of code and input, and may have %zu together",
+                session->record.owner, owners, ENGINE_OWNER_WAITING_BYTES);
+}
+
+static int execute(struct engine *engine, const struct engine_caller *caller, const char *id,
+                   const struct engine_code *code, const struct kept_request *kept, int64_t *ret,
+                   struct engine_follower **ret_follower, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        for (bool opened = false;; opened = true) {
+                struct session *session = engine_find(engine, caller, id, problem);
+                struct once_answer answer = { 0 };
+                struct catalog_agent agent = { 0 };
+                struct error err = { 0 };
+                int seen;
+
+                if (!session)
+                        return -1;
+                seen = once_look(engine, caller, &code->once, arena, &answer, problem);
+                if (seen < 0)
+                        return -1;
+                if (seen == 1) {
+                        *ret = answer.n;
+                        return 0;
+                }
+                if (session->record.agent &&
+                    engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
+                        return -1;
+                if (session->waiting >= ENGINE_QUEUE_MAX + (session->running ? 0U : 1U))
+                        return problem_set(problem, PROBLEM_QUEUE_FULL, "%zu executions wait in this session",
+                                           session->waiting);
+                if (check_waiting_bytes(engine, session, code, problem) < 0)
+                        return -1;
+                if (opened || session->phase != SESSION_NO_PLACE || session->in_line > 0 ||
+                    !session->record.agent)
+                        return put_in_line(engine, caller, session, code, kept, ret, ret_follower, problem);
+                /*
+                 * Who is turned away hears of it before there is an execution; what else is wrong is said by that. The lock was
+                 * released meanwhile, so everything is looked at again.
+                 */
+                if (session_open_or_wait(engine, session, false, &err) < 0 && err.kind == ERROR_LOCKED)
+                        return problem_from_error(problem, PROBLEM_AGENT_LIMIT, &err);
         }
-        if (session->record.agent &&
-            engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
-                return -1;
-        if (session->waiting >= ENGINE_QUEUE_MAX + (session->running ? 0U : 1U))
-                return problem_set(problem, PROBLEM_QUEUE_FULL, "%zu executions wait in this session",
-                                   session->waiting);
-        /* Who is turned away hears of it before there is an execution; what else is wrong is said by that. */
-        if (session->phase == SESSION_NO_PLACE && session->in_line == 0 && session->record.agent &&
-            session_open_or_wait(engine, session, false, &err) < 0 && err.kind == ERROR_LOCKED)
-                return problem_from_error(problem, PROBLEM_AGENT_LIMIT, &err);
-        return put_in_line(engine, caller, session, code, ret, ret_follower, problem);
+}
+
+/* What is not there is said by who looks for the session. */
+static int check_room(struct engine *engine, const struct engine_caller *caller, const char *id,
+                      struct problem *problem) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct problem found;
+
+        if (!workspaces->check_room || !caller->owner || !record_is_id(id) ||
+            workspaces->check_room(workspaces->context, caller->owner, id, &found) == 0 ||
+            found.code == PROBLEM_NOT_FOUND)
+                return 0;
+        *problem = found;
+        return -1;
 }
 
 int engine_execute(struct engine *engine, const struct engine_caller *caller, const char *id,
                    const struct engine_code *code, int64_t *ret, struct engine_follower **ret_follower,
                    struct problem *problem) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct arena *arena ARENA_CLEANUP = arena_new();
         struct engine_follower *follower = NULL;
+        struct engine_code asked = *code;
+        struct kept_request kept;
         int result;
 
-        if (check_code(code, problem) < 0)
+        if (check_code(code, problem) < 0 || check_room(engine, caller, id, problem) < 0 ||
+            keep_request(engine, caller, id, code->interrupt_on_disconnect && ret_follower, &asked, arena,
+                         &kept, problem) < 0)
                 return -1;
         pthread_mutex_lock(&engine->lock);
-        result = execute(engine, caller, id, code, ret, ret_follower ? &follower : NULL, problem);
+        result = execute(engine, caller, id, &asked, &kept, ret, ret_follower ? &follower : NULL, problem);
         pthread_mutex_unlock(&engine->lock);
+        if (result != 1 && kept.sha256[0] && kept.alone)
+                workspaces->drop_staged(workspaces->context, caller->owner, id, asked.staged);
         if (result == 0 && ret_follower && engine_follow(engine, caller, id, *ret, 0, &follower, problem) < 0)
                 return -1;
         if (result >= 0 && ret_follower)
@@ -193,8 +304,9 @@ int engine_result(struct engine *engine, const struct engine_caller *caller, con
         session = find_living(engine, caller, id);
         execution = session ? find_remembered(session, n) : NULL;
         if (execution)
-                *ret = execution->result && !execution->unwritten ? json_incref(execution->result)
-                                                                  : execution_pending(execution, id);
+                *ret = execution->result && !execution->unwritten
+                               ? json_incref(execution->result)
+                               : execution_pending(execution, id, place_in_line(session, execution));
         else
                 result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
         if (kept)
@@ -299,19 +411,34 @@ int engine_follow(struct engine *engine, const struct engine_caller *caller, con
         return result;
 }
 
+/* Of one that is not gone yet, though it has expired or ended, nothing is written from here on. */
+static int begin_to_forget(struct engine *engine, const char *owner, const char *id,
+                           struct problem *problem) {
+        struct session *session = engine_find_id(engine, id);
+
+        if (!session || strcmp(session->record.owner, owner) != 0)
+                return 0;
+        if (!session->gone && session_expires_ms(session) > engine_now(engine))
+                return problem_set(problem, PROBLEM_HAS_SESSIONS, "the session still lives: end it first");
+        if (!session->gone && session_end(engine, session, "the session has expired", problem) < 0)
+                return -1;
+        session->forgotten = true;
+        return 0;
+}
+
 int engine_forget(struct engine *engine, const struct engine_caller *caller, const char *id,
                   struct problem *problem) {
         const char *prefix;
         struct error err;
-        bool lives;
+        int begun;
 
         if (!record_is_id(id) || !caller->owner)
                 return engine_not_found(problem);
         pthread_mutex_lock(&engine->lock);
-        lives = find_living(engine, caller, id) != NULL;
+        begun = begin_to_forget(engine, caller->owner, id, problem);
         pthread_mutex_unlock(&engine->lock);
-        if (lives)
-                return problem_set(problem, PROBLEM_HAS_SESSIONS, "the session still lives: end it first");
+        if (begun < 0)
+                return -1;
         for (;;) {
                 struct arena *arena ARENA_CLEANUP = arena_new();
                 struct session_change changes[SESSION_CHANGES_MAX];

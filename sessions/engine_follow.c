@@ -9,6 +9,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -25,24 +26,25 @@ static void clear_notice(struct engine_notice *notice) {
         free(notice->owner);
         free(notice->environment);
         free(notice->agent);
-        json_decref(notice->data);
         *notice = (struct engine_notice){ 0 };
 }
 
-void engine_tell(struct session *session, const char *name, json_t *data) {
+void engine_tell(struct session *session, const char *name, int64_t n, const char *status) {
         const struct record_session *record = &session->record;
         struct engine *engine = session->engine;
         struct engine_notice *notice;
 
-        if (!engine || !engine->followers) {
-                json_decref(data);
+        if (!engine || !engine->followers)
                 return;
-        }
         notice = &engine->notices[engine->notice_count++ % ENGINE_NOTICES];
         clear_notice(notice);
-        *notice = (struct engine_notice){ record_copy_text(record->owner),
-                                          record_copy_text(record->environment),
-                                          record_copy_text(record->agent), name, json_checked(data) };
+        *notice = (struct engine_notice){ .owner = record_copy_text(record->owner),
+                                          .environment = record_copy_text(record->environment),
+                                          .agent = record_copy_text(record->agent),
+                                          .name = name,
+                                          .n = n };
+        memcpy(notice->id, record->id, sizeof(notice->id));
+        snprintf(notice->status, sizeof(notice->status), "%s", status);
         for (struct engine_follower *follower = engine->followers; follower; follower = follower->next)
                 raise_descriptor(follower->descriptor);
 }
@@ -52,10 +54,28 @@ void engine_notices_free(struct engine *engine) {
                 clear_notice(&engine->notices[i]);
 }
 
+static bool has_result(const struct execution *execution) {
+        return execution && execution->status == EXECUTION_ENDED && !execution->unwritten;
+}
+
 void engine_followers_wake(struct session *session, const struct execution *execution) {
         for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
-                if (follower->of_session ? !execution : follower->execution == execution)
+                if (follower->of_session ? execution != NULL : follower->execution != execution)
+                        continue;
+                if (follower->only_end && !has_result(follower->execution))
+                        continue;
+                if (session->hears)
+                        follower->due = true;
+                else
                         raise_descriptor(follower->descriptor);
+        }
+}
+
+void engine_followers_wake_due(struct session *session) {
+        for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
+                if (follower->due)
+                        raise_descriptor(follower->descriptor);
+                follower->due = false;
         }
 }
 
@@ -86,12 +106,40 @@ int engine_follower_descriptor(const struct engine_follower *follower) {
         return follower->descriptor;
 }
 
+void engine_follower_await_end(struct engine_follower *follower) {
+        pthread_mutex_lock(&follower->engine->lock);
+        follower->only_end = true;
+        pthread_mutex_unlock(&follower->engine->lock);
+}
+
 static bool may_hear(const struct engine_follower *follower, const struct engine_notice *notice) {
         const struct engine_caller *caller = &follower->caller;
 
         return ((follower->all_owners && caller->observes) ||
                 (caller->owner && strcmp(caller->owner, notice->owner) == 0)) &&
                engine_may_use(caller, notice->environment, notice->agent);
+}
+
+/*
+ * The session as it is by now, with the status that it had then. NULL where it has ended since: that is told, too. Kept whole for whoever is
+ * behind, sessions with many labels would take up more memory than all else.
+ */
+static json_t *notice_json(struct engine *engine, const struct engine_notice *notice) {
+        const struct session *session;
+        json_t *json;
+
+        if (notice->n > 0)
+                return json_checked(json_pack("{s:s, s:I, s:s}", "session", notice->id, "n",
+                                              (json_int_t)notice->n, "status", notice->status));
+        if (strcmp(notice->status, ENGINE_ENDED_STATUS) == 0)
+                return json_checked(json_pack("{s:s, s:s, s:s}", "id", notice->id, "owner", notice->owner,
+                                              "status", notice->status));
+        session = engine_find_id(engine, notice->id);
+        if (!session || session->gone)
+                return NULL;
+        json = session_json(session);
+        json_put(json, "status", json_string(notice->status));
+        return json;
 }
 
 static enum engine_next next_of_all(struct engine_follower *follower, struct engine_event *ret) {
@@ -105,9 +153,11 @@ static enum engine_next next_of_all(struct engine_follower *follower, struct eng
         while (follower->from < engine->notice_count) {
                 const struct engine_notice *notice = &engine->notices[follower->from++ % ENGINE_NOTICES];
 
-                if (!may_hear(follower, notice))
+                json_t *data = may_hear(follower, notice) ? notice_json(engine, notice) : NULL;
+
+                if (!data)
                         continue;
-                *ret = (struct engine_event){ ++follower->told, notice->name, json_incref(notice->data) };
+                *ret = (struct engine_event){ ++follower->told, notice->name, data };
                 return ENGINE_EVENT;
         }
         return ENGINE_NOTHING;
@@ -123,14 +173,19 @@ static enum engine_next next_of_session(struct engine_follower *follower, struct
         return ENGINE_EVENT;
 }
 
+static enum engine_next next_of_files(const struct engine_follower *follower) {
+        const struct session *session = follower->session;
+
+        return !session || session->gone || session->brought >= follower->from ? ENGINE_ENDED
+                                                                               : ENGINE_NOTHING;
+}
+
 static enum engine_next next_of_execution(struct engine_follower *follower, struct engine_event *ret) {
         if (follower->kept) {
                 if (!execution_kept_event(follower->kept, follower->from, ret))
                         return ENGINE_ENDED;
-        } else if (!execution_event(follower->execution, follower->from, ret)) {
-                return follower->execution->status == EXECUTION_ENDED && !follower->execution->unwritten
-                               ? ENGINE_ENDED
-                               : ENGINE_NOTHING;
+        } else if (follower->only_end || !execution_event(follower->execution, follower->from, ret)) {
+                return has_result(follower->execution) ? ENGINE_ENDED : ENGINE_NOTHING;
         }
         follower->from = ret->id + 1;
         return ENGINE_EVENT;
@@ -142,6 +197,7 @@ enum engine_next engine_follower_next(struct engine_follower *follower, struct e
 
         pthread_mutex_lock(&follower->engine->lock);
         next = follower->of_all       ? next_of_all(follower, ret)
+               : follower->of_files   ? next_of_files(follower)
                : follower->of_session ? next_of_session(follower, ret)
                                       : next_of_execution(follower, ret);
         if (next == ENGINE_NOTHING && read(follower->descriptor, &ignored, sizeof(ignored)) < 0 &&
@@ -218,4 +274,28 @@ int engine_follow_session(struct engine *engine, const struct engine_caller *cal
         }
         pthread_mutex_unlock(&engine->lock);
         return session ? 0 : -1;
+}
+
+/* One that is under way may have passed what was written just now: then it is done once more. */
+void engine_bring_files(struct engine *engine, const struct engine_caller *caller, const char *id,
+                        struct engine_follower **ret) {
+        struct session *session;
+        struct problem ignored;
+
+        *ret = NULL;
+        pthread_mutex_lock(&engine->lock);
+        session = engine_find(engine, caller, id, &ignored);
+        if (session) {
+                int64_t wanted = session->brought + (session->bringing ? 2 : 1);
+
+                session->bring_wanted = session->bring_wanted > wanted ? session->bring_wanted : wanted;
+                session_go_on(engine, session);
+                if (session->brought < wanted) {
+                        *ret = engine_follower_new(engine, session, NULL, wanted);
+                        (*ret)->of_files = true;
+                        (*ret)->from = wanted;
+                }
+        }
+        pthread_mutex_unlock(&engine->lock);
+        engine_wake(engine);
 }

@@ -4,7 +4,8 @@
  * is no room, the session of that agent that has been idle for longest is parked, and makes some. Where none can be, the agent's
  * limits say what happens: work is turned away, or stands in line and is served in the order in which it came.
  *
- * The line is the engine's own memory: a session that stood in it when the server died is opened by its next execution, as any.
+ * When it joined the line stands in a session's record, so that the next engine has the same line. Where that cannot be written, or its
+ * sandbox was opened and nothing written since, the worst is that a session which nobody waits for is opened once more.
  */
 #include "sessions/engine_parts.h"
 
@@ -24,7 +25,8 @@ static bool room_is_coming(const struct engine *engine, const char *agent) {
                 if (!is_of(session, agent))
                         continue;
                 going += session->phase != SESSION_NO_PLACE &&
-                         (session->gone || session->phase == SESSION_PARKING || !session->place);
+                         (session->gone || session->phase == SESSION_PARKING ||
+                          (!session->place && session->phase != SESSION_OPENING));
                 waiting += !session->gone && session->in_line > 0;
         }
         return going > waiting;
@@ -40,7 +42,7 @@ static bool make_room(struct engine *engine, const char *agent) {
 
                 for (struct session *session = engine->first; session; session = session->next) {
                         if (is_of(session, agent) && !session->gone && session->phase == SESSION_OPEN &&
-                            !session_busy(session) && !session->restart[0] &&
+                            !session_busy(session) && !session->restarts &&
                             now_ms >= session->park_after_ms &&
                             (!longest || session->record.active_ms < longest->record.active_ms))
                                 longest = session;
@@ -77,9 +79,9 @@ int engine_check_limits(struct engine *engine, const char *agent, struct problem
                 if (!is_of(session, agent))
                         continue;
                 /* One that is idle, or on its way out, makes room. */
-                if (session->place && (session->gone || !(session_busy(session) || session->restart[0])))
+                if (session->place && (session->gone || !(session_busy(session) || session->restarts)))
                         return 0;
-                living += session->place != NULL;
+                living += session->phase != SESSION_NO_PLACE;
         }
         return living < found.containers
                        ? 0
@@ -99,16 +101,53 @@ static bool is_behind(const struct engine *engine, const struct session *session
         return false;
 }
 
+size_t engine_queue_position(const struct session *session) {
+        size_t position = 1;
+
+        for (const struct session *other = session->engine->first; other; other = other->next)
+                position += !other->gone && other->in_line > 0 && other->in_line < session->in_line &&
+                            is_of(other, session->record.agent);
+        return position;
+}
+
+static void join_line(struct engine *engine, struct session *session) {
+        struct problem problem;
+
+        session->in_line = ++engine->last_in_line;
+        if (engine->last_queued_ms < engine_now(engine))
+                engine->last_queued_ms = engine_now(engine);
+        else
+                engine->last_queued_ms++;
+        session->record.queued_ms = engine->last_queued_ms;
+        if (session_store_record(engine, session, NULL, 0, &problem) < 0)
+                log_warning("session %s: its place in line is not kept: %s", session->record.id,
+                            problem.detail);
+        session_changed(session);
+}
+
+/* Those behind it have moved up. */
+void engine_leave_line(struct engine *engine, struct session *session) {
+        if (session->in_line == 0)
+                return;
+        session->in_line = 0;
+        session->record.queued_ms = 0;
+        for (struct session *other = engine->first; other; other = other->next) {
+                if (!other->gone && other->in_line > 0 && is_of(other, session->record.agent))
+                        session_changed(other);
+        }
+}
+
 int session_open_or_wait(struct engine *engine, struct session *session, bool must_take, struct error *err) {
         const char *agent = session->record.agent;
         struct error full = { 0 };
 
         if (!agent || !is_behind(engine, session)) {
                 if (session_open_place(engine, session, false, &full) == 0) {
-                        session->in_line = 0;
+                        engine_leave_line(engine, session);
                         return 0;
                 }
-                if (!agent || full.kind != ERROR_LOCKED) {
+                /* Somebody may have ended it meanwhile. */
+                if (!agent || full.kind != ERROR_LOCKED || session->gone) {
                         *err = full;
                         return -1;
                 }
@@ -120,42 +159,42 @@ int session_open_or_wait(struct engine *engine, struct session *session, bool mu
                 *err = full;
                 return -1;
         }
-        if (session->in_line == 0) {
-                session->in_line = ++engine->last_in_line;
-                session_changed(session);
-        }
+        if (session->in_line == 0)
+                join_line(engine, session);
         return 1;
+}
+
+/* By a thread, for one that stands in line. */
+static void serve(struct engine *engine, struct session *session, void *context) {
+        struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err;
+        int answer;
+
+        (void)context;
+        session->wanted = false;
+        if (engine->stopping || session->gone || session->in_line == 0 ||
+            session->phase != SESSION_NO_PLACE || is_behind(engine, session))
+                return;
+        answer = session_open_or_wait(engine, session, true, &err);
+        if (answer > 0)
+                return;
+        if (answer < 0) {
+                engine_leave_line(engine, session);
+                session_forget_restarts(session);
+                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
+                session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
+        }
+        session_changed(session);
+        engine_serve_line(engine);
 }
 
 /* Who comes first, of those of an agent: whether there is room for the others is seen once there was for him. */
 void engine_serve_line(struct engine *engine) {
-        int64_t served = 0;
-
-        for (;;) {
-                struct session *next = NULL;
-                struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
-                struct error err;
-                int answer;
-
-                for (struct session *session = engine->first; session; session = session->next) {
-                        if (!session->gone && session->in_line > served &&
-                            (!next || session->in_line < next->in_line))
-                                next = session;
-                }
-                if (!next)
-                        return;
-                served = next->in_line;
-                if (is_behind(engine, next))
+        for (struct session *session = engine->first; session; session = session->next) {
+                if (session->gone || session->in_line == 0 || session->phase != SESSION_NO_PLACE ||
+                    session->wanted || is_behind(engine, session))
                         continue;
-                answer = session_open_or_wait(engine, next, true, &err);
-                if (answer == 0)
-                        session_changed(next);
-                if (answer >= 0)
-                        continue;
-                next->in_line = 0;
-                next->restart[0] = '\0';
-                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
-                session_cut_off(engine, next, REPORT_FAILED, strbuf_text(&detail));
-                session_changed(next);
+                session->wanted = true;
+                engine_job_add(engine, session, session->record.owner, serve, NULL);
         }
 }

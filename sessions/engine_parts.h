@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files behind engine.h share. Everything here is guarded by the engine's lock, which is held while a place is spoken to as
- * well: a place's functions return at once. Only the engine's thread waits for places, and it does that without the lock; it
- * alone forgets sessions, so what it waits for stays.
+ * What the files behind engine.h share. Everything here is guarded by the engine's lock, which is held while a sandbox is spoken to as
+ * well: that returns at once. What may take long (place.h says what) is done without the lock, by who asked for it or by a thread of
+ * engine_jobs.c, never by the engine's own, which hears all sandboxes. A session that somebody is about so is in SESSION_OPENING
+ * or SESSION_ENDING, or has jobs, and is not forgotten.
  */
 #ifndef BERTH_SESSIONS_ENGINE_PARTS_H
 #define BERTH_SESSIONS_ENGINE_PARTS_H
@@ -17,7 +18,7 @@
 
 enum session_phase {
         SESSION_NO_PLACE, /* parked, or its sandbox has gone, or nobody has looked yet */
-        SESSION_OPENING,
+        SESSION_OPENING,  /* without a place as long as that is asked for one */
         SESSION_OPEN,
         SESSION_PARKING,
         SESSION_ENDING
@@ -29,8 +30,16 @@ struct session {
         struct record_session record;
         struct session *next, *previous; /* all, in the order in which they were made */
         struct session *same_bucket;
-        bool gone;      /* ended: nobody finds it any more; it waits for its sandbox to end */
-        bool life_told; /* who ended it tells its workspace so */
+        bool gone;            /* ended: nobody finds it any more; it waits for its sandbox to end */
+        bool life_told;       /* who ended it tells its workspace so */
+        bool unmade;          /* it could not be begun: its workspace goes with it */
+        bool forgotten;       /* its history has gone with its workspace: none is written any more */
+        int64_t history_told; /* to its workspace: what its history takes up */
+        bool cleared;         /* nothing of its sandbox is left */
+        size_t jobs;          /* under way, or waiting for a thread: engine_jobs.c */
+        bool wanted;          /* one of them sees to it that it gets a sandbox */
+        bool hears;           /* who follows it is woken a little later: session_hear() */
+        bool tells_more;      /* its sandbox may have more to say, though its descriptor does not tell */
 
         enum session_phase phase;
         struct place_session *place; /* NULL in SESSION_NO_PLACE, and while it is being left */
@@ -40,13 +49,16 @@ struct session {
         bool rejoining;        /* opened to be found again: it may not live any more */
         int64_t park_after_ms; /* wall time before which it is not tried: its place could not */
         bool leaving;     /* its worker was told to end: it is to be parked before anything else is begun */
-        char restart[65]; /* the context whose kernel is to be a fresh one; "": none */
+        json_t *restarts; /* the contexts whose kernels are to be fresh ones; NULL: none */
         struct execution *running; /* begun in the sandbox */
         struct execution *first_waiting, *last_waiting;
-        size_t waiting;
+        size_t waiting, waiting_bytes; /* of them, and of what was asked of all of them */
         int64_t in_line;             /* its place in the line for its agent's limits; 0: it stands in none */
         struct execution *unwritten; /* ended, and the store did not take it yet: nobody has heard of it */
-        uint64_t heard_id;           /* what the place is told to have been heard then; 0: nothing */
+        /* Files of what executions left behind are brought out: how often that was asked for, and done. */
+        int64_t bring_wanted, brought;
+        bool bringing, just_brought;       /* it is under way; what waits comes before the next one */
+        uint64_t heard_id;                 /* what the place is told to have been heard then; 0: nothing */
         struct engine_follower *followers; /* of the session itself, and of its executions */
 };
 
@@ -60,26 +72,45 @@ struct engine_follower {
         int64_t told;   /* of_all: events that it was given; how many others got is not its business */
         int descriptor; /* eventfd */
         bool changed;   /* the session's status has, and it was not told */
+        bool due;       /* its descriptor is to be raised: see session_hear() */
+        bool only_end;
         bool of_session, disconnects;
-        bool of_all; /* of the engine's list; `from` counts its notices then */
+        bool of_files; /* until the session has `from` brought */
+        bool of_all;   /* of the engine's list; `from` counts its notices then */
         bool all_owners;
         struct engine_caller caller; /* of_all: borrowed */
 };
 
-/* What is told to who follows all. Texts and data are owned. */
+/* What is told to who follows all: of which session, or of which of its executions, and what was known then. Texts are owned. */
 struct engine_notice {
         char *owner, *environment, *agent;
-        const char *name;
-        json_t *data;
+        const char *name;        /* static */
+        char id[ENGINE_ID_SIZE]; /* of the session */
+        int64_t n;               /* of the execution; 0: of none */
+        char status[16];
 };
-#define ENGINE_NOTICES 4096 /* who is further behind than that misses some, and is told so */
+#define ENGINE_ENDED_STATUS "ended" /* of a session */
+#define ENGINE_NOTICES 4096         /* who is further behind than that misses some, and is told so */
 
 #define ENGINE_BUCKETS 4096
+#define ENGINE_JOB_THREADS 64
+
+struct engine_job;
+
+struct engine_jobs {
+        struct engine_job *waiting, *running;
+        size_t waiting_count, running_count;
+        pthread_t threads[ENGINE_JOB_THREADS];
+        size_t thread_count;
+        pthread_cond_t wanted;
+        bool stopping;
+};
 
 struct engine {
         struct engine_config config;
         pthread_mutex_t lock;
         pthread_t thread;
+        char number[33]; /* random: no other engine has it */
         bool started, stopping;
         int wake;                          /* eventfd: there is something for the thread to do */
         struct engine_follower *followers; /* of all sessions */
@@ -87,10 +118,14 @@ struct engine {
         int64_t notice_count; /* that ever were */
         struct session *first, *last;
         struct session *buckets[ENGINE_BUCKETS];
-        size_t count; /* not gone */
+        size_t count;         /* not gone */
+        size_t waiting_bytes; /* of all sessions */
         int64_t last_sweep_ms, last_purge_ms, stopping_ms;
         int64_t last_in_line;
-        bool sandbox_went; /* somebody in line may have room now */
+        int64_t last_queued_ms; /* of a record: no two are the same, so that the line has one order */
+        bool sandbox_went;      /* somebody in line may have room now */
+        bool purging;           /* a thread is about old keys */
+        struct engine_jobs jobs;
 };
 
 /* --- engine.c --- */
@@ -102,6 +137,8 @@ struct session *engine_find(struct engine *engine, const struct engine_caller *c
 /* The same of any owner. */
 struct session *engine_find_any(struct engine *engine, const struct engine_caller *caller, const char *id,
                                 struct problem *problem);
+/* The same of whoever asks, also of one that has ended and is not forgotten yet. NULL: there is none. */
+struct session *engine_find_id(struct engine *engine, const char *id);
 int engine_not_found(struct problem *problem);
 bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent);
 void engine_add(struct engine *engine, struct session *session);
@@ -112,7 +149,20 @@ void engine_add(struct engine *engine, struct session *session);
 void engine_tell_life(struct engine *engine, const char *owner, const char *id);
 /* Takes it out of the lists and frees it. Its place has been left. */
 void engine_forget_session(struct engine *engine, struct session *session);
+/* The same of one that has ended, once nobody is about it any more. */
+void engine_forget_if_over(struct engine *engine, struct session *session);
 int64_t engine_now(const struct engine *engine);
+
+/* --- engine_jobs.c --- */
+
+/* Is called with the lock, releases it around what takes long, and returns with it. `context` is its own to release. */
+typedef void engine_work(struct engine *engine, struct session *session, void *context);
+/* Has it done soon, by another thread. The session, which may be NULL, stays until then. */
+void engine_job_add(struct engine *engine, struct session *session, const char *owner, engine_work *work,
+                    void *context);
+int engine_jobs_start(struct engine *engine, struct error *err) MUST_USE;
+/* Waits for all. Those that have not begun are done, too. */
+void engine_jobs_stop(struct engine *engine);
 
 /* --- engine_sessions.c --- */
 
@@ -126,6 +176,8 @@ const char *session_status(const struct session *session);
 json_t *session_json(const struct session *session);
 int64_t session_expires_ms(const struct session *session);
 bool session_busy(const struct session *session);
+/* What is put in its line now is begun at once. */
+bool session_is_free(const struct session *session);
 /* Writes its record, with the given ones in one step. -1 where that failed: what is in memory is to be put back then. */
 int session_store_record(struct engine *engine, struct session *session, const struct session_change *more,
                          size_t count, struct problem *problem) MUST_USE;
@@ -139,15 +191,28 @@ void session_go_on(struct engine *engine, struct session *session);
 void session_hear(struct engine *engine, struct session *session);
 /* Its sandbox is no more, and the memory of its kernels with it: what begins there next says so. */
 void session_lost(struct session *session, const char *reason);
+/*
+ * Releases the lock meanwhile: others may have ended the session then, and it ends. By the thread of who asks, or of a job. -1: it
+ * is in SESSION_NO_PLACE again.
+ */
 int session_open_place(struct engine *engine, struct session *session, bool only_living,
                        struct error *err) MUST_USE;
+/* Something waits for its sandbox: an execution, or a kernel that is to be a fresh one. */
+bool session_wants(const struct session *session);
+/* The context's kernel is to be a fresh one, as soon as there is a sandbox. PROBLEM_BUSY where there are too many of those. */
+int session_restart(struct session *session, const char *context, struct problem *problem) MUST_USE;
+void session_forget_restarts(struct session *session);
+/* What ran in it when the last engine died is cut off, with that detail, which is static; what its worker has left is looked at first. */
+void session_died_alone(struct engine *engine, struct session *session, const char *detail);
 /* Of one that is open and where nothing runs: begins to park it. */
 int session_park(struct engine *engine, struct session *session, struct error *err) MUST_USE;
-/* Whether the worker parked it by itself, when it does not live any more; the record says so then. */
-bool session_adopt(struct engine *engine, struct session *session);
 /* The record goes, what ran and waited ends as `killed` with that detail, the sandbox is told to end. */
 int session_end(struct engine *engine, struct session *session, const char *detail,
                 struct problem *problem) MUST_USE;
+/* The last one in line from now on. */
+void session_wait(struct session *session, struct execution *execution);
+void session_cut_off_running(struct engine *engine, struct session *session, enum report_status status,
+                             const char *detail);
 /* Cuts off all that runs and waits. */
 void session_cut_off(struct engine *engine, struct session *session, enum report_status status,
                      const char *detail);
@@ -161,22 +226,33 @@ bool session_write_ends(struct engine *engine, struct session *session);
 /* --- engine_limits.c --- */
 
 /*
- * session_open_place(), or a place in the line for its agent's limits. 0: it is being opened; 1: it stands in line, and its executions
+ * session_open_place(), with the lock as there, or a place in the line for its agent's limits. 0: it is being opened; 1: it stands in line, and its executions
  * with it. -1, ERROR_LOCKED: the agent's limits turn it away, which `must_take` forbids.
  */
 int session_open_or_wait(struct engine *engine, struct session *session, bool must_take,
                          struct error *err) MUST_USE;
 /* PROBLEM_AGENT_LIMIT where it is clear before anything is made that the agent's limits turn another session away. */
 int engine_check_limits(struct engine *engine, const char *agent, struct problem *problem) MUST_USE;
+/* Of one in line: 1 where it is the next of its agent. */
+size_t engine_queue_position(const struct session *session);
+/* Where it stands in none, nothing happens. */
+void engine_leave_line(struct engine *engine, struct session *session);
 /* Opens those in line for whom there is room by now. */
 void engine_serve_line(struct engine *engine);
 
+/* --- engine_measure.c --- */
+
+/* Of one that has its result. */
+void engine_watch_end(const struct engine *engine, const struct execution *execution);
+
 /* --- engine_follow.c --- */
 
-/* Tells who follows all; gives the reference away. */
-void engine_tell(struct session *session, const char *name, json_t *data);
+/* Tells who follows all: of the execution of that number, or of the session itself (0). */
+void engine_tell(struct session *session, const char *name, int64_t n, const char *status);
 void engine_notices_free(struct engine *engine);
 void engine_followers_wake(struct session *session, const struct execution *execution);
+/* Those that were not, since the session's events were being heard. */
+void engine_followers_wake_due(struct session *session);
 struct engine_follower *engine_follower_new(struct engine *engine, struct session *session,
                                             struct execution *execution, int64_t from);
 

@@ -130,79 +130,104 @@ static int find_conversation(struct engine *engine, const struct engine_caller *
         return *ret != NULL;
 }
 
-/* 1: made. 0: *ret is what was there. 2: somebody was faster; nothing is made. */
-static int make_session(struct engine *engine, const struct engine_caller *caller,
-                        const struct engine_wish *wish, const char *environment, struct session **ret,
-                        struct problem *problem) {
+/*
+ * 1: its record is written. 0: *ret is what was there. 2: it is to be looked at again: somebody was faster, or its files were made
+ * meanwhile, for which the lock was released.
+ */
+static int store_session(struct engine *engine, const struct engine_caller *caller,
+                         const struct engine_wish *wish, struct session *session, bool *has_files,
+                         struct session **ret, struct problem *problem) {
         const struct engine_workspaces *workspaces = engine->config.workspaces;
-        struct session *session = new_session(engine, caller, wish, environment);
         const struct record_session *record = &session->record;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_change more[2];
         size_t count = 0;
-        int found;
+        int found, made;
 
         if (wish->conversation) {
                 found = find_conversation(engine, caller, record, arena, &more[count++], ret, problem);
-                if (found != 0) {
-                        free_session(session);
+                if (found != 0)
                         return found < 0 ? -1 : 0;
-                }
         }
         if (wish->once.key)
                 more[count++] = once_change(caller, &wish->once, record->id, 0, engine_now(engine), arena);
         if (check_counts(engine, record->owner, problem) < 0 ||
-            (record->agent && engine_check_limits(engine, record->agent, problem) < 0) ||
-            workspaces->make(workspaces->context, record->owner, record->id, environment, record->agent,
-                             record->created_ms, record->created_ms + record->ttl_seconds * 1000,
-                             problem) < 0 ||
-            session_store_record(engine, session, more, count, problem) < 0) {
-                free_session(session);
-                return problem->code == PROBLEM_BUSY ? 2 : -1;
+            (record->agent && engine_check_limits(engine, record->agent, problem) < 0))
+                return -1;
+        if (!*has_files) {
+                pthread_mutex_unlock(&engine->lock);
+                made = workspaces->make(workspaces->context, record->owner, record->id, record->environment,
+                                        record->agent, record->created_ms,
+                                        record->created_ms + record->ttl_seconds * 1000, problem);
+                pthread_mutex_lock(&engine->lock);
+                *has_files = made == 0;
+                return made < 0 ? -1 : 2;
         }
+        if (session_store_record(engine, session, more, count, problem) < 0)
+                return problem->code == PROBLEM_BUSY ? 2 : -1;
         engine_add(engine, session);
         *ret = session;
         return 1;
 }
 
-static int create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
-                  json_t **ret, struct problem *problem) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct session *session = NULL;
-        const char *environment = NULL;
-        int made = 2;
+/* By a thread: the files of one that was not made after all. */
+static void remove_unborn(struct engine *engine, struct session *none, void *context) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct session *session = context;
+        struct problem ignored;
 
-        if (choose_environment(engine, caller, wish, arena, &environment, problem) < 0)
-                return -1;
-        for (int attempt = 0; made == 2 && attempt < ATTEMPTS; attempt++) {
+        (void)none;
+        pthread_mutex_unlock(&engine->lock);
+        (void)workspaces->remove(workspaces->context, session->record.owner, session->record.id, &ignored);
+        pthread_mutex_lock(&engine->lock);
+        free_session(session);
+}
+
+/* As store_session(), but for 2. */
+static int make_session(struct engine *engine, const struct engine_caller *caller,
+                        const struct engine_wish *wish, const char *environment, struct session **ret,
+                        struct problem *problem) {
+        struct session *session = new_session(engine, caller, wish, environment);
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        bool has_files = false;
+        int result = 2;
+
+        for (int attempt = 0; result == 2 && attempt < ATTEMPTS; attempt++) {
                 struct once_answer answer = { 0 };
                 int seen = once_look(engine, caller, &wish->once, arena, &answer, problem);
 
-                if (seen < 0)
-                        return -1;
-                if (seen == 1) {
-                        session = engine_find(engine, caller, answer.session, problem);
-                        if (!session)
-                                return -1;
-                        made = 0;
-                        break;
-                }
-                made = make_session(engine, caller, wish, environment, &session, problem);
+                if (seen == 1)
+                        *ret = engine_find(engine, caller, answer.session, problem);
+                result = seen < 0 || (seen == 1 && !*ret) ? -1
+                         : seen == 1                      ? 0
+                                     : store_session(engine, caller, wish, session, &has_files, ret, problem);
         }
-        if (made == 2)
-                return problem_set(problem, PROBLEM_BUSY, "too many make this session at the same time");
-        if (made == 1) {
-                struct error err;
-                struct problem ignored;
+        if (result == 2)
+                result = problem_set(problem, PROBLEM_BUSY, "too many make this session at the same time");
+        if (result != 1 && has_files && engine->config.workspaces->remove)
+                engine_job_add(engine, NULL, session->record.owner, remove_unborn, session);
+        else if (result != 1)
+                free_session(session);
+        return result;
+}
 
-                if (session_open_or_wait(engine, session, false, &err) < 0) {
-                        if (session_end(engine, session, "its sandbox could not be started", &ignored) < 0)
-                                log_warning("session %s: %s", session->record.id, ignored.detail);
-                        return problem_from_error(
-                                problem,
-                                err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT : PROBLEM_PLACE_FAILED, &err);
-                }
+static int create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
+                  const char *environment, json_t **ret, struct problem *problem) {
+        struct session *session = NULL;
+        int made = make_session(engine, caller, wish, environment, &session, problem);
+        struct problem ignored;
+        struct error err;
+
+        if (made == 1 && session_open_or_wait(engine, session, false, &err) < 0) {
+                if (!session->gone &&
+                    session_end(engine, session, "its sandbox could not be started", &ignored) < 0)
+                        log_warning("session %s: %s", session->record.id, ignored.detail);
+                session->unmade = session->gone && session->record.last_n == 0;
+                return problem_from_error(
+                        problem, err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT : PROBLEM_PLACE_FAILED, &err);
         }
+        if (made == 1 && session->gone)
+                return problem_set(problem, PROBLEM_BUSY, "the session was ended while it was made");
         if (made == 1)
                 session_changed(session);
         if (made >= 0)
@@ -212,13 +237,16 @@ static int create(struct engine *engine, const struct engine_caller *caller, con
 
 int engine_create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
                   json_t **ret, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *environment = NULL;
         int result;
 
         if (check_text("the owner", caller->owner, ENGINE_OWNER_MAX, problem) < 0 ||
-            check_wish(wish, problem) < 0)
+            check_wish(wish, problem) < 0 ||
+            choose_environment(engine, caller, wish, arena, &environment, problem) < 0)
                 return -1;
         pthread_mutex_lock(&engine->lock);
-        result = create(engine, caller, wish, ret, problem);
+        result = create(engine, caller, wish, environment, ret, problem);
         pthread_mutex_unlock(&engine->lock);
         return result;
 }
@@ -443,9 +471,8 @@ int engine_restart(struct engine *engine, const struct engine_caller *caller, co
                          engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)) {
                 result = -1;
         } else {
-                snprintf(session->restart, sizeof(session->restart), "%s", context ? context : "main");
+                result = session_restart(session, context ? context : "main", problem);
                 session_go_on(engine, session);
-                result = 0;
         }
         pthread_mutex_unlock(&engine->lock);
         return result;

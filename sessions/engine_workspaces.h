@@ -4,9 +4,16 @@
 #define BERTH_SESSIONS_ENGINE_WORKSPACES_H
 
 #include "sessions/engine.h"
-#include "sessions/workspace.h"
+#include "sessions/workspace_owner.h"
 
-/* `workspaces` is borrowed, and outlives the engine. A place gets the folder of the files: {workspaces}/sessions/ID/workspace. */
-struct engine_workspaces engine_workspaces_of(const struct workspaces *workspaces);
+/* Where they are, and what they may hold. `records`: the folder of the sessions' records, on whose disk as much must stay free; or NULL. */
+struct engine_folders {
+        const struct workspaces *workspaces;
+        const struct workspace_bounds *bounds;
+        const char *records;
+};
+
+/* All is borrowed, and outlives the engine. A place gets the folder of the files: {workspaces}/sessions/ID/workspace. */
+struct engine_workspaces engine_workspaces_of(const struct engine_folders *folders);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 #define EVENTS_EAGER 16384
 #define EVENT_BYTES 4096
 #define EVENT_BYTES_MAX 262144
+#define THIN_TEXT 1024     /* bytes of each text of what is kept of an old one */
 #define FILES_STORED 1000  /* of each list, in history */
 #define FILES_SKIPPED 1000 /* told with their reasons; the others are counted */
 
@@ -36,6 +38,29 @@ static void *copy_bytes(const void *bytes, size_t length) {
         return copy;
 }
 
+/* How much of it ends on a whole character; what can be none is whole, too. */
+static size_t whole_characters(const char *bytes, size_t length) {
+        for (size_t back = 1; back <= 3 && back <= length; back++) {
+                unsigned char byte = (unsigned char)bytes[length - back];
+                size_t size = byte >= 0xf5 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
+
+                if (byte >= 0x80 && byte < 0xc0)
+                        continue; /* goes on with one that began before */
+                return size > back ? length - back : length;
+        }
+        return length;
+}
+
+size_t execution_asked_bytes(const struct engine_code *code) {
+        size_t bytes = code->code_length + code->input_length;
+        const char *name;
+        json_t *value;
+
+        json_object_foreach ((json_t *)(uintptr_t)code->variables, name, value)
+                bytes += strlen(name) + json_string_length(value);
+        return bytes;
+}
+
 struct execution *execution_new(int64_t n, const struct engine_code *code, int64_t now_ms) {
         struct execution *execution = calloc(1, sizeof(*execution));
 
@@ -46,6 +71,7 @@ struct execution *execution_new(int64_t n, const struct engine_code *code, int64
                 .references = 1,
                 .code = copy_bytes(code->code, code->code_length),
                 .code_length = code->code_length,
+                .asked_bytes = execution_asked_bytes(code),
                 .input = code->input ? copy_bytes(code->input, code->input_length) : NULL,
                 .input_length = code->input_length,
                 .context = copy_bytes(code->context ? code->context : "main",
@@ -105,19 +131,6 @@ static void add_json_event(struct execution *execution, const char *name, json_t
         event->type = EXECUTION_EVENT_JSON;
         event->name = name;
         event->data = data;
-}
-
-/* How much of it ends on a whole character; what can be none is whole, too. */
-static size_t whole_characters(const char *bytes, size_t length) {
-        for (size_t back = 1; back <= 3 && back <= length; back++) {
-                unsigned char byte = (unsigned char)bytes[length - back];
-                size_t size = byte >= 0xf5 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
-
-                if (byte >= 0x80 && byte < 0xc0)
-                        continue; /* goes on with one that began before */
-                return size > back ? length - back : length;
-        }
-        return length;
 }
 
 /* Makes events of what of the stream no event has told yet; `all`: of an unfinished character too. */
@@ -185,10 +198,11 @@ bool execution_event(const struct execution *execution, int64_t id, struct engin
         return true;
 }
 
-json_t *execution_pending(const struct execution *execution, const char *session) {
-        return json_checked(json_pack("{s:s, s:I, s:s}", "session", session, "n", (json_int_t)execution->n,
-                                      "status",
-                                      execution->status == EXECUTION_QUEUED ? "queued" : "running"));
+json_t *execution_pending(const struct execution *execution, const char *session, size_t position) {
+        return json_checked(
+                json_pack("{s:s, s:I, s:s, s:o}", "session", session, "n", (json_int_t)execution->n, "status",
+                          execution->status == EXECUTION_QUEUED ? "queued" : "running", "queuePosition",
+                          position ? json_integer((json_int_t)position) : json_null()));
 }
 
 /* What the place says */
@@ -499,11 +513,38 @@ char *execution_record(const struct execution *execution, const char *environmen
         }
 }
 
+/* Code is UTF-8 that was checked; standard input may be any bytes. */
+static json_t *request_json(const struct execution *execution) {
+        json_t *json = json_checked(
+                json_pack("{s:s%, s:O?, s:b, s:b}", "code", execution->code ? execution->code : "",
+                          execution->code_length, "variables", execution->variables, "interruptOnDisconnect",
+                          execution->interrupt_on_disconnect, "connected", execution->connected));
+        json_t *input = json_stringn(execution->input ? execution->input : "", execution->input_length);
+
+        if (execution->input && input)
+                json_put(json, "input", json_incref(input));
+        else if (execution->input)
+                json_put(json, "inputBase64", base64_json(execution->input, execution->input_length));
+        json_decref(input);
+        return json;
+}
+
+char *execution_request(const struct execution *execution) {
+        json_t *json JSON_CLEANUP = request_json(execution);
+
+        return json_compact(json);
+}
+
 char *execution_record_pending(const struct execution *execution, const char *session,
                                const char *environment, const char *agent) {
         json_t *json JSON_CLEANUP = times_json(execution, environment, agent);
 
-        json_put(json, "result", execution_pending(execution, session));
+        json_put(json, "result", execution_pending(execution, session, 0));
+        json_set_text(json, "staged", execution->staged);
+        if (execution->request_sha256[0])
+                json_put(json, "requestSha256", json_string(execution->request_sha256));
+        else if (execution->status == EXECUTION_QUEUED)
+                json_put(json, "request", request_json(execution));
         json_put(json, "timeoutSeconds", json_integer(execution->timeout_seconds));
         json_put(json, "code", code_json(execution, ENGINE_STREAM_STORED / 4));
         for (size_t i = 0; execution->heard_early && i < EXECUTION_STREAMS; i++)
@@ -535,21 +576,45 @@ static void append_base64(struct strbuf *to, const char *text) {
         }
 }
 
-struct execution *execution_revive(int64_t n, const json_t *record) {
+const char *execution_request_elsewhere(const json_t *record) {
+        return json_text(record, "requestSha256");
+}
+
+struct execution *execution_revive(int64_t n, const json_t *record, const json_t *request) {
         const char *language = json_text(record, "language"), *context = json_text(record, "context");
-        const char *code = json_text(record, "code");
-        const struct engine_code again = {
+        const json_t *whole = request ? request : json_object_get(record, "request");
+        const json_t *input = json_object_get(whole, "input"),
+                     *variables = json_object_get(whole, "variables");
+        const char *code = json_text(whole ? whole : record, "code"),
+                   *bytes = json_text(whole, "inputBase64");
+        struct strbuf decoded STRBUF_CLEANUP = STRBUF_INIT;
+        struct engine_code again = {
                 .code = code ? code : "",
                 .code_length = code ? strlen(code) : 0,
                 .language = language,
                 .context = context,
+                .variables = json_is_object(variables) ? variables : NULL,
+                .input = json_string_value(input),
+                .input_length = json_string_length(input),
+                .interrupt_on_disconnect = json_is_true(json_object_get(whole, "interruptOnDisconnect")),
+                .staged = json_text(record, "staged"),
                 .timeout_seconds = json_integer_or(record, "timeoutSeconds", ENGINE_TIMEOUT_MAX),
         };
         struct execution *execution;
 
         if (!language || !context)
                 return NULL;
+        if (bytes) {
+                append_base64(&decoded, bytes);
+                again.input = strbuf_text(&decoded);
+                again.input_length = decoded.length;
+        }
         execution = execution_new(n, &again, json_integer_or(record, "queuedMs", 0));
+        execution->cut = !whole;
+        execution->connected = json_is_true(json_object_get(whole, "connected"));
+        if (request)
+                snprintf(execution->request_sha256, sizeof(execution->request_sha256), "%s",
+                         execution_request_elsewhere(record));
         execution->begun_ms = json_integer_or(record, "begunMs", 0);
         for (size_t i = 0; i < EXECUTION_STREAMS; i++) {
                 struct execution_stream *stream = &execution->streams[i];
@@ -569,6 +634,54 @@ struct execution *execution_revive(int64_t n, const json_t *record) {
 
 json_t *execution_read_record(const char *text) {
         return json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+}
+
+/* What was there is counted still, and so is its digest. */
+static void empty_stream(json_t *result, const char *name) {
+        json_t *stream = json_object_get(result, name);
+
+        if (!json_is_object(stream))
+                return;
+        json_put(stream, "truncated", json_boolean(json_integer_or(stream, "bytesTotal", 0) > 0));
+        json_put(stream, "bytesReturned", json_integer(0));
+        json_put(stream, "encoding", json_string("utf-8"));
+        json_put(stream, "content", json_string(""));
+}
+
+static void cut_member(json_t *object, const char *name) {
+        if (json_is_string(json_object_get(object, name)))
+                json_put(object, name, cut_text(json_object_get(object, name), THIN_TEXT));
+}
+
+const char *execution_record_thin(const char *text, struct arena *arena) {
+        json_t *record JSON_CLEANUP = execution_read_record(text);
+        json_t *result = json_object_get(record, "result"), *error = json_object_get(result, "error");
+        json_t *state = json_object_get(result, "state"), *files = json_object_get(result, "files");
+        static const char *const lists[] = { "changed", "deleted", "conflict", "skipped" };
+        const char *thin;
+        char *compact;
+
+        if (!json_object_get(result, "exitCode") || json_is_true(json_object_get(record, "thin")))
+                return NULL;
+        json_put(record, "thin", json_true());
+        cut_member(record, "code");
+        for (size_t i = 0; i < EXECUTION_STREAMS; i++)
+                empty_stream(result, stream_names[i]);
+        json_put(result, "displays", json_array());
+        cut_member(result, "detail");
+        cut_member(json_object_get(result, "value"), "text");
+        cut_member(error, "value");
+        if (json_is_object(error))
+                json_put(error, "traceback", json_array());
+        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+                cut_list(files, lists[i], 0);
+        cut_member(state, "reason");
+        cut_list(state, "restored", 0);
+        cut_list(state, "lost", 0);
+        compact = json_compact(record);
+        thin = arena_strdup(arena, compact);
+        free(compact);
+        return thin;
 }
 
 json_t *execution_kept_result(const json_t *record) {

@@ -9,11 +9,10 @@
 #ifndef BERTH_SESSIONS_EXECUTION_H
 #define BERTH_SESSIONS_EXECUTION_H
 
+#include "base/digest.h"
 #include "base/strbuf.h"
 #include "sessions/engine.h"
 #include "sessions/place.h"
-
-struct digest_stream;
 
 enum { EXECUTION_STDOUT, EXECUTION_STDERR, EXECUTION_STREAMS };
 
@@ -45,10 +44,14 @@ struct execution {
         char *code, *input, *context;
         char *staged; /* or NULL */
         size_t code_length, input_length;
+        size_t asked_bytes; /* of all of these, as they were asked */
         enum request_language language;
         json_t *variables; /* NULL: none */
         int64_t timeout_seconds;
         bool interrupt_on_disconnect;
+        bool connected;                       /* its client's connection is what it ends with */
+        bool cut;                             /* only the beginning of its code is known: after a restart */
+        char request_sha256[SHA256_HEX_SIZE]; /* of what workspaces keep of it; "": it is in its record */
 
         int64_t queued_ms, begun_ms, ended_ms; /* wall time */
         struct execution_event *events;
@@ -56,17 +59,21 @@ struct execution {
         struct execution_stream streams[EXECUTION_STREAMS];
         json_t *displays; /* a list */
         size_t displays_bytes;
-        json_t *state;    /* NULL: it has none */
-        json_t *result;   /* whole, once it has ended */
-        bool unwritten;   /* its end is in no record: no event tells it yet */
-        uint64_t unheard; /* bytes of events that the place keeps for us */
-        bool heard_early; /* its record has the heads of the streams, and the place has let go of them */
+        json_t *state;        /* NULL: it has none */
+        json_t *result;       /* whole, once it has ended */
+        int64_t record_bytes; /* of its record, as that was written last */
+        bool unwritten;       /* its end is in no record: no event tells it yet */
+        uint64_t unheard;     /* bytes of events that the place keeps for us */
+        bool heard_early;     /* its record has the heads of the streams, and the place has let go of them */
         bool head_lost; /* the server was restarted amid more output than the place keeps: its streams are not whole */
 };
 
 struct execution *execution_new(int64_t n, const struct engine_code *code, int64_t now_ms);
 void execution_hold(struct execution *execution);
 void execution_drop(struct execution *execution); /* the last one frees it; NULL is fine */
+
+/* Bytes of code, standard input and variables. */
+size_t execution_asked_bytes(const struct engine_code *code);
 
 /* Whose it is, for results. */
 struct execution_owner {
@@ -86,11 +93,20 @@ void execution_cut_off(struct execution *execution, const struct execution_owner
 /* The event of that id, from 1; false where there is none yet. Its data is a new reference. */
 bool execution_event(const struct execution *execution, int64_t id, struct engine_event *ret);
 
-/* One of which a record told, that may still run: after a restart. NULL where the record makes no sense. */
-struct execution *execution_revive(int64_t n, const json_t *record);
+/* All that was asked, as text to be released with free(): what a server needs that is to begin it after the death of this one. */
+char *execution_request(const struct execution *execution);
+/* Longer ones are not in records, but beside the workspace. */
+#define EXECUTION_REQUEST_STORED ((size_t)64 << 10)
+/*
+ * One of which a record told, after a restart: it may run still, or it has to be begun. `request` is what was kept of it beside
+ * the workspace; NULL: what is in the record. NULL where the record makes no sense.
+ */
+struct execution *execution_revive(int64_t n, const json_t *record, const json_t *request);
+/* The digest of what was kept of it elsewhere; NULL where the record has all of it, or has lost it. */
+const char *execution_request_elsewhere(const json_t *record);
 
-/* {session, n, status} of one that has not ended. */
-json_t *execution_pending(const struct execution *execution, const char *session);
+/* {session, n, status, queuePosition} of one that has not ended; `position` from 1, or 0: it does not wait. */
+json_t *execution_pending(const struct execution *execution, const char *session, size_t position);
 
 /*
  * What history keeps of an ended one, as text to be released with free(): {result, code, language, context, agent, ..., events};
@@ -100,6 +116,12 @@ char *execution_record(const struct execution *execution, const char *environmen
 /* The same of one that has not ended: that it was there. */
 char *execution_record_pending(const struct execution *execution, const char *session,
                                const char *environment, const char *agent);
+
+/*
+ * Of the record of an ended one, what a list tells: neither output nor displays, and long texts cut. NULL where it is so already, or has
+ * not ended, or makes no sense.
+ */
+const char *execution_record_thin(const char *text, struct arena *arena);
 
 /* --- what history has kept, read again --- */
 

@@ -8,6 +8,12 @@
 struct once_answer {
         const char *session; /* in the arena */
         int64_t n;           /* of the execution; 0: the session itself */
+        const char *
+                answer; /* of what engine_once_end() has ended; in the arena. NULL: it was no such thing, or is not kept */
+        bool begun;      /* it was begun, and not ended yet */
+        bool by_another; /* that was an engine before this one, so nobody is about it any more */
+        const char *key; /* the record, in the arena */
+        uint64_t version;
 };
 
 /*

@@ -9,7 +9,8 @@
  *           -> park -> next: PLACE_PARKED -> write down the checkpoint -> end; or execute: it is called off
  *
  * Nothing here waits for code to run: what takes long is begun, and `next` says how it went. One thread can have hundreds open. A
- * session is used by one thread at a time; a place by many.
+ * session is used by one thread at a time; a place by many. open(), leave(), clear() and adopt() may take long all the same, a minute at
+ * worst (a program that they need was stopped, a disk is slow): they are called where nobody else waits for them.
  *
  * A sandbox outlives whoever opened it. Events have numbers, and those that nobody said to have heard are told again to who opens the
  * sandbox after a death: the same numbers, the same content, none left out and none twice in one opening. So the engine writes
@@ -100,6 +101,7 @@ enum place_event_type {
         PLACE_RESTARTED,
         PLACE_PARKED,  /* the checkpoint is safe, and the sandbox still lives: for end() */
         PLACE_STAYED,  /* it was to be parked, and goes on: `reason` */
+        PLACE_BROUGHT, /* what bring() was asked for is done */
         PLACE_LEAVING, /* somebody has told its worker to end: park() it, or it is killed soon */
         PLACE_ENDED    /* no process of it is left. Always the last */
 };
@@ -158,7 +160,7 @@ struct place_event {
         struct place_file_list changed, deleted, conflict, skipped;
 };
 
-/* What a body implements. All but open() and next() do at once what they do. */
+/* What a body implements. All but the four that may take long do at once what they do. */
 struct place_class {
         /*
          * Begins to open it; what cannot even be begun (no such environment, limits that the machine cannot hold) fails here.
@@ -173,9 +175,9 @@ struct place_class {
         /* Until it says PLACE_NOTHING. -1: it can be heard no more: leave() it and clear() its id, or open it again. */
         int (*next)(struct place_session *session, struct place_event *ret, struct error *err);
         /*
-         * One at a time, after PLACE_OPENED; where one runs it is an error. Files that were put into the workspace from outside are in
-         * the sandbox before the code begins. The place ends what goes on beyond its deadline: the whole sandbox, where nothing
-         * else helps.
+         * One at a time, after PLACE_OPENED; where one runs it is an error. ERROR_UNREACHABLE where the sandbox is dying, which
+         * PLACE_ENDED will say: nothing of it ran, nor will. Files that were put into the workspace from outside are in the sandbox before
+         * the code begins. The place ends what goes on beyond its deadline: the whole sandbox, where nothing else helps.
          */
         int (*execute)(struct place_session *session, const struct place_execution *execution,
                        struct error *err);
@@ -188,17 +190,22 @@ struct place_class {
          * or the place cannot do it.
          */
         int (*park)(struct place_session *session, struct error *err);
+        /*
+         * Brings out what was written since the last execution, by what it left behind: PLACE_BROUGHT follows, and until then nothing is
+         * executed or parked. Of one that is open and where nothing runs. 1: nothing can have been written. May be NULL.
+         */
+        int (*bring)(struct place_session *session, struct error *err);
         /* The sandbox ends by itself so long after now, if nobody says otherwise, and never after its ttl. */
         void (*expire)(struct place_session *session, int64_t after_ms);
         /* This event and all before it are safe. */
         void (*heard)(struct place_session *session, uint64_t id);
         /* Kills what there is: PLACE_ENDED follows. */
         void (*end)(struct place_session *session);
-        /* Lets go of it, whatever it does; a sandbox that lives goes on. Frees it. NULL is fine. */
+        /* Lets go of it, whatever it does; a sandbox that lives goes on, of one that has ended the rest is removed. Frees it. NULL is fine. */
         void (*leave)(struct place_session *session);
         /*
-         * Ends the sandbox of that id where one lives, and removes what is left of one that died with nobody there. Waits, for seconds at
-         * most: for a server that starts, of sessions that it does not open.
+         * Ends the sandbox of that id where one lives, and removes what is left of one that died with nobody there: for a server that
+         * starts, of sessions that it does not open.
          */
         int (*clear)(struct place *place, const char *id, struct error *err);
         /*
@@ -207,6 +214,11 @@ struct place_class {
          */
         int (*adopt)(struct place *place, const struct place_opening *opening, int64_t last,
                      struct place_checkpoint *ret, struct error *err);
+        /*
+         * -1 where it is clear that no sandbox could be started now: what all of them need is missing. For probes: at once, and nothing is
+         * started. May be NULL.
+         */
+        int (*check)(struct place *place, struct error *err);
         void (*close)(struct place *place);
 };
 

@@ -38,9 +38,12 @@ char *record_to_text(const struct record_session *record) {
         json_put(json, "generationBase", json_integer(record->generation_base));
         if (record->contexts)
                 json_put(json, "contexts", json_incref(record->contexts));
+        if (record->queued_ms > 0)
+                json_put(json, "queuedMs", json_integer(record->queued_ms));
         json_put(json, "lastN", json_integer(record->last_n));
         json_put(json, "takenN", json_integer(record->taken_n));
         json_put(json, "oldestN", json_integer(record->oldest_n));
+        json_put(json, "historyBytes", json_integer(record->history_bytes));
         json_put(json, "parked", json_boolean(record->parked));
         if (record->checkpoint.digest[0])
                 json_put(json, "checkpoint",
@@ -84,9 +87,11 @@ int record_from_text(const struct session_item *item, struct record_session *ret
                 .generation = json_integer_or(json, "generation", 0),
                 .generation_base = json_integer_or(json, "generationBase", 0),
                 .contexts = json_is_object(contexts) ? json_incref(contexts) : NULL,
+                .queued_ms = json_integer_or(json, "queuedMs", 0),
                 .last_n = json_integer_or(json, "lastN", 0),
                 .taken_n = json_integer_or(json, "takenN", 0),
                 .oldest_n = json_integer_or(json, "oldestN", 1),
+                .history_bytes = json_integer_or(json, "historyBytes", 0),
                 .parked = json_is_true(json_object_get(json, "parked")),
                 .version = item->version,
         };

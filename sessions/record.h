@@ -23,8 +23,10 @@ struct record_session {
         int64_t generation;      /* the newest */
         int64_t generation_base; /* the newest of the sandboxes before this one, each of which counts from 1 */
         json_t *contexts;        /* whose kernels began, each NULL, or why it was lost; NULL: none */
+        int64_t queued_ms;       /* since when it stands in the line for its agent's limits; 0: it does not */
         int64_t last_n;          /* number of the newest execution; 0: there was none */
         int64_t taken_n;         /* of the one that was given to the sandbox last */
+        int64_t history_bytes;   /* of the records of all of them */
         int64_t oldest_n;        /* all before it have ended, and are recorded so */
         struct place_checkpoint checkpoint; /* the last one; without a digest: none */
         int64_t checkpoint_ms;              /* when it was taken */

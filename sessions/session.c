@@ -8,7 +8,9 @@
  * starts knows by it which of them may have begun.
  */
 #include "sessions/engine_parts.h"
+#include "sessions/history.h"
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 
@@ -17,6 +19,8 @@
 
 /* Of events that the place keeps until they are heard: from there on its code would soon have to wait. */
 #define UNHEARD_ENOUGH (PLACE_UNHEARD_MAX / 4)
+/* Of one sandbox, before the others are heard. */
+#define EVENTS_AT_ONCE 256
 /* A sandbox has eight at most, and the next one others: more than this are not remembered. */
 #define CONTEXTS_MAX 64
 
@@ -32,6 +36,36 @@ const char *session_status(const struct session *session) {
 
 bool session_busy(const struct session *session) {
         return session->running || session->waiting > 0 || session->unwritten;
+}
+
+bool session_wants(const struct session *session) {
+        return (session->waiting > 0 && !session->running) || session->restarts;
+}
+
+int session_restart(struct session *session, const char *context, struct problem *problem) {
+        const json_t *other;
+        size_t index;
+
+        json_array_foreach (session->restarts, index, other) {
+                if (strcmp(json_string_value(other), context) == 0)
+                        return 0;
+        }
+        if (index == CONTEXTS_MAX)
+                return problem_set(problem, PROBLEM_BUSY, "%zu kernels are to be restarted already", index);
+        if (!session->restarts)
+                session->restarts = json_checked(json_array());
+        json_add(session->restarts, json_string(context));
+        return 0;
+}
+
+void session_forget_restarts(struct session *session) {
+        json_decref(session->restarts);
+        session->restarts = NULL;
+}
+
+bool session_is_free(const struct session *session) {
+        return session->phase == SESSION_OPEN && !session_busy(session) && !session->gone &&
+               !session->leaving && !session->restarts;
 }
 
 int64_t session_expires_ms(const struct session *session) {
@@ -60,12 +94,15 @@ json_t *session_json(const struct session *session) {
         json_put(json, "idleSeconds", json_integer(record->idle_seconds));
         json_put(json, "ttlSeconds", json_integer(record->ttl_seconds));
         put_time(json, "expiresAt", session_expires_ms(session));
+        json_put(json, "queuePosition",
+                 session->in_line > 0 ? json_integer((json_int_t)engine_queue_position(session))
+                                      : json_null());
         json_put(json, "generation", json_integer(record->generation));
         return json;
 }
 
 void session_changed(struct session *session) {
-        const char *status = session->gone ? "ended" : session_status(session);
+        const char *status = session->gone ? ENGINE_ENDED_STATUS : session_status(session);
 
         for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
                 if (follower->of_session)
@@ -75,19 +112,13 @@ void session_changed(struct session *session) {
         if (session->told_status && strcmp(session->told_status, status) == 0)
                 return;
         session->told_status = status;
-        engine_tell(session, "session",
-                    session->gone ? json_pack("{s:s, s:s, s:s}", "id", session->record.id, "owner",
-                                              session->record.owner, "status", status)
-                                  : session_json(session));
+        engine_tell(session, "session", 0, status);
 }
 
 /* That it began or ended: what it said is its owner's alone. */
 static void tell_execution(struct session *session, const struct execution *execution) {
-        const char *status = execution->result ? json_text(execution->result, "status") : "running";
-
-        engine_tell(session, "execution",
-                    json_pack("{s:s, s:I, s:s}", "session", session->record.id, "n", (json_int_t)execution->n,
-                              "status", status));
+        engine_tell(session, "execution", execution->n,
+                    execution->result ? json_text(execution->result, "status") : "running");
 }
 
 int session_store_record(struct engine *engine, struct session *session, const struct session_change *more,
@@ -161,28 +192,39 @@ static int64_t oldest_open(const struct session *session) {
         return oldest;
 }
 
-static int write_end(struct engine *engine, struct session *session, const struct execution *execution,
+static int write_end(struct engine *engine, struct session *session, struct execution *execution,
                      struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         char *text = execution_record(execution, session->record.environment, session->record.agent);
-        struct session_change change = {
-                SESSION_TABLE_EXECUTIONS,
-                record_execution_key(session->record.owner, session->record.id, execution->n, arena),
-                text,
-                SESSION_EXPECT_NOTHING,
-                0,
+        struct session_change changes[1 + HISTORY_CHANGES] = {
+                { SESSION_TABLE_EXECUTIONS,
+                  record_execution_key(session->record.owner, session->record.id, execution->n, arena), text,
+                  SESSION_EXPECT_NOTHING, 0 },
         };
+        int64_t old_bytes = session->record.history_bytes, old_record = execution->record_bytes;
+        size_t count = 1;
         struct error err;
         int result = 0;
 
         session->record.active_ms = engine_now(engine);
         session->record.oldest_n = oldest_open(session);
-        if (!session->gone)
-                result = session_store_record(engine, session, &change, 1, problem);
-        else if (session_store_write(engine->config.store, &change, 1, &err) < 0)
-                result = problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (!session->forgotten) {
+                history_trim(engine, session, execution->n, arena, changes, &count,
+                             &session->record.history_bytes);
+                history_count(session, execution, text);
+                if (!session->gone)
+                        result = session_store_record(engine, session, changes, count, problem);
+                else if (session_store_write(engine->config.store, changes, count, &err) < 0)
+                        result = problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        }
         free(text);
-        return result;
+        if (result < 0) {
+                session->record.history_bytes = old_bytes;
+                execution->record_bytes = old_record;
+                return -1;
+        }
+        history_tell(engine, session, false);
+        return 0;
 }
 
 /*
@@ -194,6 +236,7 @@ void session_execution_ended(struct engine *engine, struct session *session, str
         struct problem problem;
 
         tell_execution(session, execution);
+        engine_watch_end(engine, execution);
         if (!session->unwritten && write_end(engine, session, execution, &problem) == 0) {
                 engine_followers_wake(session, execution);
                 session_changed(session);
@@ -240,6 +283,34 @@ static void tell_heard(struct engine *engine, struct session *session, uint64_t 
                 engine->config.place->class->heard(session->place, id);
 }
 
+static void count_waiting(struct session *session, const struct execution *execution) {
+        session->waiting++;
+        session->waiting_bytes += execution->asked_bytes;
+        session->engine->waiting_bytes += execution->asked_bytes;
+}
+
+static void count_no_more(struct session *session, const struct execution *execution) {
+        session->waiting--;
+        session->waiting_bytes -= execution->asked_bytes;
+        session->engine->waiting_bytes -= execution->asked_bytes;
+}
+
+void session_wait(struct session *session, struct execution *execution) {
+        *(session->last_waiting ? &session->last_waiting->next : &session->first_waiting) = execution;
+        session->last_waiting = execution;
+        count_waiting(session, execution);
+}
+
+/* It was taken from there, and nothing of it has begun. */
+static void wait_again(struct session *session, struct execution *execution) {
+        execution->status = EXECUTION_QUEUED;
+        execution->begun_ms = 0;
+        execution->next = session->first_waiting;
+        session->first_waiting = execution;
+        session->last_waiting = session->last_waiting ? session->last_waiting : execution;
+        count_waiting(session, execution);
+}
+
 /* From the line; the caller's then. */
 static struct execution *next_waiting(struct session *session) {
         struct execution *execution = session->first_waiting;
@@ -247,32 +318,46 @@ static struct execution *next_waiting(struct session *session) {
         session->first_waiting = execution->next;
         if (!session->first_waiting)
                 session->last_waiting = NULL;
-        session->waiting--;
+        count_no_more(session, execution);
         return execution;
+}
+
+/* By a thread: they may be many. */
+static void drop_staged(struct engine *engine, struct session *session, void *context) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        char *staged TEXT_CLEANUP = context;
+
+        pthread_mutex_unlock(&engine->lock);
+        workspaces->drop_staged(workspaces->context, session->record.owner, session->record.id, staged);
+        pthread_mutex_lock(&engine->lock);
 }
 
 static void end_waiting(struct engine *engine, struct session *session, struct execution *execution,
                         enum report_status status, const char *detail) {
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct execution_owner owner;
 
-        if (execution->staged && workspaces->drop_staged)
-                workspaces->drop_staged(workspaces->context, session->record.owner, session->record.id,
-                                        execution->staged);
+        if (execution->staged && engine->config.workspaces->drop_staged)
+                engine_job_add(engine, session, session->record.owner, drop_staged,
+                               record_copy_text(execution->staged));
         describe_owner(engine, session, arena, &owner);
         execution_cut_off(execution, &owner, status, detail, engine_now(engine));
         session_execution_ended(engine, session, execution);
 }
 
-void session_cut_off(struct engine *engine, struct session *session, enum report_status status,
-                     const char *detail) {
+void session_cut_off_running(struct engine *engine, struct session *session, enum report_status status,
+                             const char *detail) {
         struct execution *running = session->running;
 
-        if (running) {
-                session->running = NULL;
-                end_waiting(engine, session, running, status, detail);
-        }
+        if (!running)
+                return;
+        session->running = NULL;
+        end_waiting(engine, session, running, status, detail);
+}
+
+void session_cut_off(struct engine *engine, struct session *session, enum report_status status,
+                     const char *detail) {
+        session_cut_off_running(engine, session, status, detail);
         while (session->waiting > 0)
                 end_waiting(engine, session, next_waiting(session), status, detail);
 }
@@ -295,7 +380,7 @@ void session_interrupt(struct engine *engine, struct session *session, struct ex
         *link = execution->next;
         if (session->last_waiting == execution)
                 session->last_waiting = before;
-        session->waiting--;
+        count_no_more(session, execution);
         end_waiting(engine, session, execution, REPORT_INTERRUPTED,
                     "nothing of it ran: it was interrupted while it waited");
 }
@@ -316,28 +401,34 @@ static json_t *contexts_to_restore(const struct record_session *record) {
         return contexts;
 }
 
-/* What its record says of it; borrows from that, the path from the arena. */
+/* What its record says of it, copied where that may change while it is being opened; the rest is borrowed from it. */
 static struct place_opening opening_of(const struct engine *engine, const struct record_session *record,
                                        struct arena *arena) {
         const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct place_checkpoint *checkpoint = arena_alloc(arena, sizeof(*checkpoint));
 
+        *checkpoint = record->checkpoint;
         return (struct place_opening){
                 .id = record->id,
                 .environment = record->environment,
                 .agent = record->agent,
                 .owner = record->owner,
                 .workspace = workspaces->path(workspaces->context, record->id, arena),
-                .checkpoint = record->checkpoint.digest[0] ? &record->checkpoint : NULL,
+                .checkpoint = checkpoint->digest[0] ? checkpoint : NULL,
                 .checkpoint_bytes_max = engine->config.limits.checkpoint_bytes,
         };
 }
 
 int session_open_place(struct engine *engine, struct session *session, bool only_living, struct error *err) {
+        const struct place_class *class = engine->config.place->class;
         struct arena *arena ARENA_CLEANUP = arena_new();
         const struct record_session *record = &session->record;
-        int64_t left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
+        int64_t ttl_seconds = record->ttl_seconds;
+        int64_t ends_ms = record->created_ms + ttl_seconds * 1000, left_ms = ends_ms - engine_now(engine);
         json_t *contexts JSON_CLEANUP = contexts_to_restore(record);
         struct place_opening opening = opening_of(engine, record, arena);
+        struct place_session *place = NULL;
+        int opened;
 
         opening.ttl_ms = left_ms > 1 ? left_ms : 1;
         opening.only_living = only_living;
@@ -345,32 +436,25 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         opening.running_ms = session->running ? session->running->timeout_seconds * 1000 : 0;
         opening.contexts = contexts;
         opening.checkpoint_ms = engine->config.limits.checkpoint_ms;
-        if (engine->config.place->class->open(engine->config.place, &opening, &session->place, err) < 0)
-                return -1;
         session->phase = SESSION_OPENING;
         session->rejoining = only_living;
+        pthread_mutex_unlock(&engine->lock);
+        opened = class->open(engine->config.place, &opening, &place, err);
+        pthread_mutex_lock(&engine->lock);
+        if (opened < 0) {
+                session->phase = SESSION_NO_PLACE;
+                session->rejoining = false;
+                return -1;
+        }
+        session->place = place;
+        if (record->ttl_seconds != ttl_seconds) {
+                left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
+                class->expire(place, left_ms > 1 ? left_ms : 1);
+        }
+        if (session->gone)
+                session_go_on(engine, session);
         engine_wake(engine);
         return 0;
-}
-
-/*
- * By the engine's thread alone, and without the lock: until a worker and all that it had mounted are gone, seconds may pass. Meanwhile no other
- * place is opened for the session, and what is asked of it waits.
- */
-static void leave_place(struct engine *engine, struct session *session) {
-        struct place_session *place = session->place;
-
-        session->place = NULL;
-        session->heard_id = 0;
-        session->rejoining = session->leaving = false;
-        if (session->phase != SESSION_PARKING)
-                session->phase = SESSION_ENDING;
-        pthread_mutex_unlock(&engine->lock);
-        engine->config.place->class->leave(place);
-        pthread_mutex_lock(&engine->lock);
-        engine->sandbox_went = true;
-        session->phase = SESSION_NO_PLACE;
-        session_forget_image(session);
 }
 
 int session_park(struct engine *engine, struct session *session, struct error *err) {
@@ -388,20 +472,28 @@ static void be_parked(struct session *session, const struct place_checkpoint *ch
         session->record.parked = true;
 }
 
-bool session_adopt(struct engine *engine, struct session *session) {
+/*
+ * Whether the worker parked it by itself, when it does not live any more; the record says so then. Without the lock meanwhile, since what
+ * it has left is read whole.
+ */
+static bool adopt(struct engine *engine, struct session *session) {
         const struct place_class *class = engine->config.place->class;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct record_session *record = &session->record;
         struct place_opening opening = opening_of(engine, record, arena);
+        int64_t taken_n = record->taken_n;
         struct place_checkpoint checkpoint;
         struct error err = { 0 };
-        int found = class->adopt
-                            ? class->adopt(engine->config.place, &opening, record->taken_n, &checkpoint, &err)
-                            : 0;
+        int found;
 
+        if (!class->adopt)
+                return false;
+        pthread_mutex_unlock(&engine->lock);
+        found = class->adopt(engine->config.place, &opening, taken_n, &checkpoint, &err);
+        pthread_mutex_lock(&engine->lock);
         if (found < 0)
                 log_warning("session %s: what its worker has left is of no use: %s", record->id, err.message);
-        if (found <= 0)
+        if (found <= 0 || session->gone)
                 return false;
         be_parked(session, &checkpoint, engine_now(engine));
         store_or_warn(engine, session, NULL, 0);
@@ -420,7 +512,7 @@ static json_t *all_variables(const struct session *session, const struct executi
         return all;
 }
 
-/* False: its record cannot be written, and it waits on. */
+/* False: its record cannot be written, or its sandbox is dying and the next one gets it; it waits on. */
 static bool give_next(struct engine *engine, struct session *session) {
         const struct place_class *class = engine->config.place->class;
         struct execution *execution = next_waiting(session);
@@ -447,30 +539,107 @@ static bool give_next(struct engine *engine, struct session *session) {
         session->record.taken_n = execution->n;
         session->record.active_ms = execution->begun_ms;
         session->record.parked = false;
-        if (session_store_record(engine, session, NULL, 0, &problem) < 0) {
+        /* Of one that did not wait it is written already. */
+        if (was_taken != execution->n && session_store_record(engine, session, NULL, 0, &problem) < 0) {
                 session->record.taken_n = was_taken;
                 session->record.parked = was_parked;
-                execution->status = EXECUTION_QUEUED;
-                execution->begun_ms = 0;
-                execution->next = session->first_waiting;
-                session->first_waiting = execution;
-                session->last_waiting = session->last_waiting ? session->last_waiting : execution;
-                session->waiting++;
+                wait_again(session, execution);
                 return false;
         }
         if (class->execute(session->place, &given, &err) < 0) {
                 struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
 
+                if (err.kind == ERROR_UNREACHABLE) {
+                        session->record.taken_n = was_taken;
+                        wait_again(session, execution);
+                        store_or_warn(engine, session, NULL, 0);
+                        return false;
+                }
                 strbuf_printf(&detail, "nothing of it ran: %s", err.message);
                 end_waiting(engine, session, execution, REPORT_FAILED, strbuf_text(&detail));
                 return true;
         }
         session->running = execution;
+        session->just_brought = false;
         tell_execution(session, execution);
         if (execution->interrupted)
                 class->interrupt(session->place, execution->n);
         session_changed(session);
         return true;
+}
+
+/* By a thread: that its sandbox is opened, or that it cannot be. */
+static void open_wanted(struct engine *engine, struct session *session, void *context) {
+        struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err;
+
+        (void)context;
+        session->wanted = false;
+        if (engine->stopping || session->gone || session->phase != SESSION_NO_PLACE || session->in_line > 0 ||
+            !session_wants(session))
+                return;
+        if (session_open_or_wait(engine, session, true, &err) < 0) {
+                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
+                session_forget_restarts(session);
+                session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
+        }
+        session_changed(session);
+}
+
+static void restart_kernels(struct engine *engine, struct session *session) {
+        const json_t *context;
+        struct error err;
+        size_t index;
+
+        json_array_foreach (session->restarts, index, context) {
+                if (engine->config.place->class->restart(session->place, json_string_value(context), &err) <
+                    0)
+                        log_warning("session %s: its kernel was not restarted: %s", session->record.id,
+                                    err.message);
+        }
+        session_forget_restarts(session);
+}
+
+/* Where nothing of it can be brought any more, or not now, who waits for it goes on with what there is. */
+static void settle_files(struct session *session) {
+        if (session->brought >= session->bring_wanted)
+                return;
+        session->brought = session->bring_wanted;
+        engine_followers_wake(session, NULL);
+}
+
+/* True: it is under way, and ends in an event. While an execution runs, its files come when it has ended. */
+static bool bring_files(struct engine *engine, struct session *session) {
+        const struct place_class *class = engine->config.place->class;
+        struct error err = { 0 };
+        int begun;
+
+        if (session->bringing)
+                return true;
+        if (session->bring_wanted <= session->brought || session->phase == SESSION_PARKING ||
+            (session->phase == SESSION_OPENING && session->rejoining))
+                return false;
+        if (session->phase != SESSION_OPEN || session->running || !class->bring) {
+                settle_files(session);
+                return false;
+        }
+        if (session->just_brought && session->waiting > 0)
+                return false;
+        begun = class->bring(session->place, &err);
+        session->bringing = begun == 0;
+        if (begun < 0)
+                log_warning("session %s: its files cannot be brought out: %s", session->record.id,
+                            err.message);
+        if (begun != 0)
+                settle_files(session);
+        return session->bringing;
+}
+
+static void hear_brought(struct session *session) {
+        session->bringing = false;
+        session->just_brought = true;
+        session->brought++;
+        engine_followers_wake(session, NULL);
 }
 
 void session_go_on(struct engine *engine, struct session *session) {
@@ -484,7 +653,7 @@ void session_go_on(struct engine *engine, struct session *session) {
                 }
                 return;
         }
-        if (session->unwritten)
+        if (session->unwritten || bring_files(engine, session))
                 return;
         if (session->leaving && session->phase == SESSION_OPEN && !session->running) {
                 if (session_park(engine, session, &err) == 0)
@@ -493,33 +662,19 @@ void session_go_on(struct engine *engine, struct session *session) {
                 log_warning("session %s: its worker was told to end, and it cannot be parked: %s",
                             session->record.id, err.message);
         }
-        if (session->restart[0] && session->phase == SESSION_OPEN) {
-                if (engine->config.place->class->restart(session->place, session->restart, &err) < 0)
-                        log_warning("session %s: its kernel was not restarted: %s", session->record.id,
-                                    err.message);
-                session->restart[0] = '\0';
+        if (session->restarts && session->phase == SESSION_OPEN) {
+                restart_kernels(engine, session);
                 engine_wake(engine);
         }
-        while ((session->waiting > 0 && !session->running) || session->restart[0]) {
-                if (session->phase == SESSION_OPEN) {
-                        if (!give_next(engine, session))
-                                return;
-                } else if (session->phase == SESSION_NO_PLACE) {
-                        if (session->in_line > 0)
-                                return;
-                        if (session_open_or_wait(engine, session, true, &err) < 0) {
-                                struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
-
-                                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
-                                session->restart[0] = '\0';
-                                session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
-                        } else {
-                                session_changed(session);
-                        }
+        while (session_wants(session) && session->phase == SESSION_OPEN) {
+                if (!give_next(engine, session))
                         return;
-                } else {
-                        return; /* it is being opened, or parked: that ends in an event */
-                }
+        }
+        /* In any other phase it is being opened, or parked: that ends in an event. */
+        if (session_wants(session) && session->phase == SESSION_NO_PLACE && session->in_line == 0 &&
+            !session->wanted) {
+                session->wanted = true;
+                engine_job_add(engine, session, session->record.owner, open_wanted, NULL);
         }
 }
 
@@ -555,7 +710,8 @@ static void count_unheard(struct engine *engine, struct session *session, struct
                 execution->heard_early = true;
                 change.value = text = execution_record_pending(
                         execution, session->record.id, session->record.environment, session->record.agent);
-                if (session_store_write(engine->config.store, &change, 1, &err) < 0)
+                history_count(session, execution, text);
+                if (!session->forgotten && session_store_write(engine->config.store, &change, 1, &err) < 0)
                         log_warning("session %s: %s", session->record.id, err.message);
                 free(text);
         }
@@ -588,7 +744,11 @@ static void hear_opened(struct engine *engine, struct session *session, const st
                 if (record->checkpoint.digest[0] && !event->loaded)
                         drop_checkpoint(session, event->reason);
         }
-        if (running && (!event->kept || event->last < running->n)) {
+        if (running && event->kept && event->last < running->n && !running->cut && !running->interrupted) {
+                /* The last server died before this sandbox had it. */
+                session->running = NULL;
+                wait_again(session, running);
+        } else if (running && (!event->kept || event->last < running->n)) {
                 session->running = NULL;
                 end_waiting(engine, session, running, REPORT_FAILED,
                             event->kept ? "nothing of it ran: the server died before its sandbox had it"
@@ -659,41 +819,94 @@ static void hear_started(struct engine *engine, struct session *session, struct 
         }
 }
 
-/*
- * The sandbox has gone, whatever it was about; the next execution starts another. Where it never came to be, what waits for it ends as
- * well: the next attempt would fare no better.
- */
-static void hear_ended(struct engine *engine, struct session *session, const char *reason, bool restoring) {
-        bool never_was = session->phase == SESSION_OPENING && !session->rejoining && !restoring;
-        struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct execution *running;
+struct ending {
+        struct place_session *place;
+        char *reason; /* or NULL */
+        bool never_was;
+        bool restoring;
+        bool clear; /* it could not be heard any more: what is left of it is ended */
+};
 
-        /* The place's words go with it. */
-        reason = reason ? arena_strdup(arena, reason) : NULL;
-        leave_place(engine, session);
-        running = session->running;
-        if (restoring && session->record.checkpoint.digest[0]) {
+/*
+ * By a thread, and without the lock as long as it waits: until a worker and all that it had mounted are gone, seconds may pass. Meanwhile
+ * no other place is opened for the session, and what is asked of it waits. Where the sandbox never came to be, what waits for it
+ * ends as well: the next attempt would fare no better.
+ */
+static void after_end(struct engine *engine, struct session *session, void *context) {
+        const struct place_class *class = engine->config.place->class;
+        struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+        struct ending *ending = context;
+        struct error err;
+
+        pthread_mutex_unlock(&engine->lock);
+        class->leave(ending->place);
+        if (ending->clear && class->clear(engine->config.place, session->record.id, &err) < 0)
+                log_warning("session %s: %s", session->record.id, err.message);
+        pthread_mutex_lock(&engine->lock);
+        if (ending->restoring && session->record.checkpoint.digest[0]) {
                 strbuf_printf(&detail, "its sandbox ended while its checkpoint was restored%s%s",
-                              reason ? ": " : "", reason ? reason : "");
+                              ending->reason ? ": " : "", ending->reason ? ending->reason : "");
                 drop_checkpoint(session, strbuf_text(&detail));
                 strbuf_clear(&detail);
-                store_or_warn(engine, session, NULL, 0);
-        } else if (never_was)
-                session->restart[0] = '\0';
-        else if (!session->record.parked && (session->gone || !session_adopt(engine, session)))
-                session_lost(session, reason);
-        if (running) {
-                session->running = NULL;
-                strbuf_printf(&detail, "cut off: its sandbox ended%s%s", reason ? ": " : "",
-                              reason ? reason : "");
-                end_waiting(engine, session, running, REPORT_FAILED, strbuf_text(&detail));
-        } else if (never_was) {
-                strbuf_printf(&detail, "nothing of it ran: its sandbox did not start%s%s", reason ? ": " : "",
-                              reason ? reason : "");
+                if (!session->gone)
+                        store_or_warn(engine, session, NULL, 0);
+        } else if (ending->never_was)
+                session_forget_restarts(session);
+        else if (!session->record.parked && (session->gone || !adopt(engine, session)))
+                session_lost(session, ending->reason);
+        engine->sandbox_went = true;
+        session->phase = SESSION_NO_PLACE;
+        if (session->running) {
+                strbuf_printf(&detail, "cut off: its sandbox ended%s%s", ending->reason ? ": " : "",
+                              ending->reason ? ending->reason : "");
+                session_cut_off_running(engine, session, REPORT_FAILED, strbuf_text(&detail));
+        } else if (ending->never_was) {
+                strbuf_printf(&detail, "nothing of it ran: its sandbox did not start%s%s",
+                              ending->reason ? ": " : "", ending->reason ? ending->reason : "");
                 session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
         }
+        session_forget_image(session);
         session_changed(session);
+        session_go_on(engine, session);
+        engine_wake(engine);
+        free_text(&ending->reason);
+        free(ending);
+}
+
+/* The sandbox has gone, whatever it was about; the next execution starts another. */
+static void begin_end(struct engine *engine, struct session *session, const char *reason, bool restoring,
+                      bool clear) {
+        struct ending *ending = calloc(1, sizeof(*ending));
+
+        if (!ending)
+                abort();
+        *ending = (struct ending){
+                .place = session->place,
+                .reason = record_copy_text(reason), /* the place's words go with it */
+                .never_was = session->phase == SESSION_OPENING && !session->rejoining && !restoring,
+                .restoring = restoring,
+                .clear = clear,
+        };
+        session->place = NULL;
+        session->heard_id = 0;
+        session->rejoining = session->leaving = session->tells_more = false;
+        if (session->phase != SESSION_PARKING)
+                session->phase = SESSION_ENDING;
+        engine_job_add(engine, session, session->record.owner, after_end, ending);
+}
+
+static void after_lonely_death(struct engine *engine, struct session *session, void *context) {
+        if (!session->record.parked && (session->gone || !adopt(engine, session)))
+                session_lost(session, "the server was restarted, and its sandbox did not live any more");
+        session->phase = SESSION_NO_PLACE;
+        session_cut_off_running(engine, session, REPORT_FAILED, context);
+        session_changed(session);
+        session_go_on(engine, session);
+}
+
+void session_died_alone(struct engine *engine, struct session *session, const char *detail) {
+        session->phase = SESSION_ENDING;
+        engine_job_add(engine, session, session->record.owner, after_lonely_death, (void *)(uintptr_t)detail);
 }
 
 /* It lives on, and is tried again as late as if something had run now. */
@@ -717,7 +930,7 @@ static void hear_parked(struct engine *engine, struct session *session, const st
 
         if (session->phase != SESSION_PARKING)
                 return;
-        if (!session->leaving && (session_busy(session) || session->restart[0])) {
+        if (!session->leaving && (session_busy(session) || session->restarts)) {
                 stay(engine, session, NULL);
                 return;
         }
@@ -787,11 +1000,14 @@ static void hear_event(struct engine *engine, struct session *session, const str
         case PLACE_STAYED:
                 stay(engine, session, event->reason);
                 break;
+        case PLACE_BROUGHT:
+                hear_brought(session);
+                break;
         case PLACE_LEAVING:
                 session->leaving = true;
                 break;
         case PLACE_ENDED:
-                hear_ended(engine, session, event->reason, event->restoring);
+                begin_end(engine, session, event->reason, event->restoring, false);
                 break;
         case PLACE_NOTHING:
                 break;
@@ -803,33 +1019,43 @@ static void hear_event(struct engine *engine, struct session *session, const str
 /* It cannot be heard any more: what is left of it is ended, and what ran in it is cut off. */
 static void give_up(struct engine *engine, struct session *session, const struct error *why) {
         bool was_gone = session->rejoining && why->kind == ERROR_NOT_FOUND;
-        struct error err;
 
-        if (was_gone && !session->record.parked)
-                (void)session_adopt(engine, session);
-        hear_ended(engine, session,
-                   was_gone ? "the server was restarted, and it did not live any more" : why->message, false);
-        if (was_gone)
-                return;
-        log_warning("session %s: its sandbox cannot be heard any more: %s", session->record.id, why->message);
-        if (engine->config.place->class->clear(engine->config.place, session->record.id, &err) < 0)
-                log_warning("session %s: %s", session->record.id, err.message);
+        if (!was_gone)
+                log_warning("session %s: its sandbox cannot be heard any more: %s", session->record.id,
+                            why->message);
+        begin_end(engine, session,
+                  was_gone ? "the server was restarted, and it did not live any more" : why->message, false,
+                  !was_gone);
 }
 
+/* What says much is heard in turns with others. */
 void session_hear(struct engine *engine, struct session *session) {
         const struct place_class *class = engine->config.place->class;
 
-        while (session->place) {
+        session->tells_more = false;
+        for (size_t heard = 0; session->place; heard++) {
                 struct place_event event = { 0 };
                 struct error err = { 0 };
 
+                if (heard == EVENTS_AT_ONCE) {
+                        session->tells_more = true;
+                        break;
+                }
                 if (class->next(session->place, &event, &err) < 0) {
                         give_up(engine, session, &err);
                         break;
                 }
                 if (event.type == PLACE_NOTHING)
                         break;
+                /*
+                 * Who follows it would find the lock taken: he is woken once the event's work is done. The others may let go of the
+                 * lock meanwhile.
+                 */
+                session->hears = event.type == PLACE_STARTED || event.type == PLACE_OUTPUT ||
+                                 event.type == PLACE_DISPLAY || event.type == PLACE_DONE;
                 hear_event(engine, session, &event);
+                session->hears = false;
+                engine_followers_wake_due(session);
                 if (session->phase == SESSION_OPEN || session->gone)
                         session_go_on(engine, session);
         }
@@ -847,17 +1073,23 @@ int session_end(struct engine *engine, struct session *session, const char *deta
                 { SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_ENDING "%s", record->id), record->owner,
                   SESSION_EXPECT_NOTHING, 0 },
         };
+        struct session_item item = { 0 };
         size_t count = 2;
         struct error err;
+        int found = 0;
 
         if (record->conversation)
-                changes[count++] = (struct session_change){ SESSION_TABLE_CONVERSATIONS,
-                                                            record_conversation_key(record, arena), NULL,
+                found = session_store_get(engine->config.store, SESSION_TABLE_CONVERSATIONS,
+                                          record_conversation_key(record, arena), arena, &item, &err);
+        /* Of one that has expired, the conversation may have another session by now. */
+        if (found > 0 && strcmp(item.value, record->id) == 0)
+                changes[count++] = (struct session_change){ SESSION_TABLE_CONVERSATIONS, item.key, NULL,
                                                             SESSION_EXPECT_NOTHING, 0 };
-        if (session_store_write(engine->config.store, changes, count, &err) < 0)
+        if (found < 0 || session_store_write(engine->config.store, changes, count, &err) < 0)
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         session->gone = true;
         engine->count--;
+        engine_leave_line(engine, session);
         session_cut_off(engine, session, REPORT_KILLED, detail);
         session_go_on(engine, session);
         session_changed(session);

@@ -37,6 +37,7 @@
 #define SESSION_FILE "session.json"
 #define FILES "workspace"
 #define USAGE "usage"
+#define HISTORY "history"
 #define FORMAT "1"
 #define SESSION_BYTES_MAX ((size_t)64 << 10)
 #define MADE ".made-"
@@ -439,8 +440,9 @@ static int empty_incoming(int all, const char *id, const char *stack, struct are
 
         if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
-        /* Of another stack, another server may yet need them. */
-        if (read_session(folder, stack, arena, &row))
+        /* Of another stack, another server may yet need them; of a session that lives, what waits in it. */
+        if (read_session(folder, stack, arena, &row) &&
+            row.lives_until_ms <= clock_system.wall_ms(&clock_system))
                 workspace_stage_clear(folder);
         incoming = open_folder(folder, WORKSPACE_INCOMING);
         if (incoming < 0)
@@ -564,6 +566,28 @@ int workspace_measure(struct workspace *workspace, const struct interrupt *inter
         }
         workspace_unlock(workspace);
         return result;
+}
+
+int workspace_set_history(struct workspace *workspace, uint64_t bytes, struct problem *problem) {
+        char text[32];
+        int written;
+
+        if (workspace_lock(workspace, NULL, problem) < 0)
+                return -1;
+        snprintf(text, sizeof(text), "%" PRIu64 "\n", bytes);
+        written = write_file(workspace->folder, HISTORY, text, false);
+        workspace_unlock(workspace);
+        return written < 0 ? fail(problem, "write the size of the workspace's history") : 0;
+}
+
+uint64_t workspace_history(const struct workspace *workspace) {
+        struct stat status;
+        int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(workspace->folder, HISTORY, &status);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (descriptor < 0 || descriptor_read(descriptor, 32, &text) != 0)
+                return 0;
+        return strtoull(strbuf_text(&text), NULL, 10);
 }
 
 int workspace_usage_begin(struct workspace *workspace, const struct interrupt *interrupt,

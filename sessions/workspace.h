@@ -7,6 +7,7 @@
  *     {workspaces}/sessions/ID/incoming/       files that are being written, each locked by who writes it, or all by who has the lock
  *     {workspaces}/sessions/ID/staged/         files of executions that wait: workspace_stage.h
  *     {workspaces}/sessions/ID/usage           how many files and bytes there are, as long as this boot of the machine lasts
+ *     {workspaces}/sessions/ID/history         how many bytes the records of its executions have
  *     {workspaces}/sessions/ID/checkpoint-*    the memory of its kernels, while its session is parked: checkpoint.h
  *     {workspaces}/sessions/ID/base            what the session's own copy was last like: workspace_base.h
  *
@@ -31,7 +32,7 @@
 #include <stdint.h>
 
 #define WORKSPACE_ID_MAX 64
-#define WORKSPACE_OWNER_MAX 1024
+#define WORKSPACE_OWNER_MAX 2400 /* bytes: of as many characters as an owner may have (engine.h), four each */
 
 /* Where workspaces are, and whose stack they are of. Borrowed texts. */
 struct workspaces {
@@ -112,13 +113,17 @@ int workspace_remove(const struct workspaces *workspaces, const char *owner, con
 
 /*
  * Removes what dead processes left: halves of workspaces that were made or removed, files that nobody writes any more, and this
- * stack's staged files, whose server has died. For a server that starts.
+ * stack's staged files where no session lives. For a server that starts.
  */
 int workspace_recover(const struct workspaces *workspaces, struct problem *problem) MUST_USE;
 
 /* Counts its files: by the number that is kept, or by walking through all of them where there is none. */
 int workspace_measure(struct workspace *workspace, const struct interrupt *interrupt,
                       struct workspace_usage *ret, struct problem *problem) MUST_USE;
+
+/* What the records of its session's executions take up: its owner's, as its files are. 0 where nobody has said. */
+int workspace_set_history(struct workspace *workspace, uint64_t bytes, struct problem *problem) MUST_USE;
+uint64_t workspace_history(const struct workspace *workspace);
 
 /* ---- for the other modules on workspaces ---- */
 

@@ -5,6 +5,8 @@
 
 #include "sessions/workspace_sync.h"
 
+#define WORKSPACE_COPY_PATHS_MAX 1000 /* that are named */
+
 struct workspace_copying {
         const char *const *paths; /* files and folders; each by its last name below `to`, as cp(1) does */
         size_t count;

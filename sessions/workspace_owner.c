@@ -7,7 +7,7 @@
 
 #define PAGE 1000
 
-/* One that goes meanwhile holds nothing. The memory of a parked session is its owner's, too; files are left out where it says so. */
+/* One that goes meanwhile holds nothing. The memory of a parked session and its history are its owner's, too; files are left out where it says so. */
 static int add_usage(const struct workspaces *workspaces, const struct workspace_row *row, bool with_files,
                      const struct interrupt *interrupt, uint64_t *total, struct problem *problem) {
         struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
@@ -16,7 +16,8 @@ static int add_usage(const struct workspaces *workspaces, const struct workspace
 
         if (workspace_open(workspaces, row->owner, row->id, &workspace, &own) == 0 &&
             (!with_files || workspace_measure(&workspace, interrupt, &usage, &own) == 0)) {
-                if (__builtin_add_overflow(*total, usage.bytes + checkpoint_measure(&workspace), total))
+                usage.bytes += checkpoint_measure(&workspace) + workspace_history(&workspace);
+                if (__builtin_add_overflow(*total, usage.bytes, total))
                         *total = UINT64_MAX;
                 return 0;
         }
@@ -48,6 +49,18 @@ static int measure_others(const struct workspaces *workspaces, const char *owner
         }
         *ret = total;
         return 0;
+}
+
+int workspace_check_room(const struct workspaces *workspaces, const char *owner,
+                         const struct workspace_bounds *bounds, struct problem *problem) {
+        struct workspace_limits limits = { .owner_max = bounds->owner_max };
+        uint64_t total;
+
+        if (!bounds->owner_max)
+                return 0;
+        if (measure_others(workspaces, owner, "", NULL, &total, problem) < 0)
+                return -1;
+        return total < bounds->owner_max ? 0 : workspace_is_full(&limits, total, problem);
 }
 
 int workspace_bound(const struct workspaces *workspaces, const char *owner, const char *id,

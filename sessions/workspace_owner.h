@@ -11,6 +11,10 @@ struct workspace_bounds {
         uint64_t free_min;
 };
 
+/* PROBLEM_WORKSPACE_FULL where the owner's hold as much as they may, files, checkpoints and history: no other one is made for him then. */
+int workspace_check_room(const struct workspaces *workspaces, const char *owner,
+                         const struct workspace_bounds *bounds, struct problem *problem) MUST_USE;
+
 /*
  * Narrows what this one may hold by what the owner's others hold now, and by the memory of all of his that are parked. Two that grow at the same time may pass the bound
  * by what they add until they are counted. Each workspace that was never counted in this boot of the machine is counted here.

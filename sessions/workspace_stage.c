@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "sessions/workspace_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 #define STAGED "staged"
 #define PATHS "paths"
+#define REQUEST "request"
 #define PATHS_MAX ((size_t)32 << 20)
 #define SINGLY_MAX 8 /* files that are synced one by one; more by the whole file system at once */
 
@@ -34,22 +36,30 @@ static int open_folder(int folder, const char *name) {
         return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+/* Its descriptor, and its new name. */
+static int make_folder(const struct workspace *workspace, char name[WORKSPACE_STAGE_NAME],
+                       struct problem *problem) {
+        uint8_t random[(WORKSPACE_STAGE_NAME - 1) / 2];
+        int all DESCRIPTOR_CLEANUP = -1, folder = -1;
+
+        random_bytes(random, sizeof(random));
+        digest_hex(random, sizeof(random), name);
+        if ((mkdirat(workspace->folder, STAGED, 0700) < 0 && errno != EEXIST) ||
+            (all = open_folder(workspace->folder, STAGED)) < 0 || mkdirat(all, name, 0700) < 0 ||
+            (folder = open_folder(all, name)) < 0)
+                return errno == ENOENT ? workspace_not_found(problem) : fail(problem);
+        return folder;
+}
+
 int workspace_stage_begin(struct workspace *workspace, const struct workspace_limits *limits,
                           struct workspace_stage *ret, struct problem *problem) {
         struct workspace_stage stage = {
                 .workspace = workspace, .limits = *limits, .folder = -1, .file = -1
         };
-        int all DESCRIPTOR_CLEANUP = -1;
-        uint8_t random[(WORKSPACE_STAGE_NAME - 1) / 2];
 
-        if (workspace_check_free(workspace, limits, 0, problem) < 0)
+        if (workspace_check_free(workspace, limits, 0, problem) < 0 ||
+            (stage.folder = make_folder(workspace, stage.name, problem)) < 0)
                 return -1;
-        random_bytes(random, sizeof(random));
-        digest_hex(random, sizeof(random), stage.name);
-        if ((mkdirat(workspace->folder, STAGED, 0700) < 0 && errno != EEXIST) ||
-            (all = open_folder(workspace->folder, STAGED)) < 0 || mkdirat(all, stage.name, 0700) < 0 ||
-            (stage.folder = open_folder(all, stage.name)) < 0)
-                return errno == ENOENT ? workspace_not_found(problem) : fail(problem);
         stage.paths = json_checked(json_array());
         stage.digest = digest_stream_new();
         *ret = stage;
@@ -128,6 +138,57 @@ void workspace_stage_drop(const struct workspace *workspace, const char *name) {
                 (void)unlinkat(all, name, AT_REMOVEDIR);
 }
 
+void workspace_stage_keep(const struct workspace *workspace, const char *const *names, size_t count) {
+        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
+        DIR *list = all >= 0 ? fdopendir(fcntl(all, F_DUPFD_CLOEXEC, 0)) : NULL;
+        const struct dirent *entry;
+
+        while (list && (entry = readdir(list))) {
+                bool kept = !is_name(entry->d_name);
+
+                for (size_t i = 0; i < count && !kept; i++)
+                        kept = strcmp(names[i], entry->d_name) == 0;
+                if (!kept)
+                        workspace_stage_drop(workspace, entry->d_name);
+        }
+        if (list)
+                closedir(list);
+}
+
+int workspace_stage_request(const struct workspace *workspace, const void *bytes, size_t length,
+                            char name[WORKSPACE_STAGE_NAME], struct problem *problem) {
+        int all DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1, file DESCRIPTOR_CLEANUP = -1;
+        bool alone = !name[0];
+
+        if (alone) {
+                folder = make_folder(workspace, name, problem);
+                if (folder < 0)
+                        return -1;
+        } else if ((all = open_folder(workspace->folder, STAGED)) < 0 || !is_name(name) ||
+                   (folder = open_folder(all, name)) < 0) {
+                return fail(problem);
+        }
+        file = openat(folder, REQUEST, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (file >= 0 && descriptor_write(file, bytes, length) == 0)
+                return 0;
+        (void)fail(problem);
+        if (file >= 0)
+                (void)unlinkat(folder, REQUEST, 0);
+        if (alone)
+                workspace_stage_drop(workspace, name);
+        return -1;
+}
+
+int workspace_stage_read_request(const struct workspace *workspace, const char *name, size_t most,
+                                 struct strbuf *ret) {
+        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
+        int folder DESCRIPTOR_CLEANUP = all >= 0 && is_name(name) ? open_folder(all, name) : -1;
+        struct stat status;
+        int file DESCRIPTOR_CLEANUP = folder >= 0 ? workspace_open_regular(folder, REQUEST, &status) : -1;
+
+        return file >= 0 && descriptor_read(file, most, ret) == 0 ? 0 : -1;
+}
+
 void workspace_stage_clear(int session_folder) {
         int all DESCRIPTOR_CLEANUP = open_folder(session_folder, STAGED);
 
@@ -171,6 +232,13 @@ static int place_one(struct workspace *workspace, int folder, const char *name, 
         return workspace_put_place(&put, sync, usage, &placed, &replaced, problem);
 }
 
+static bool is_there(int folder, size_t number) {
+        char own[24];
+
+        snprintf(own, sizeof(own), "%zu", number);
+        return faccessat(folder, own, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int workspace_stage_place(struct workspace *workspace, const char *name,
                           const struct workspace_limits *limits, const struct interrupt *interrupt,
                           struct arena *arena, struct workspace_skipped **ret, size_t *ret_count,
@@ -185,8 +253,10 @@ int workspace_stage_place(struct workspace *workspace, const char *name,
 
         *ret = NULL;
         *ret_count = 0;
-        if (!paths)
+        if (!paths) {
+                workspace_stage_drop(workspace, name);
                 return 0;
+        }
         if (workspace_lock(workspace, interrupt, problem) < 0)
                 return -1;
         if (workspace_usage_begin(workspace, interrupt, &usage, problem) < 0) {
@@ -197,7 +267,9 @@ int workspace_stage_place(struct workspace *workspace, const char *name,
                 const char *text = arena_strdup(arena, json_string_value(path));
                 struct problem own;
 
-                if (place_one(workspace, folder, name, index, text, singly, limits, &usage, &own) == 0)
+                /* One that is not there was placed by a server that died amid it. */
+                if (!is_there(folder, index) ||
+                    place_one(workspace, folder, name, index, text, singly, limits, &usage, &own) == 0)
                         continue;
                 skipped = array_grow(arena, skipped, count, sizeof(*skipped));
                 skipped[count++] =

@@ -7,12 +7,14 @@
  *
  *      begin -> file -> write ... -> file ... -> finish -> (the engine has its name) -> place, or drop
  *
- * What a dead server left of them is removed by workspace_recover(): what waited then is never begun.
+ * What was asked is a file among them, `request`, where it is too long for a record. What a dead server left of them is removed by the
+ * next one, but for those of executions that still wait: workspace_stage_keep(), and workspace_recover() where no session lives.
  */
 #ifndef BERTH_SESSIONS_WORKSPACE_STAGE_H
 #define BERTH_SESSIONS_WORKSPACE_STAGE_H
 
 #include "base/digest.h"
+#include "base/strbuf.h"
 #include "sessions/workspace.h"
 #include "sessions/workspace_tree.h"
 
@@ -56,6 +58,15 @@ int workspace_stage_place(struct workspace *workspace, const char *name,
                           struct arena *arena, struct workspace_skipped **ret, size_t *ret_count,
                           struct problem *problem) MUST_USE;
 void workspace_stage_drop(const struct workspace *workspace, const char *name);
+/* All but those of these names. */
+void workspace_stage_keep(const struct workspace *workspace, const char *const *names, size_t count);
+
+/* What was asked, beside the files of that name, or under a name of its own where `name` is "". Nothing of it is left where it fails. */
+int workspace_stage_request(const struct workspace *workspace, const void *bytes, size_t length,
+                            char name[WORKSPACE_STAGE_NAME], struct problem *problem) MUST_USE;
+/* -1 where it is not there, or longer than `most`. */
+int workspace_stage_read_request(const struct workspace *workspace, const char *name, size_t most,
+                                 struct strbuf *ret) MUST_USE;
 /* All that is there. */
 void workspace_stage_clear(int session_folder);
 

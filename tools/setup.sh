@@ -10,7 +10,7 @@ BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl
 # What berth exec needs on the machine that it runs on.
 RUN_PACKAGES=(bubblewrap python3)
 TEST_PACKAGES=(python3 skopeo bubblewrap graphviz groff-base zsh fish
-    apache2-bin gnupg gpgv openssh-client libwrap0 mmdebstrap curl jq openssl zstd mount)
+    chromium fonts-dejavu-core apache2-bin gnupg gpgv openssh-client libwrap0 mmdebstrap curl jq openssl zstd mount)
 # Their programs are used by tests, but installed they would start services on somebody's machine.
 UNPACKED_PACKAGES=(openssh-server prometheus)
 LINT_PACKAGES=(clang clang-format clang-tidy)
@@ -94,6 +94,20 @@ need_python() {
     echo "$wanted" >"$VENV/.requirements.sha256"
 }
 
+# What tests import in node, by their lockfile; node itself is one of Python's packages, since Debian 12's is too old for them.
+need_node() {
+    local folder=build/tools/node wanted
+    wanted=$(cat tests/e2e/node/package.json tests/e2e/node/package-lock.json | sha256sum)
+    [ "$(cat "$folder/.made" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing the packages of tests/e2e/node into $folder"
+    mkdir -p "$folder"
+    cp tests/e2e/node/package.json tests/e2e/node/package-lock.json "$folder/"
+    (PATH=$PWD/$VENV/bin:$PATH && cd "$folder" &&
+        npm ci --silent --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier </dev/null >&2) ||
+        die "npm could not install the packages of tests/e2e/node"
+    echo "$wanted" >"$folder/.made"
+}
+
 # What berth-runtime carries of PyPI's: into build/tools, so that builds need no network.
 need_carried() { cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"; }
 
@@ -138,6 +152,7 @@ build() {
 
 run_setup() {
     need_tests
+    need_node
     [ "${1:-}" != lint ] || need_lint
     say "everything is installed"
 }

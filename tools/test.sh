@@ -22,7 +22,7 @@ workers() {
 
 run_test() {
     local preset=dev unit=yes e2e=yes failed=0 arguments=() paths=(tests/e2e)
-    local parallel=(--numprocesses "$(workers)" --dist loadgroup)
+    local parallel=(--numprocesses "$(workers)" --dist loadscope)
     while [ $# -gt 0 ]; do
         case $1 in
         --preset)
@@ -46,6 +46,7 @@ run_test() {
     done
 
     need_tests
+    need_node
     build "$preset"
     sanitizer_environment
 

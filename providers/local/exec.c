@@ -62,8 +62,8 @@ static int take_slot(struct exec *exec, const char *kind, const char *name, cons
 /* An environment's reserved concurrency turns work away, as it does on AWS; an agent's limits do as the agent says. */
 static int take_slots(struct exec *exec, struct error *err) {
         const struct local_agent *agent = &exec->program.agent;
-        struct exec_use by_agent = { agent->containers, agent->memory_mb,
-                                     agent->cpus < 0 ? -1 : agent->cpus * 1000 },
+        /* Its CPUs are no reason to wait: all that runs for it shares them (sandbox_family). */
+        struct exec_use by_agent = { agent->containers, agent->memory_mb, -1 },
                         by_environment = { exec->program.environment.reserved_concurrency, -1, -1 };
 
         if (take_slot(exec, "Environment", exec->program.environment.name, &by_environment, true,

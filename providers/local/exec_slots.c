@@ -26,6 +26,9 @@
 
 /* Nobody is told when a slot is free: whoever waits looks again. */
 #define ASK_AGAIN_MS 50
+/* Who has the folder's lock has it for a moment; one that was stopped then must not hold up all others for ever. */
+#define LOCK_MS 10000
+#define LOCK_AGAIN_MS 5
 
 int exec_slot_pass(struct exec_slot *slot) {
         int file = slot->file;
@@ -193,20 +196,43 @@ static void leave_line(struct place *place) {
 
 /* --- taking a slot --- */
 
+static int lock_folder(int lock, const char *path, const struct clock *clock, struct error *err) {
+        int64_t until_ms = clock->monotonic_ms(clock) + LOCK_MS;
+
+        while (flock(lock, LOCK_EX | LOCK_NB) < 0) {
+                int64_t now_ms = clock->monotonic_ms(clock);
+
+                if (errno != EWOULDBLOCK && errno != EINTR)
+                        return error_set(err, "cannot lock %s: %s", path, strerror(errno));
+                if (now_ms >= until_ms)
+                        return error_set(
+                                err,
+                                "cannot lock %s: another process has it for %d s, and may have been stopped",
+                                path, LOCK_MS / 1000);
+                if (clock->sleep_until(clock, now_ms + LOCK_AGAIN_MS) < 0)
+                        return error_set_kind(err, ERROR_INTERRUPTED, "interrupted while waiting for %s",
+                                              path);
+        }
+        return 0;
+}
+
 /*
  * 1: taken; 0: not now, *ret_why is the limit that was reached, NULL where others are before us, and with `wait` we are in
  * the line; -1: err. Who comes is served after all who wait, also where it would fit and they do not: a large run is not
  * kept waiting for ever by small ones.
  */
 static int try_once(const char *folder, const struct exec_use *use, const struct exec_use *limits, bool wait,
-                    struct place *place, struct exec_slot *ret, const char **ret_why, struct error *err) {
+                    const struct clock *clock, struct place *place, struct exec_slot *ret,
+                    const char **ret_why, struct error *err) {
         char *path TEXT_CLEANUP = path_join(folder, "lock");
         int lock DESCRIPTOR_CLEANUP = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         struct exec_use sum = { 0 };
         struct line line;
 
-        if (lock < 0 || flock(lock, LOCK_EX) < 0)
+        if (lock < 0)
                 return error_set(err, "cannot lock %s: %s", path, strerror(errno));
+        if (lock_folder(lock, path, clock, err) < 0)
+                return -1;
         if (read_line_of_waiting(folder, place->number, &line, err) < 0)
                 return -1;
         *ret_why = NULL;
@@ -241,7 +267,7 @@ int exec_slot_take(const char *folder, const char *whose, const struct exec_use 
 
         if (folder_make(folder, err) < 0)
                 return -1;
-        while ((taken = try_once(folder, use, limits, !reject, &place, ret, &why, err)) == 0) {
+        while ((taken = try_once(folder, use, limits, !reject, clock, &place, ret, &why, err)) == 0) {
                 if (reject)
                         return say_full(whose, why, false, err);
                 if (clock->sleep_until(clock, clock->monotonic_ms(clock) + ASK_AGAIN_MS) < 0)

@@ -15,6 +15,7 @@
 #include "providers/local/launcher_listen.h"
 #include "providers/local/launcher_workers.h"
 #include "providers/local/sandbox/cgroup.h"
+#include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
@@ -216,7 +217,10 @@ static void keep_starting(struct run *run, const struct sandbox_starting *starti
                 .limits = starting->limits,
                 .image = starting->image ? arena_strdup(run->arena, starting->image) : NULL,
                 .name = arena_strdup(run->arena, starting->name),
+                .family = starting->family,
         };
+        if (starting->family.name)
+                run->starting.family.name = arena_strdup(run->arena, starting->family.name);
 }
 
 /* In run->path once it is made. */
@@ -237,22 +241,44 @@ static int lasting_listen(const struct launcher *launcher, const struct sandbox_
         return 0;
 }
 
+/* A family is its client's alone. */
+static struct cgroup_limits limits_of_group(const struct sandbox_starting *starting, uid_t client,
+                                            struct arena *arena) {
+        struct sandbox_family family = starting->family;
+
+        family.owner = client;
+        return sandbox_keeper_limits(&starting->limits, &family, arena);
+}
+
+static int check_family(const struct sandbox_family *family, unsigned least,
+                        const struct sandbox_limits *most, struct error *err) {
+        if (!family->name || !family->cpu_millis ||
+            (family->cpu_millis >= least && family->cpu_millis >= CPU_MILLIS_LEAST))
+                return family->cpu_millis > most->cpu_millis
+                               ? error_set(err, "familyCpuMillis is larger than this launcher gives")
+                               : 0;
+        return error_set(err, "familyCpuMillis is less than cpuMillis");
+}
+
 /* Starts and places the worker; in `run` is what must be undone, whether it works or not. */
 static int start_run(const struct launcher *launcher, const struct sandbox_starting *starting,
                      struct run *run, struct error *err) {
         const struct sandbox_limits *limits = &starting->limits;
-        struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis, limits->processes };
+        const struct cgroup_limits of_group = limits_of_group(starting, run->client, run->arena);
         struct sandbox_placing placing = { .limits = *limits,
                                            .dies_with_parent = true,
                                            .for_another = true,
                                            .patience_ms = launcher->config->patience_ms };
         struct sandbox_user user = SANDBOX_USER_NONE;
-        int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1, listener DESCRIPTOR_CLEANUP = -1;
+        int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1, listener DESCRIPTOR_CLEANUP = -1,
+                  disk DESCRIPTOR_CLEANUP = -1;
+        struct error why = { 0 };
         static const char *const no_words[] = { NULL };
         int held[2];
         size_t count = 0;
 
         if (launcher_check(limits, &launcher->config->most, err) < 0 ||
+            check_family(&starting->family, limits->cpu_millis, &launcher->config->most, err) < 0 ||
             (image = hold_image(launcher, starting->image, err)) < -1 ||
             sandbox_user_take(&launcher->config->users, &user, err) < 0)
                 return -1;
@@ -277,9 +303,17 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
                 held[count++] = lock;
         if (image >= 0)
                 held[count++] = image;
+        /* Where this host cannot, the workspace is in memory; where the disk is full, that is said. */
+        if (starting->disk && starting->name && launcher->config->disk &&
+            sandbox_disk_make(launcher->config->disk, limits->workspace_bytes, limits->workspace_files, &disk,
+                              &why) < 0 &&
+            why.kind != ERROR_NOT_FOUND) {
+                *err = why;
+                return -1;
+        }
         if (!starting->name && sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
                 return -1;
-        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, -1, held, count,
+        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, disk, held, count,
                                     err);
 }
 
@@ -303,8 +337,8 @@ static int find_workers(struct launcher *launcher, struct error *err) {
                 return -1;
         for (size_t i = 0; i < count; i++) {
                 const struct sandbox_limits *limits = &workers[i].starting.limits;
-                struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis,
-                                                  limits->processes };
+                struct cgroup_limits of_group =
+                        limits_of_group(&workers[i].starting, workers[i].client, arena);
                 struct run *run = i < LAUNCHER_RUNS_MAX ? &launcher->runs[i] : NULL;
 
                 if (!run) {
@@ -319,13 +353,17 @@ static int find_workers(struct launcher *launcher, struct error *err) {
                                      .arena = arena_new() };
                 keep_starting(run, &workers[i].starting);
                 run->path = arena_strdup(run->arena, workers[i].path);
+                /* Its record says what the family could use when it began. */
+                of_group.family.cpu_millis = CGROUP_CPU_AS_IT_IS;
                 run->group = cgroup_make_for_service(&of_group, workers[i].process.pid, run->arena);
         }
         if (count > 0)
                 log_info("%zu workers of an earlier launcher live", count);
         /* Who closes a group removes those of the dead. */
         if (dead)
-                cgroup_close(cgroup_make_for_service(&(struct cgroup_limits){ 1 << 20, 10, 1 }, 0, arena));
+                cgroup_close(cgroup_make_for_service(
+                        &(struct cgroup_limits){ .memory_bytes = 1 << 20, .cpu_millis = 10, .processes = 1 },
+                        0, arena));
         return 0;
 }
 
@@ -437,6 +475,23 @@ static int clear_worker(struct launcher *launcher, struct connection *connection
         return 0;
 }
 
+/* SHARE: of a family that has no run here nothing is there to be changed. */
+static int share(struct launcher *launcher, const struct connection *connection, const struct frame *frame) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct sandbox_starting starting = { 0 };
+        struct cgroup_limits of_group;
+        struct error err = { 0 };
+
+        if (sandbox_family_read(frame->payload.data, frame->payload.length, arena, &starting.family, &err) <
+                    0 ||
+            check_family(&starting.family, CPU_MILLIS_LEAST, &launcher->config->most, &err) < 0)
+                return -1;
+        of_group = limits_of_group(&starting, connection->client, arena);
+        if (!cgroup_family_set(&of_group.family, true, arena))
+                log_warning("what a client's runs use together cannot be held");
+        return 0;
+}
+
 static int rename_worker(struct launcher *launcher, struct connection *connection,
                          const struct frame *frame) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -490,6 +545,8 @@ static int read_question(struct launcher *launcher, struct connection *connectio
                 return answer_about_run(launcher, connection, &frame);
         if (frame.type == LAUNCHER_CLEAR)
                 return clear_worker(launcher, connection, &frame);
+        if (frame.type == LAUNCHER_SHARE)
+                return share(launcher, connection, &frame);
         if (frame.type == LAUNCHER_RENAME)
                 return rename_worker(launcher, connection, &frame);
         if (frame.type != LAUNCHER_START)

@@ -13,6 +13,7 @@
  *     client -> launcher   KILL      a run's number: for a worker that does not hear
  *     client -> launcher   RENAME    the name of a worker that lasts, and another by which it is found from now on
  *     launcher -> client   RENAMED   or REFUSED
+ *     client -> launcher   SHARE     the name of a family, and what those of the client's that are of it may use of CPUs together
  *     client -> launcher   CLEAR     the name of a worker that lasts, which is killed
  *     launcher -> client   ENDED     what was used: nothing of the run is left, and its host user is free
  *
@@ -48,6 +49,8 @@ struct launcher_config {
         const char *images; /* the image store's folder, or NULL: only the machine's own /usr */
         const char *
                 workers; /* the folder in which workers that last have their sockets, UID.NAME; NULL: none lasts */
+        const char *
+                disk; /* a folder on the disk that workspaces may lie on, of workers that last; NULL: in memory */
         struct sandbox_users users;
         struct sandbox_limits most;
         unsigned runs_max;    /* at most LAUNCHER_RUNS_MAX */

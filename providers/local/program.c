@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/program.h"
 
+#include "base/digest.h"
+
 #include <string.h>
+#include <sys/stat.h>
+
+#define FAMILY_DIGITS 32
+/* As many as a launcher gives: more than any machine has. */
+#define CPUS_MAX 1024
 
 /* A specialist's environment is part of what it may do; any other agent's is only the default. */
 static int load_agent(const char *root, const char *name, struct arena *arena, struct local_agent *agent,
@@ -26,6 +33,24 @@ int64_t local_least(int64_t value, int64_t limit) {
         return limit >= 0 && limit < value ? limit : value;
 }
 
+void local_program_share(const char *root, const struct local_agent *agent, const char *name,
+                         struct arena *arena, struct sandbox_family *ret) {
+        struct stat status = { 0 };
+        const char *what;
+        char *hex = arena_alloc(arena, SHA256_HEX_SIZE);
+
+        (void)!stat(root, &status);
+        what = arena_printf(arena, "%llu %llu %s", (unsigned long long)status.st_dev,
+                            (unsigned long long)status.st_ino, name);
+        digest_sha256_hex(what, strlen(what), hex);
+        hex[FAMILY_DIGITS] = '\0';
+        *ret = (struct sandbox_family){
+                .name = hex,
+                .owner = status.st_uid,
+                .cpu_millis = agent->cpus < 0 ? 0 : (unsigned)local_least(agent->cpus, CPUS_MAX) * 1000,
+        };
+}
+
 int local_program_load(const char *root, const char *environment, const char *agent, struct arena *arena,
                        struct local_program *ret, struct error *err) {
         struct local_program program = { .agent = { .cpus = -1, .memory_mb = -1, .containers = -1 } };
@@ -40,6 +65,8 @@ int local_program_load(const char *root, const char *environment, const char *ag
         cpu = (program.environment.memory_mb * 1000 + MEMORY_MB_PER_VCPU - 1) / MEMORY_MB_PER_VCPU;
         program.memory_mb = local_least(program.environment.memory_mb, program.agent.memory_mb);
         program.cpu_millis = local_least(cpu, program.agent.cpus < 0 ? -1 : program.agent.cpus * 1000);
+        if (agent)
+                local_program_share(root, &program.agent, agent, arena, &program.family);
         *ret = program;
         return 0;
 }
@@ -76,6 +103,7 @@ void local_program_describe(const struct local_program *program, int64_t deadlin
                             .workspace_bytes = (uint64_t)environment->storage_mb * LOCAL_BYTES_PER_MB,
                             .workspace_files = LOCAL_FILES_MAX,
                             .deadline_ms = deadline_ms },
+                .family = program->family,
                 .input = -1,
         };
         describe_image(environment, arena, ret);

@@ -17,6 +17,7 @@ struct local_program {
         struct local_environment environment;
         struct local_agent agent;      /* limits of -1 without one */
         int64_t memory_mb, cpu_millis; /* one run may take all of its agent's share, and never more */
+        struct sandbox_family family;  /* of all that runs for its agent; none without one */
 };
 
 /* `environment` may be NULL where `agent`'s own is meant, and `agent` for none. In the arena. */
@@ -30,6 +31,13 @@ int local_program_load(const char *root, const char *environment, const char *ag
 void local_program_describe(const struct local_program *program, int64_t deadline_ms, struct arena *arena,
                             struct sandbox_spec *ret, const char *const **ret_withheld,
                             size_t *ret_withheld_count);
+
+/*
+ * What shares an agent's CPUs: all runs for the agent of that name which have this very folder as `root`, whoever starts them and
+ * by whatever path. In the arena.
+ */
+void local_program_share(const char *root, const struct local_agent *agent, const char *name,
+                         struct arena *arena, struct sandbox_family *ret);
 
 /* A negative limit is none. */
 int64_t local_least(int64_t value, int64_t limit);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixtures: `cloud` (a stand-in behind the proxy, empty), `berth` (the binary aimed at it), `offline`."""
 
+import collections
+import functools
 import signal
 import sys
 from pathlib import Path
@@ -15,6 +17,8 @@ from runtime_client import Runtime  # noqa: E402
 from servers import ProxyServer, Standin  # noqa: E402
 
 FLAVORS = ("ministack", "moto")
+# Of a test without a timeout of its own: about a hundredth of the timeouts that others have, which are for the slowest machines.
+TYPICAL_S = 3
 
 
 def pytest_addoption(parser):
@@ -37,15 +41,44 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("cloud", [f for f in flavors if chosen in (None, f)], indirect=True)
 
 
+# Attacks on the sandbox that fill memory and process tables take turns.
+TAKE_TURNS = ("escape/test_limits.py", "escape/test_kernel_memory.py")
+
+
+@functools.cache
+def unit_of_file(file):
+    """In runs in several processes (`-n`, tools/test.sh): the name of those tests that go to one of them together, or None."""
+    if file.endswith(TAKE_TURNS):
+        return "take turns"
+    text = (Path(__file__).parent / file).read_text()
+    return file if 'scope="module"' in text or 'scope="session"' in text else None
+
+
+def unit_of(nodeid):
+    """Tests of a file that shares what is slow to make are made for one process: it would be made in each."""
+    return unit_of_file(nodeid.partition("::")[0]) or nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    # By names alone: xdist's own groups, which it adds to a test's name, are lost on pytest 9.
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Units(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return unit_of(nodeid)
+
+    config.option.loadscopereorder = False  # as pytest_collection_modifyitems() has them
+    return Units(config, log)
+
+
 def pytest_collection_modifyitems(items):
-    """
-    For runs in several processes (`-n`, tools/test.sh): what takes longest begins first, so that nobody waits for it at the
-    end; attacks on the sandbox take turns, since they fill memory and process tables.
-    """
+    """What takes longest begins first, so that nobody waits for it at the end: units by what their tests may take in all."""
+    weights = collections.Counter()
     for item in items:
-        if "/escape/" in str(item.path):
-            item.add_marker(pytest.mark.xdist_group("escape"))
-    items.sort(key=lambda item: -(marker.args[0] if (marker := item.get_closest_marker("timeout")) else 0))
+        marker = item.get_closest_marker("timeout")
+        weights[unit_of(item.nodeid)] += marker.args[0] if marker else TYPICAL_S
+    items.sort(key=lambda item: -weights[unit_of(item.nodeid)])
 
 
 @pytest.fixture(scope="session")

@@ -307,3 +307,27 @@ ssize_t send(int fd, const void *bytes, size_t size, int flags) {
                 errno = 0;
         return done(syscall(SYS_sendto, fd, bytes, half ? size / 2 : size, flags, NULL, 0), last);
 }
+
+/* Of what carries descriptors, the first byte is all or nothing. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+        bool half = false, last = false;
+        size_t size = 0;
+
+        if (!*setting("DISK_MORE") || !is_local(fd))
+                return syscall(SYS_sendmsg, fd, message, flags);
+        for (size_t i = 0; i < message->msg_iovlen; i++)
+                size += message->msg_iov[i].iov_len;
+        pthread_mutex_lock(&lock);
+        if (struck("sendmsg", "socket", size, &half, &last))
+                errno = 0;
+        if (half) {
+                struct iovec part = message->msg_iov[0];
+                struct msghdr less = *message;
+
+                part.iov_len = (part.iov_len + 1) / 2;
+                less.msg_iov = &part;
+                less.msg_iovlen = 1;
+                return done(syscall(SYS_sendmsg, fd, &less, flags), last);
+        }
+        return done(syscall(SYS_sendmsg, fd, message, flags), last);
+}

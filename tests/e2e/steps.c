@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Follows a process from system call to system call, and kills it before its n-th: `steps PID N`, 0 for never. Says "ready" once
+ * Follows a process from system call to system call, and kills it before its n-th: `steps PID N`, 0 for never; `steps PID N all`
+ * follows the processes that it makes as well, counts their calls with its own, and kills the one that makes the n-th. Says "ready" once
  * it follows, and how many it has seen when the process has ended, or when it is told to end itself (SIGTERM).
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,17 +21,27 @@ static void end(int number) {
         told_to_end = 1;
 }
 
+static int is_entered(pid_t pid) {
+        struct __ptrace_syscall_info info;
+
+        memset(&info, 0, sizeof(info));
+        return ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) > 0 &&
+               info.op == PTRACE_SYSCALL_INFO_ENTRY;
+}
+
 int main(int argc, char **argv) {
-        pid_t pid = argc == 3 ? (pid_t)atol(argv[1]) : 0;
-        long at = argc == 3 ? atol(argv[2]) : 0, count = 0;
-        bool entering = true;
+        pid_t followed = argc >= 3 ? (pid_t)atol(argv[1]) : 0, pid;
+        long at = argc >= 3 ? atol(argv[2]) : 0, count = 0;
+        long options = PTRACE_O_TRACESYSGOOD;
         int status;
 
+        if (argc == 4)
+                options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE;
         /* Without SA_RESTART: waiting ends. */
         sigaction(SIGTERM, &(struct sigaction){ .sa_handler = end }, NULL);
-        if (pid <= 0 || ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD) < 0 ||
-            ptrace(PTRACE_INTERRUPT, pid, 0, 0) < 0 || waitpid(pid, &status, __WALL) < 0 ||
-            ptrace(PTRACE_SYSCALL, pid, 0, 0) < 0) {
+        if (followed <= 0 || ptrace(PTRACE_SEIZE, followed, 0, options) < 0 ||
+            ptrace(PTRACE_INTERRUPT, followed, 0, 0) < 0 || waitpid(followed, &status, __WALL) < 0 ||
+            ptrace(PTRACE_SYSCALL, followed, 0, 0) < 0) {
                 perror("steps");
                 return 1;
         }
@@ -39,24 +50,27 @@ int main(int argc, char **argv) {
         while (!told_to_end) {
                 int stop, signal = 0;
 
-                if (waitpid(pid, &status, __WALL) < 0) {
+                pid = waitpid(-1, &status, __WALL);
+                if (pid < 0) {
                         if (errno == EINTR)
                                 continue;
                         break;
                 }
-                if (!WIFSTOPPED(status))
-                        break;
+                if (!WIFSTOPPED(status)) {
+                        if (pid == followed)
+                                break;
+                        continue;
+                }
                 stop = WSTOPSIG(status);
                 if (stop == (SIGTRAP | 0x80)) {
-                        if (entering && ++count == at)
+                        if (is_entered(pid) && ++count == at)
                                 kill(pid, SIGKILL);
-                        entering = !entering;
                 } else if (status >> 16 == PTRACE_EVENT_STOP) {
                         if (stop != SIGTRAP) {
                                 ptrace(PTRACE_LISTEN, pid, 0, 0);
                                 continue;
                         }
-                } else {
+                } else if (status >> 16 == 0) {
                         signal = stop;
                 }
                 ptrace(PTRACE_SYSCALL, pid, 0, signal);

@@ -98,7 +98,7 @@ def test_the_image_has_the_packages_that_it_needs():
 
 def test_the_image_is_built_from_all_there_is():
     cmake = (binary.ROOT / "CMakeLists.txt").read_text()
-    folders = {f.split("/")[0] for f in re.findall(r"^berth_folder\((\S+)", cmake, re.M)} | {"cli"}
+    folders = {f.split("/")[0] for f in re.findall(r"^berth_folder\((\S+)", cmake, re.M)} | {"cli", "panel"}
     assert set(re.findall(r"^COPY (\w+) \1$", CONTAINERFILE, re.M)) == folders
     assert re.findall(r"^FROM (\S+)", CONTAINERFILE, re.M) == ["debian:12", "debian:12-slim"]
     user = re.search(r"^USER (\d+):(\d+)$", CONTAINERFILE, re.M)

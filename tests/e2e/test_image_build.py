@@ -21,8 +21,6 @@ import pytest
 import stacks
 from binary import Berth
 
-pytestmark = pytest.mark.xdist_group("image-build")
-
 MIRROR = "http://deb.debian.org/debian/dists/bookworm/InRelease"
 LOCAL = stacks.document("Stack", "lab", {"aws": {"account": "123456789012", "region": "eu-west-1", "namePrefix": "lab"}})
 PROGRAM = """

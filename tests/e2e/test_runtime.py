@@ -132,6 +132,39 @@ def test_an_error_is_told_as_python_tells_it(runtime):
     assert runtime.ok("2").state["was"] == "kept"
 
 
+TAG = "import sys\nsys.implementation.cache_tag = 'another'\n"
+
+
+@pytest.mark.parametrize("python", ["that has compiled it", "another"])
+def test_a_kernel_compiles_itself_where_another_python_has_compiled_it(program, tmp_path, python):
+    """And it is the same. The machine's own Python, which built it, needs no more of zlib than to begin."""
+    (tmp_path / "sitecustomize.py").write_text(TAG if python == "another" else "")
+    with Runtime(program, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)}) as runtime:
+        begun = runtime.ok("import sys\n'zlib' in sys.modules, sys.implementation.cache_tag")
+        assert begun.text == ("(False, 'another')" if python == "another" else f"(True, {runtime.ok('sys.implementation.cache_tag').text})")
+        assert "    1 / 0" in runtime.run("def f():\n    1 / 0\nf()").error["traceback"]
+        assert runtime.ok("display(1); 'é'").text == "'é'"
+
+
+def test_what_the_kernel_imports_is_not_the_users(runtime):
+    """Neither at its start nor when the first error needs it. What the user imports is his own."""
+    for name in ("_json", "codecs", "collections", "enum", "fcntl", "json", "linecache", "re", "select", "token", "tokenize", "traceback", "zlib"):
+        (runtime.folder / f"{name}.py").write_text("raise RuntimeError('the user has a module of this name')\n")
+    failed = runtime.run("def f():\n    1 / 0\nf()")
+    assert failed.error["name"] == "ZeroDivisionError" and "    1 / 0" in failed.error["traceback"]
+    assert runtime.run("import json").error["value"] == "the user has a module of this name"
+
+
+def test_an_error_is_told_without_pythons_own_words_too(runtime):
+    failed = runtime.run("import sys\nsys.modules['traceback'] = None\ndef f(): 1 / 0\nf()")
+    assert failed.error["traceback"] == ["Traceback (most recent call last):", '  File "<execution 1>", line 4, in <module>', '  File "<execution 1>", line 3, in f', "ZeroDivisionError: division by zero"]
+
+
+def test_the_source_of_what_runs_is_known_in_the_first_execution(runtime):
+    assert runtime.ok("import inspect\ndef f(): return 7\ninspect.getsource(f)").text == repr("def f(): return 7\n")
+    assert runtime.ok("def g(): return 8\ninspect.getsource(g), len(inspect.getsource(f))").text == repr(("def g(): return 8\n", 18))
+
+
 def test_code_that_is_no_text(runtime):
     assert runtime.run(b"x = '\xff'").status == "error"
     assert runtime.ok("3").text == "3"
@@ -270,6 +303,16 @@ def test_sh(runtime):
 
 
 # --- contexts ---
+
+
+def test_a_restart_before_the_code_has_begun(runtime):
+    """Python is blamed for nothing."""
+    early = runtime.start("1")
+    runtime.send({"type": "restart", "context": "main"})
+    runtime.finish(early)
+    assert (early.status, early.detail) == ("killed", "none of the code ran: its kernel was restarted by request")
+    assert runtime.read()[0] == {"type": "restarted", "context": "main"}
+    assert runtime.ok("2").text == "2"
 
 
 def test_contexts_are_kernels_by_name(runtime):

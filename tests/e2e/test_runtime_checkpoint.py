@@ -2,13 +2,14 @@
 """A kernel's variables, taken from one runtime and given to the next: what comes back, what is lost, and that it is said."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from runtime_client import LENGTHS, Runtime, end, is_alive, wait_until
+from runtime_client import LENGTHS, Runtime, end, wait_until
 
 
 @pytest.fixture
@@ -483,20 +484,24 @@ def damaged(file):
 
 
 def test_files_that_are_none_or_damaged_restore_nothing(runtime, program):
+    """A kernel is started for each reason once, to hear it from there."""
     runtime.ok("x = [1, 2, 3]\ny = {'x': x}\ndef f(): return x")
     _, file = runtime.checkpoint()
+    heard = set()
     for name, bad in damaged(file):
         with Runtime(program) as second:
             said = second.restore(bad, contexts=[{"context": "main", "generation": 4}])
             (outcome,) = said["contexts"]
             whole = name in ("cut in its last part", "goes on", "twice")
             assert (outcome["reason"] is None) == whole, (name, said)
-            result = second.run("x")
             if whole:
-                assert said["reason"] and result.text == "[1, 2, 3]"
-                continue
-            assert result.error["name"] == "NameError" and result.state["was"] == "lost" and result.state["generation"] >= 5, (name, result)
-            assert result.state["reason"] == outcome["reason"] and second.close() == 0, name
+                assert said["reason"] and second.run("x").text == "[1, 2, 3]"
+            elif outcome["reason"] not in heard:
+                heard.add(outcome["reason"])
+                result = second.run("x")
+                assert result.error["name"] == "NameError" and result.state["was"] == "lost" and result.state["generation"] >= 5, (name, result)
+                assert result.state["reason"] == outcome["reason"] and second.close() == 0, name
+    assert len(heard) > 3
 
 
 def test_flipped_bits_restore_nothing(runtime, another):
@@ -637,7 +642,7 @@ def test_restored_and_dead_before_it_ran(runtime, another, tmp_path):
     assert second.restore(file)["contexts"][0]["reason"] is None
     pid = int((tmp_path / "pid").read_text())
     end(pid)
-    wait_until(lambda: not is_alive(pid), "the kernel's end")
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the kernel's end")
     assert second.ok("1").state == {"generation": 3, "was": "lost", "reason": "it was ended by signal 9"}
 
 

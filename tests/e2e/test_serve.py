@@ -247,7 +247,7 @@ def test_names_that_it_answers_to(offline):
 
 
 def test_routes_and_methods(serve):
-    for path in ("/", "/v1", "/v1/", "/v1/environments/", "/v1/environments/data/more", "/v2/map", "/v1/workspaces/a/b", "/openapi.json", "/mcp"):
+    for path in ("/panel", "/v1", "/v1/", "/v1/environments/", "/v1/environments/data/more", "/v2/map", "/v1/workspaces/a/b", "/openapi", "/mcp/more"):
         serve.ask(path, TOKENS["self"]).problem(404, "no-such-route")
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "NONSENSE"):
         answer = serve.ask("/v1/environments", TOKENS["self"], method=method)
@@ -291,8 +291,8 @@ def test_probes_and_metrics(serve):
     metrics = serve.ask("/metrics", TOKENS["self"])
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert subprocess.run([promtool(), "check", "metrics"], input=metrics.body, capture_output=True).returncode == 0
-    assert b'berth_serve_requests_total{route="/v1/environments/{name}",code="404"} 1' in metrics.body
-    assert b'berth_serve_requests_total{route="",code="404"} 1' in metrics.body
+    assert b'berth_serve_requests_total{method="GET",route="/v1/environments/{name}",code="404"} 1' in metrics.body
+    assert b'berth_serve_requests_total{method="",route="",code="404"} 1' in metrics.body
     assert b"word" not in metrics.body
 
 
@@ -366,22 +366,16 @@ def test_requests_under_way_do_not_hold_up_its_end(serve):
 
 
 def test_what_is_not_built_is_said(offline):
-    jwt = {"name": "sso", "may": ["execute"], "jwt": {"issuer": "i", "audience": "b", "jwksUrl": "https://i/keys"}}
     serve = Serve(
-        offline, clients=[*CLIENTS, jwt], sessions={"total": 3, "allowShared": True}, workspaces={"minFreeMB": 1}, containers={"total": 1},
-        shell={"enabled": True}, compat={"e2b": True},
+        offline, clients=CLIENTS, sessions={"total": 3, "allowShared": True}, workspaces={"minFreeMB": 1}, containers={"total": 1},
+        shell={"enabled": True},
     ).start()  # fmt: skip
     try:
-        for words in ("client sso: JSON Web Tokens", "sessions.allowShared: not", "containers: not", "shell: not", "compat: not"):
+        for words in ("sessions.allowShared: not", "containers: not", "shell: not"):
             assert words in serve.lines()
         serve.ask("/v1/environments", "").problem(401, "unauthenticated")
-        # The hash that such a client has not is no key.
-        serve.ask("/v1/environments", "0" * 64).problem(401, "unauthenticated")
     finally:
         assert serve.stop() == 0
-    offline.write("../key", "-")
-    serve.configure(tls={"certFile": "key", "keyFile": "key"})
-    assert "tls is not built into this version" in offline("serve", "-f", serve.file).expect(1).err
 
 
 def test_a_file_that_is_wrong(offline):

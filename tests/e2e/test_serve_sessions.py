@@ -46,14 +46,14 @@ class Sessions(Serve):
         assert answer.status == 200, answer.body
         return answer.json()
 
-    def wait_for_start(self, session, n):
-        """Until its code runs: before that, a server that dies has run nothing of it."""
+    def wait_for_start(self, session, n, event="started"):
+        """Until its code runs: before that, a server that dies has run nothing of it. Or until it tells another event."""
         wait_until(lambda: self.call("GET", f"/v1/sessions/{session}/executions/{n}").status == 200)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60 * PATIENCE)
         headers = {"Authorization": f"Bearer {self.token}", "Berth-Owner": self.owner}
         connection.request("GET", f"/v1/sessions/{session}/executions/{n}/events", headers=headers)
         answer = connection.getresponse()
-        while (line := answer.readline()) != b"event: started\n":
+        while (line := answer.readline()) != f"event: {event}\n".encode():
             assert line, "the stream ended"
         connection.close()
 
@@ -148,6 +148,18 @@ def test_interrupt_restart_and_deadline(serve):
     assert serve.run(session, "while True: pass", timeoutSeconds=1)["status"] == "timeout"
     assert serve.call("POST", f"/v1/sessions/{session}/restart").status == 204
     assert serve.run(session, "kept")["error"]["name"] == "NameError"
+    # The same request again does nothing again: not to the new kernel, nor to what runs by now.
+    key = [("Idempotency-Key", "fresh-1")]
+    assert serve.call("POST", f"/v1/sessions/{session}/restart", headers=key).status == 204
+    assert serve.run(session, "kept = 2")["state"]["was"] == "lost"
+    assert serve.call("POST", f"/v1/sessions/{session}/restart", headers=key).status == 204
+    assert serve.run(session, "kept")["value"]["text"] == "2"
+    serve.call("POST", f"/v1/sessions/{session}/restart", {"context": "other"}, headers=key).problem(422, "idempotency-key-reused")
+    parked = [serve.call("POST", f"/v1/sessions/{session}/park", headers=key) for _ in range(2)]
+    assert [p.status for p in parked] == [200, 200] and parked[0].body == parked[1].body and parked[0].json()["status"] == "parked"
+    assert serve.run(session, "1 + 1")["value"]["text"] == "2"
+    assert serve.call("POST", f"/v1/sessions/{session}/park", headers=key).body == parked[0].body
+    assert serve.call("GET", f"/v1/sessions/{session}").json()["status"] == "idle"
 
 
 def test_one_session_a_conversation_and_one_answer_a_key(serve):

@@ -18,6 +18,8 @@ import pytest
 from controllers import wait_until
 from test_serve import TOKENS, client, stack
 from test_serve_sessions import Sessions
+from test_sessions_disk import FILL, QUOTA, missing
+from test_sessions_limits import family_of, manifests, quota
 
 sys.path.insert(0, str(Path(__file__).parent / "escape"))
 from launchers import ORDINARY, Launcher  # noqa: E402
@@ -182,7 +184,7 @@ def test_warm_sandboxes(serve):
 def test_parked_and_back(serve):
     """The checkpoint goes through the worker into the server's own folder, and comes back to another worker as another user's."""
     serve.stop()
-    serve.configure(clients=CLIENTS, sessions={"parkSeconds": 1})
+    serve.configure(clients=CLIENTS, sessions={"parkSeconds": 1, "checkpointSeconds": 300})
     serve.start(*serve.options)
     session = serve.create()
     serve.run(session, "kept = {'a': 1}\nopen('x', 'w').write('y')")
@@ -237,6 +239,28 @@ def test_a_worker_is_stopped(serve):
     wait_until(lambda: not alive(worker), timeout=60)
 
 
+def test_a_stopped_launcher_holds_up_who_asks_it_and_nobody_else(serve):
+    """One owner's session waits for it to begin, and another of his to be gone; what others run meanwhile is answered."""
+    living, ended = serve.create("bob"), serve.create()
+    serve.run(living, "kept = 41", "bob")
+    made = []
+    asker = threading.Thread(target=lambda: made.append(serve.call("POST", "/v1/sessions", {"environment": "data"})))
+    os.kill(serve.launcher.process.pid, signal.SIGSTOP)
+    try:
+        assert serve.call("DELETE", f"/v1/sessions/{ended}").status == 204
+        asker.start()
+        wait_until(lambda: [s["status"] for s in serve.call("GET", "/v1/sessions").items()] == ["starting"])
+        assert serve.run(living, "print('here'); kept + 1", "bob")["value"]["text"] == "42"
+        assert serve.follow(f"/v1/sessions/{living}/executions", {"code": "kept + 2"}, "bob")[-1][2]["value"]["text"] == "43"
+        assert serve.call("GET", f"/v1/sessions/{living}", owner="bob").json()["status"] == "idle"
+        assert asker.is_alive(), made
+    finally:
+        os.kill(serve.launcher.process.pid, signal.SIGCONT)
+        asker.join()
+    assert made[0].status == 201, made[0].body
+    assert serve.run(made[0].json()["id"], "1 + 1")["value"]["text"] == "2"
+
+
 def test_without_a_launcher(box):
     """Refused, and the remedies are named; a launcher whose workers are elsewhere is none for sessions."""
     serve = Sessions(box, clients=CLIENTS)
@@ -262,3 +286,74 @@ def test_workers_in_another_folder(box, binary):
         serve.stop()
         elsewhere.end()
         shutil.rmtree(folder)
+
+
+def test_the_cpus_of_an_agent_are_one_quota(serve, box):
+    """Held by the launcher, for its client's user alone; a change is told to it, and a launcher that is started again leaves it as it is."""
+
+    def apply(**limits):
+        (box.stack / "stack.yaml").write_text(manifests(4, "reject", **limits))
+        subprocess.run([box.binary, "apply", "--yes", "-q", "-f", box.stack], env=box.env, cwd=box.folder, check=True)
+
+    apply(cpus=2)
+    sessions = [serve.call("POST", "/v1/sessions", {"agent": "coder"}, owner).json()["id"] for owner in ("alice", "bob")]
+    assert serve.run(sessions[0], "1")["status"] == serve.run(sessions[1], "1", "bob")["status"] == "ok"
+    pids = [int((serve.launcher.workers / f"{ORDINARY}.{s}.worker").read_text().split("-")[0]) for s in sessions]
+    folder = family_of(pids[0])
+    if quota(folder) is None:
+        pytest.skip("this machine has no controller of CPUs")
+    assert folder == family_of(pids[1]) and f"/all-{ORDINARY}-" in folder and quota(folder) == 2000
+    run = subprocess.run([box.binary, "exec", "--agent", "coder", "-f", box.stack, "--accept-degraded", "--launcher", serve.launcher.socket, "-c", "print(1)"], env=box.env, cwd=box.folder, capture_output=True, check=False)
+    assert (run.returncode, run.stdout) == (0, b"1\n"), run
+    apply(cpus=1)
+    assert serve.run(sessions[0], "1")["status"] == "ok"
+    wait_until(lambda: quota(folder) == 1000)
+    serve.launcher.kill()
+    serve.launcher.start()
+    assert serve.run(sessions[0], "1")["status"] == "ok" and quota(folder) == 1000
+    (box.stack / "stack.yaml").write_text(stack())
+    subprocess.run([box.binary, "apply", "--yes", "-q", "-f", box.stack, "--allow", "has-sessions"], env=box.env, cwd=box.folder, check=False)
+
+
+def test_workspaces_on_the_launchers_disk(box, binary):
+    """Within the kernel's bounds, as without a launcher; files go both ways, and nothing outlives its session."""
+    if missing(box.folder):
+        pytest.skip(missing(box.folder))
+    disk = Path(tempfile.mkdtemp(prefix="berth-disk-", dir=box.folder))
+    (box.stack / "stack.yaml").write_text(manifests(4, "reject", memoryMB=256))
+    subprocess.run([box.binary, "apply", "--yes", "-q", "-f", box.stack], env=box.env, cwd=box.folder, check=True)
+    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), workers=True)
+    serve = Sessions(box, clients=CLIENTS)
+
+    def devices():
+        found = []
+        for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+            with contextlib.suppress(OSError):
+                found += [file] if str(disk) in file.read_text() else []
+        return found
+
+    try:
+        serve.start("--accept-degraded", "--launcher", launcher.socket)
+        session = serve.call("POST", "/v1/sessions", {"agent": "coder"}).json()["id"]
+        if "/workspace ext4" not in serve.run(session, "open('/proc/self/mounts').read()")["value"]["text"]:
+            pytest.skip("workspaces are in memory here")
+        found = serve.run(session, FILL)["value"]["text"]
+        assert found == repr([QUOTA, [], "0o40700", "half", "No space left on device", False, False]), found
+        assert len(devices()) == 1 and list(disk.iterdir()) == []
+        assert [f["path"] for f in serve.run(session, "open('out', 'w').write('x')")["files"]["changed"]] == ["out"]
+        kept = serve.state / f"local/lab/workspaces/sessions/{session}/workspace"
+        (kept / "in").write_text("from outside")
+        os.chown(kept / "in", ORDINARY, ORDINARY)
+        assert serve.run(session, "open('in').read()")["value"]["text"] == "'from outside'"
+        # What is not larger than half of the memory is in memory, and so is every run that ends with its client.
+        assert "/workspace tmpfs" in serve.run(serve.create(), "open('/proc/self/mounts').read()")["value"]["text"]
+        launcher.kill()
+        launcher.start()
+        assert serve.run(session, "open('in').read()")["value"]["text"] == "'from outside'"
+        for ended in serve.call("GET", "/v1/sessions").items():
+            assert serve.call("DELETE", f"/v1/sessions/{ended['id']}").status == 204
+        wait_until(lambda: devices() == [])
+    finally:
+        if serve.process:
+            serve.stop()
+        launcher.end()

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent's limits in its sessions: how many live at once, with what `exec` runs for it, and how much memory each has."""
 
+import contextlib
+import glob
+import os
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ import stacks
 from controllers import wait_until
 from test_serve import TOKENS
 from test_serve_sessions import CLIENTS, Sessions
+from test_sessions_death import worker_of
 
 PREFER = [("Prefer", "respond-async")]
 HOLD = "import os, time\nopen('/workspace/on', 'w').close()\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)"
@@ -139,3 +144,110 @@ def test_memory_is_that_of_each(serve, offline):
         assert serve.run(session, code.format(120), owner)["value"]["text"] == "0"
     # An environment's own sessions have its memory.
     assert serve.run(serve.create(), code.format(300))["value"]["text"] == "300"
+
+
+def test_what_waits_outlives_the_server(serve):
+    """Killed while a session stands in line and executions wait, long ones, with files: all are run, in their order, each once."""
+    first = create(serve)
+    n = begin(serve, first, "open('log', 'a').write('1 ')\n" + HOLD)
+    serve.wait_for_start(first, n)
+    second, third = create(serve, "bob"), create(serve)
+    tail = "\n# " + "x" * 200_000
+    asked = [
+        (first, "alice", {"code": "open('log', 'a').write('2 ' + open('in').read())" + tail, "files": [{"path": "in", "content": "file "}]}),
+        (first, "alice", {"code": "import os; open('log', 'a').write('3 ' + os.environ['V'] + input())", "variables": {"V": "text "}, "stdin": "typed"}),
+        (first, "alice", {"code": "cat log", "language": "sh"}),
+        (second, "bob", {"code": "print('second')" + tail}),
+    ]
+    paths = []
+    for session, owner, body in asked:
+        answer = serve.call("POST", f"/v1/sessions/{session}/executions", body, owner, headers=PREFER)
+        assert answer.status == 202, answer.body
+        paths.append((f"/v1/sessions/{session}/executions/{answer.json()['n']}", owner))
+    for turn in range(2):
+        # The second server is killed as well, before anything that waits had its turn.
+        shown = [serve.call("GET", path, owner=owner).json() for path, owner in paths]
+        assert [(s["status"], s["queuePosition"]) for s in shown] == [("queued", 1), ("queued", 2), ("queued", 3), ("queued", 1)]
+        line = [serve.call("GET", f"/v1/sessions/{s}", owner=o).json() for s, o in ((first, "alice"), (second, "bob"), (third, "alice"))]
+        assert [(s["status"], s["queuePosition"]) for s in line] == [("running", None), ("queued", 1), ("queued", 2)]
+        serve.process.kill()
+        serve.process.wait()
+        serve.start("--accept-degraded")
+    assert serve.call("POST", f"/v1/sessions/{first}/executions/{n}/interrupt").status == 204
+    for path, owner in paths:
+        done = serve.follow(f"{path}/events", owner=owner)[-1][2]
+        assert done["status"] == "ok", done
+    log = serve.call("GET", f"{paths[2][0]}").json()["stdout"]["content"]
+    assert log == "1 2 file 3 text typed"
+    assert serve.call("GET", f"/v1/sessions/{first}/executions/{n}").json()["status"] == "interrupted"
+    assert [e["n"] for e in serve.call("GET", f"/v1/sessions/{first}/executions").items()] == [1, 2, 3, 4]
+    for session in (first, second):
+        staged = serve.state / f"local/lab/workspaces/sessions/{session}/staged"
+        assert not staged.exists() or list(staged.iterdir()) == []
+
+
+# --- CPUs ---
+
+
+def families(pid=None):
+    """The folders that share a quota, of all hierarchies; with `pid`, those in which the group of that process is."""
+    found = {path for base in ("/sys/fs/cgroup", "/sys/fs/cgroup/*") for path in glob.glob(f"{base}/berth/all-*")}
+    return {path for path in found if not pid or glob.glob(f"{path}/run-{pid}-*")}
+
+
+def quota(folder):
+    """Thousandths of a CPU; None: as many as there are."""
+    with contextlib.suppress(OSError):
+        given = int((Path(folder) / "cpu.cfs_quota_us").read_text())
+        return None if given < 0 else given // 100
+    with contextlib.suppress(OSError):
+        given = (Path(folder) / "cpu.max").read_text().split()[0]
+        return None if given == "max" else int(given) // 100
+    return "no controller"
+
+
+def family_of(pid):
+    """The one that has the quota, where hierarchies are many."""
+    (found,) = [path for path in families(pid) if quota(path) != "no controller"]
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="groups are looked for where root makes them")
+def test_the_cpus_of_an_agent_are_one_quota(serve, offline):
+    """Over sessions of all owners and `berth exec`, and a change holds for those that live; nobody waits for CPUs."""
+    apply(offline, 4, "reject", cpus=2)
+    pids = {}
+    for owner in ("alice", "bob"):
+        session = create(serve, owner)
+        assert serve.run(session, "1", owner)["status"] == "ok"
+        pids[session] = worker_of(serve, session)
+    first, second = pids
+    folder = family_of(pids[first])
+    if quota(folder) is None:
+        pytest.skip("this machine has no controller of CPUs")
+    assert family_of(pids[second]) == folder and quota(folder) == 2000
+    words = [str(offline.binary), "exec", "--agent", "coder", "--accept-degraded", "-c", "print('on', flush=True); input()"]
+    runs = [subprocess.Popen(words, cwd=offline.stack, env=offline.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
+    # Each may take all of it, and none waits: together they could take more than there is.
+    assert [run.stdout.readline() for run in runs] == [b"on\n"] * 2
+    assert [family_of(run.pid) for run in runs] == [folder] * 2
+    other = create(serve, agent="other")
+    assert serve.run(other, "1")["status"] == "ok" and family_of(worker_of(serve, other)) != folder
+    alone = serve.create()
+    assert serve.run(alone, "1")["status"] == "ok" and not families(worker_of(serve, alone))
+    for cpus, millis in ((1, 1000), (3, 3000), (None, None)):
+        apply(offline, 4, "reject", **({"cpus": cpus} if cpus else {}))
+        assert serve.run(first, "1")["status"] == "ok"
+        assert quota(folder) == millis
+        assert all(millis is None or quota(group) <= millis for group in glob.glob(f"{folder}/run-*"))
+    for run in runs:
+        run.communicate(b"\n")
+    # The next server finds them where they are, and says anew what holds.
+    apply(offline, 4, "reject", cpus=1)
+    serve.process.kill()
+    serve.process.wait()
+    serve.start("--accept-degraded")
+    wait_until(lambda: quota(folder) == 1000)
+    for session in (first, second, other, alone):
+        assert serve.call("DELETE", f"/v1/sessions/{session}", token=TOKENS["file"]).status == 204
+    wait_until(lambda: not os.path.exists(folder))

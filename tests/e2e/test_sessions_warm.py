@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes that are ready before anybody asks: who gets one, what is in it, and that nobody gets another's."""
 
+import contextlib
 import os
 import re
 import signal
@@ -37,7 +38,11 @@ class Warm(Sessions):
 
     def workers(self, beginning="warm-"):
         """Process ids, of those whose name begins so."""
-        return {int(record.read_text().split("-")[0]) for record in self.folder.glob(f"{beginning}*.worker")}
+        found = set()
+        for record in self.folder.glob(f"{beginning}*.worker"):
+            with contextlib.suppress(FileNotFoundError):  # it has ended since
+                found.add(int(record.read_text().split("-")[0]))
+        return found
 
     def was_warm(self, session, owner=None):
         return self.run(session, "import sys; 'fractions' in sys.modules", owner)["value"]["text"] == "True"

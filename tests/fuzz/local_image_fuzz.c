@@ -16,7 +16,6 @@
 #include <archive_entry.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,18 +74,11 @@ static void put_blob(const char *folder, const struct blob *blob) {
         put(path, blob->bytes, blob->length);
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where) {
-        (void)status;
-        (void)type;
-        (void)where;
-        return remove(path);
-}
-
 static void start_anew(void) {
         struct error err;
 
-        nftw("store", remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-        nftw("source", remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        scratch_remove("store");
+        scratch_remove("source");
         if (folder_make("source/blobs/sha256", &err) < 0)
                 abort();
 }

@@ -74,8 +74,12 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
         return remove(path);
 }
 
+void scratch_remove(const char *path) {
+        nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static void remove_scratch(void) {
-        nftw(scratch, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        scratch_remove(scratch);
 }
 
 const char *scratch_folder(void) {

@@ -35,5 +35,7 @@ int memory_file(const void *bytes, size_t length, char path[MEMORY_PATH_SIZE]);
 
 /* A folder of this process, in memory where there is room for that; removed, with what is in it, when the process ends. */
 const char *scratch_folder(void);
+/* A folder with what is in it. */
+void scratch_remove(const char *path);
 
 #endif

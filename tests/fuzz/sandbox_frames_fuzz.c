@@ -57,7 +57,8 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         strbuf_clear(&second);
         if (sandbox_starting_read(bytes, length, arena, &starting, &err) == 0) {
                 if ((starting.image && strpbrk(starting.image, "./")) ||
-                    (starting.name && strpbrk(starting.name, "./")))
+                    (starting.name && strpbrk(starting.name, "./")) ||
+                    (starting.family.name && strpbrk(starting.family.name, "./-")))
                         abort();
                 sandbox_starting_write(&starting, &first);
                 if (sandbox_starting_read(first.data, first.length, arena, &starting, &err) < 0)

@@ -70,11 +70,11 @@ static const char *listed_prefix(const struct provider *provider, struct arena *
 }
 
 /* For agents and swarms alike, and begun once. */
-static void binding_read_ahead(struct provider *provider, const struct observe_args *args) {
+static void binding_list_ahead(struct provider *provider, struct arena *arena) {
         const struct s3_bucket bucket = aws_bucket(provider);
-        struct aws_request request = s3_list_objects(&bucket, listed_prefix(provider, args->arena), NULL);
+        struct aws_request request = s3_list_objects(&bucket, listed_prefix(provider, arena), NULL);
 
-        if (provider->bucket && args->count > 0)
+        if (provider->bucket)
                 aws_ahead_pages(provider->client, &request, s3_next_objects, NULL);
 }
 
@@ -449,7 +449,7 @@ const struct kind_ops aws_agent_ops = {
         .desire_ignores_record = true,
         .desire_repeats = true,
         .cost = binding_cost,
-        .read_ahead = binding_read_ahead,
+        .list_ahead = binding_list_ahead,
         .page_size = 1000,
         .observe = binding_observe_agents,
         .step = binding_step,
@@ -461,7 +461,7 @@ const struct kind_ops aws_swarm_ops = {
         .desire_ignores_record = true,
         .desire_repeats = true,
         .cost = binding_cost,
-        .read_ahead = binding_read_ahead,
+        .list_ahead = binding_list_ahead,
         .page_size = 1000,
         .observe = binding_observe_swarms,
         .step = binding_step,

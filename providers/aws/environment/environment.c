@@ -109,6 +109,7 @@ const struct kind_ops aws_environment_ops = {
         .desire = environment_desire,
         .desire_repeats = true,
         .cost = environment_cost,
+        .list_ahead = environment_list_ahead,
         .read_ahead = environment_read_ahead,
         .page_size = 50,
         .observe = environment_observe,

@@ -254,6 +254,7 @@ struct aws_request environment_log_group_tags(const struct provider *provider, c
 bool environment_made_log_group(const struct provider *provider, const struct aws_response *response,
                                 struct arena *arena);
 
+void environment_list_ahead(struct provider *provider, struct arena *arena);
 void environment_read_ahead(struct provider *provider, const struct observe_args *args);
 int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                         struct error *err);

@@ -467,16 +467,22 @@ static struct sweep prepare_sweep(struct provider *provider, const struct observ
         return sweep;
 }
 
-/* The lists, and the images: functions that were there the last time are taken to be there. */
-void environment_read_ahead(struct provider *provider, const struct observe_args *args) {
+void environment_list_ahead(struct provider *provider, struct arena *arena) {
         struct aws_request request = lambda_list_functions(NULL);
+
+        (void)arena;
+        aws_ahead_pages(provider->client, &request, lambda_next_functions, NULL);
+}
+
+/* The other lists, and the images: functions that were there the last time are taken to be there. */
+void environment_read_ahead(struct provider *provider, const struct observe_args *args) {
+        struct aws_request request;
         const struct log_listing *listings;
         struct sweep sweep;
         size_t count;
 
         if (args->count == 0)
                 return;
-        aws_ahead_pages(provider->client, &request, lambda_next_functions, NULL);
         sweep = prepare_sweep(provider, args);
         for (size_t i = 0; i < args->count; i++) {
                 sweep.sights[i].listed = args->wanted[i].last && args->wanted[i].last->exists;

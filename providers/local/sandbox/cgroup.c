@@ -2,6 +2,7 @@
 #include "providers/local/sandbox/cgroup.h"
 
 #include "base/files.h"
+#include "providers/local/sandbox/cgroup_family.h"
 #include "providers/local/sandbox/cgroup_files.h"
 #include "providers/local/sandbox/cgroup_v2.h"
 
@@ -21,6 +22,7 @@
 
 #define PERIOD_US 100000U
 #define FOLDERS_MAX 4
+#define FOLDER_TRIES 20
 /* Version 1: so much of the memory limit, and at most so much, may wait in sockets, besides. */
 #define SOCKETS_SHARE 8
 #define SOCKETS_BYTES_MAX (UINT64_C(64) << 20)
@@ -79,6 +81,7 @@ struct cgroup {
         struct mounts mounts;
         char *bases[FOLDERS_MAX]; /* where runs' folders are, ours among them */
         size_t base_count;
+        const char *family; /* the folder of our family; NULL: we are of none */
         struct arena *arena;
 };
 
@@ -115,6 +118,7 @@ static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits, bo
                 return false;
         place.name = group->name;
         place.own = own_path(group->arena);
+        place.family = &group->family;
         folder = cgroup_v2_make(&place, limits, group->arena, &base);
         if (!folder)
                 return false;
@@ -128,31 +132,55 @@ static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits, bo
 
 /* --- version 1 --- */
 
-/* The run's folder below `base`, which is made with it where it is the first. */
-static bool make_folder(const char *base, const char *folder) {
-        if (mkdir(folder, 0755) == 0 || errno == EEXIST)
-                return true;
-        return errno == ENOENT && (mkdir(base, 0755) == 0 || errno == EEXIST) &&
-               (mkdir(folder, 0755) == 0 || errno == EEXIST);
+/* The run's folder below `base`, which is made with it where it is the first, as the family is between them. */
+static bool make_folder(const char *base, const char *family, const char *folder) {
+        const char *const above[] = { base, family };
+
+        for (int tries = 0; tries < FOLDER_TRIES; tries++) {
+                if (mkdir(folder, 0755) == 0 || errno == EEXIST)
+                        return true;
+                if (errno != ENOENT)
+                        return false;
+                for (size_t i = 0; i < 2; i++) {
+                        if (above[i] && mkdir(above[i], 0755) < 0 && errno != EEXIST && errno != ENOENT)
+                                return false;
+                }
+        }
+        return false;
 }
 
-static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy) {
-        const char *mount = group->mounts.at[hierarchy];
+/* A hierarchy of two controllers has one folder for both: that of a family where one of them is CPU's. */
+static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy,
+                                  const struct cgroup_family *family) {
+        const char *mount = group->mounts.at[hierarchy], *cpu = group->mounts.at[CPU], *of_family = NULL;
         char *base, *folder;
 
         if (!mount)
                 return NULL;
         base = arena_printf(group->arena, "%s/berth", mount);
-        folder = arena_printf(group->arena, "%s/%s", base, group->name);
+        if (family->name && cpu && strcmp(mount, cpu) == 0)
+                of_family = cgroup_family_folder(base, family, group->arena);
+        folder = arena_printf(group->arena, "%s/%s", of_family ? of_family : base, group->name);
         for (size_t i = 0; i < group->count; i++) {
                 if (strcmp(group->folders[i], folder) == 0)
                         return group->folders[i];
         }
-        if (!make_folder(base, folder))
+        if (!make_folder(base, of_family, folder))
                 return NULL;
+        if (of_family)
+                group->family = of_family;
         group->folders[group->count++] = folder;
         group->bases[group->base_count++] = base;
         return folder;
+}
+
+/* The family's first: on version 1 nobody in it may have more. */
+static bool set_v1_cpu(const struct cgroup *group, const char *folder, const struct cgroup_limits *limits) {
+        if (group->family && cgroup_family_hold_v1(group->family, &limits->family) < 0)
+                return false;
+        return cgroup_file_write_number(folder, "cpu.cfs_period_us", PERIOD_US) == 0 &&
+               cgroup_file_write_number(folder, "cpu.cfs_quota_us",
+                                        (uint64_t)limits->cpu_millis * (PERIOD_US / 1000)) == 0;
 }
 
 /*
@@ -172,14 +200,14 @@ static bool set_v1_memory(const char *folder, uint64_t bytes) {
 }
 
 static bool make_v1(struct cgroup *group, const struct cgroup_limits *limits) {
-        const char *memory = make_v1_folder(group, MEMORY), *cpu = make_v1_folder(group, CPU),
-                   *pids = make_v1_folder(group, PIDS), *account = make_v1_folder(group, ACCOUNT);
+        const struct cgroup_family *family = &limits->family;
+        const char *memory = make_v1_folder(group, MEMORY, family), *cpu = make_v1_folder(group, CPU, family),
+                   *pids = make_v1_folder(group, PIDS, family),
+                   *account = make_v1_folder(group, ACCOUNT, family);
 
         if (memory && set_v1_memory(memory, limits->memory_bytes))
                 group->enforced |= CGROUP_MEMORY;
-        if (cpu && cgroup_file_write_number(cpu, "cpu.cfs_period_us", PERIOD_US) == 0 &&
-            cgroup_file_write_number(cpu, "cpu.cfs_quota_us",
-                                     (uint64_t)limits->cpu_millis * (PERIOD_US / 1000)) == 0)
+        if (cpu && set_v1_cpu(group, cpu, limits))
                 group->enforced |= CGROUP_CPU;
         if (pids && cgroup_file_write_number(pids, "pids.max", limits->processes) == 0)
                 group->enforced |= CGROUP_PROCESSES;
@@ -202,19 +230,25 @@ static bool has_user_bus(struct arena *arena) {
 }
 
 /* systemd-run takes limits that its manager cannot enforce without a word: what was delegated to it is looked at. */
-static bool make_scope(struct cgroup *group) {
+static const char *user_manager(const char *mount, struct arena *arena) {
+        return arena_printf(arena, "%s/user.slice/user-%lu.slice/user@%lu.service", mount,
+                            (unsigned long)geteuid(), (unsigned long)geteuid());
+}
+
+static bool make_scope(struct cgroup *group, const struct cgroup_family *family) {
         const char *mount = group->mounts.at[UNIFIED], *manager;
 
         if (!mount || geteuid() == 0 || access("/usr/bin/systemd-run", X_OK) < 0 ||
             !has_user_bus(group->arena))
                 return false;
-        manager = arena_printf(group->arena, "%s/user.slice/user-%lu.slice/user@%lu.service", mount,
-                               (unsigned long)geteuid(), (unsigned long)geteuid());
+        manager = user_manager(mount, group->arena);
         if (!cgroup_v2_lists(manager, "cgroup.controllers"))
                 return false;
-        group->launcher = cgroup_scope_words(group->arena);
+        group->launcher = cgroup_scope_words(family, group->arena);
         group->method = METHOD_SCOPE;
         group->enforced = CGROUP_EVERYTHING;
+        if (family->name && !cgroup_family_hold_slice(manager, family, group->arena))
+                group->enforced &= ~(unsigned)CGROUP_CPU;
         return true;
 }
 
@@ -223,6 +257,8 @@ static bool make_scope(struct cgroup *group) {
 static const char *problem_of(const struct cgroup *group) {
         if (group->enforced == CGROUP_EVERYTHING)
                 return "";
+        if (group->method == METHOD_SCOPE)
+                return "systemd gives no quota to the slice that an agent's runs share (systemctl --user set-property)";
         if (geteuid() == 0)
                 return "the controllers memory, cpu and pids are not all mounted writable here: give this machine or "
                        "container its own cgroups (docker: --privileged or --cgroupns=private with a writable "
@@ -240,7 +276,7 @@ static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, bool
         if (child <= 0 || !cgroup_folder_name_of(child, group->name, sizeof(group->name)))
                 choose_name(group);
         if (!make_v2(group, limits, service) && (geteuid() != 0 || !make_v1(group, limits)))
-                make_scope(group);
+                make_scope(group, &limits->family);
         group->problem = problem_of(group);
         return group;
 }
@@ -251,6 +287,49 @@ struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *are
 
 struct cgroup *cgroup_make_for_service(const struct cgroup_limits *limits, pid_t child, struct arena *arena) {
         return make(limits, child, true, arena);
+}
+
+/* Of each base where it may be: one that is not there has no groups. */
+bool cgroup_family_set(const struct cgroup_family *family, bool service, struct arena *arena) {
+        struct cgroup group = { .arena = arena, .mounts = find_mounts(arena) };
+        const char *unified = group.mounts.at[UNIFIED], *cpu = group.mounts.at[CPU], *bases[4] = { NULL };
+        struct cgroup_v2_place place = { .mount = unified, .own = own_path(arena) };
+        const char *own = unified ? arena_printf(arena, "%s%s", unified, place.own) : NULL;
+        bool held = true;
+        size_t count = 0;
+
+        if (cpu && geteuid() == 0) {
+                const char *folder =
+                        cgroup_family_folder(arena_printf(arena, "%s/berth", cpu), family, arena);
+
+                if (access(folder, F_OK) == 0)
+                        held = cgroup_family_hold_v1(folder, family) == 0;
+        }
+        if (!unified)
+                return held;
+        if (geteuid() == 0)
+                bases[count++] = arena_printf(arena, "%s/berth", unified);
+        if (geteuid() == 0 && service && place.own[0])
+                bases[count++] = cgroup_v2_service_folder(&place, arena);
+        if (geteuid() != 0 && place.own[0]) {
+                bases[count++] = own;
+                bases[count++] = arena_strndup(arena, own, (size_t)(strrchr(own, '/') - own));
+        }
+        for (size_t i = 0; i < count; i++) {
+                const char *folder = cgroup_family_folder(bases[i], family, arena);
+
+                if (access(folder, F_OK) == 0)
+                        held = cgroup_family_hold_v2(folder, family) == 0 && held;
+        }
+        if (geteuid() != 0 && has_user_bus(arena)) {
+                const char *manager = user_manager(unified, arena);
+
+                if (access(arena_printf(arena, "%s/" CGROUP_SLICE "/%s", manager,
+                                        cgroup_family_slice(family, arena)),
+                           F_OK) == 0)
+                        held = cgroup_family_hold_slice(manager, family, arena) && held;
+        }
+        return held;
 }
 
 void cgroup_leave_service(void) {
@@ -419,6 +498,8 @@ void cgroup_close(struct cgroup *group) {
                 cgroup_folder_kill(group->folders[i]);
                 cgroup_folder_remove(group->folders[i]);
         }
+        if (group->family)
+                (void)rmdir(group->family);
         /* Others' leavings, after our own work: nobody waits for it. */
         cgroup_folder_sweep(group->bases, group->base_count);
         group->count = group->base_count = 0;

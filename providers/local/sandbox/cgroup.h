@@ -25,10 +25,19 @@ enum cgroup_limit {
         CGROUP_EVERYTHING = 7
 };
 
+/* Groups of one name share a quota of CPUs, beside the one that each has. */
+struct cgroup_family {
+        const char *name;    /* small letters, digits and dashes; NULL: it is of none */
+        unsigned cpu_millis; /* thousandths of one CPU, for all of them */
+};
+#define CGROUP_CPU_AS_IT_IS 0U        /* the family has a quota, or none: that is left to others */
+#define CGROUP_CPU_UNBOUND UINT32_MAX /* it has none */
+
 struct cgroup_limits {
         uint64_t memory_bytes;
-        unsigned cpu_millis; /* thousandths of one CPU */
+        unsigned cpu_millis; /* thousandths of one CPU; never more than the family has */
         unsigned processes;
+        struct cgroup_family family;
 };
 
 struct cgroup_usage {
@@ -48,6 +57,8 @@ struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *are
  * than this process, which the group is named after: as long as that lives, nobody sweeps the group away.
  */
 struct cgroup *cgroup_make_for_service(const struct cgroup_limits *limits, pid_t child, struct arena *arena);
+/* The family's quota is another from now on; where none of its groups lives, nothing happens. False where it is not held. */
+bool cgroup_family_set(const struct cgroup_family *family, bool service, struct arena *arena);
 /* At the service's end: removes what its groups were in, where none is left. */
 void cgroup_leave_service(void);
 /* Mask of enum cgroup_limit that the group does not enforce, and why not (one line; "" where nothing is missing). */

@@ -160,6 +160,10 @@ static void sweep_base(const char *base) {
                         continue;
                 if (strncmp(entry->d_name, CGROUP_SERVICE_PREFIX, strlen(CGROUP_SERVICE_PREFIX)) == 0)
                         sweep_base(path);
+                if (strncmp(entry->d_name, CGROUP_FAMILY_PREFIX, strlen(CGROUP_FAMILY_PREFIX)) == 0) {
+                        sweep_base(path);
+                        (void)rmdir(path);
+                }
                 if (!is_of_the_dead(entry->d_name))
                         continue;
                 cgroup_folder_kill(path);

@@ -26,8 +26,11 @@ void cgroup_folder_kill(const char *folder);
 void cgroup_folder_remove(const char *folder);
 /* What the folder of all runs of a service begins with. */
 #define CGROUP_SERVICE_PREFIX "of-"
+/* What that of a family begins with (cgroup_family.h). */
+#define CGROUP_FAMILY_PREFIX "all-"
 /*
- * Removes "run-IDENTITY-N" below each of the bases, and below those of services there, where its process is known to be dead.
+ * Removes "run-IDENTITY-N" below each of the bases, and below those of services and families there, where its process is known to be
+ * dead; and families that have nobody left.
  */
 void cgroup_folder_sweep(char *const *bases, size_t count);
 /* "run-IDENTITY-N" of this process (process/identity.h). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sandbox/cgroup_v2.h"
 
+#include "providers/local/sandbox/cgroup_family.h"
 #include "providers/local/sandbox/cgroup_files.h"
 
 #include <errno.h>
@@ -62,15 +63,46 @@ static int set_limits(const char *folder, const struct cgroup_limits *limits) {
         return 0;
 }
 
-static const char *make_in(const char *base, const char *name, const struct cgroup_limits *limits,
-                           struct arena *arena, const char **ret_base) {
+/* Where others remove the family in between, as its last one went, it is made again. */
+static const char *make_in_family(const char *base, const struct cgroup_v2_place *place,
+                                  const struct cgroup_limits *limits, struct arena *arena) {
+        const char *family = cgroup_family_folder(base, &limits->family, arena),
+                   *folder = arena_printf(arena, "%s/%s", family, place->name);
+
+        for (int tries = 0; tries < MOVES_MAX; tries++) {
+                if (!make_folder(family))
+                        return NULL;
+                if (!enable(family)) {
+                        if (access(family, F_OK) == 0)
+                                return NULL;
+                        continue;
+                }
+                if (make_folder(folder)) {
+                        if (place->family)
+                                *place->family = family;
+                        return cgroup_family_hold_v2(family, &limits->family) == 0 ? folder : NULL;
+                }
+                if (errno != ENOENT)
+                        return NULL;
+        }
+        return NULL;
+}
+
+static const char *make_in(const char *base, const struct cgroup_v2_place *place,
+                           const struct cgroup_limits *limits, struct arena *arena, const char **ret_base) {
         const char *folder;
 
         if (!enable(base))
                 return NULL;
-        folder = arena_printf(arena, "%s/%s", base, name);
-        if (!make_folder(folder))
-                return NULL;
+        if (limits->family.name) {
+                folder = make_in_family(base, place, limits, arena);
+                if (!folder)
+                        return NULL;
+        } else {
+                folder = arena_printf(arena, "%s/%s", base, place->name);
+                if (!make_folder(folder))
+                        return NULL;
+        }
         if (set_limits(folder, limits) < 0) {
                 rmdir(folder);
                 return NULL;
@@ -193,7 +225,7 @@ static const char *make_at_top(const struct cgroup_v2_place *place, const struct
                 if (!make_folder(base) || !copy_bounds(own, base))
                         return NULL;
         }
-        return make_in(base, place->name, limits, arena, ret_base);
+        return make_in(base, place, limits, arena, ret_base);
 }
 
 const char *cgroup_v2_make_below(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
@@ -201,7 +233,7 @@ const char *cgroup_v2_make_below(const struct cgroup_v2_place *place, const stru
         const char *own = arena_printf(arena, "%s%s", place->mount, place->own);
 
         return place->own[0] && is_ours(own, arena) && make_room_alone(own, arena)
-                       ? make_in(own, place->name, limits, arena, ret_base)
+                       ? make_in(own, place, limits, arena, ret_base)
                        : NULL;
 }
 
@@ -216,7 +248,7 @@ const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgr
         /* Beside our own group: we are the leaf that was made for us, by whoever delegated, or by an earlier run. */
         above = arena_strndup(arena, own, (size_t)(strrchr(own, '/') - own));
         if (!is_systemds(above) && is_ours(above, arena))
-                made = make_in(above, place->name, limits, arena, ret_base);
+                made = make_in(above, place, limits, arena, ret_base);
         if (made)
                 return made;
         return cgroup_v2_make_below(place, limits, arena, ret_base);
@@ -224,15 +256,16 @@ const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgr
 
 /* --- systemd --- */
 
-const char *const *cgroup_scope_words(struct arena *arena) {
-        static const char *const words[] = { "/usr/bin/systemd-run",
-                                             "--user",
-                                             "--scope",
-                                             "--quiet",
-                                             "--collect",
-                                             ("--slice=" CGROUP_SLICE),
-                                             "--property=Delegate=yes",
-                                             "--" };
+const char *const *cgroup_scope_words(const struct cgroup_family *family, struct arena *arena) {
+        const char *slice = family && family->name ? cgroup_family_slice(family, arena) : CGROUP_SLICE;
+        const char *const words[] = { "/usr/bin/systemd-run",
+                                      "--user",
+                                      "--scope",
+                                      "--quiet",
+                                      "--collect",
+                                      arena_printf(arena, "--slice=%s", slice),
+                                      "--property=Delegate=yes",
+                                      "--" };
         const char **list = arena_array(arena, sizeof(words) / sizeof(words[0]) + 1, sizeof(*list));
 
         memcpy(list, words, sizeof(words));

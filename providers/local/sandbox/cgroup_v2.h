@@ -18,10 +18,11 @@
 
 struct cgroup_v2_place {
         const char *mount;
-        const char *name; /* of the new group's folder */
-        const char *own;  /* this process's group below it, "/a/b"; "" is the top */
-        bool root;        /* this process's rights */
-        bool service;     /* root's: all its groups together are held to what its own group may use */
+        const char *name;    /* of the new group's folder */
+        const char *own;     /* this process's group below it, "/a/b"; "" is the top */
+        bool root;           /* this process's rights */
+        bool service;        /* root's: all its groups together are held to what its own group may use */
+        const char **family; /* where the folder of the limits' family goes, once it is there; or NULL */
 };
 
 /*
@@ -45,9 +46,13 @@ bool cgroup_v2_lists(const char *folder, const char *file);
 /* --- a scope of the user's systemd, for those who have no group of their own --- */
 
 /* All scopes of ours are in it. */
-#define CGROUP_SLICE "berth.slice"
+#define CGROUP_SLICE_PREFIX "berth"
+#define CGROUP_SLICE CGROUP_SLICE_PREFIX ".slice"
 
-/* The command to be put in front of another, ended by NULL: the scope is delegated, and limits are set below it. */
-const char *const *cgroup_scope_words(struct arena *arena);
+/*
+ * The command to be put in front of another, ended by NULL: the scope is delegated, and limits are set below it. `family`: whose slice it is
+ * in, or NULL.
+ */
+const char *const *cgroup_scope_words(const struct cgroup_family *family, struct arena *arena);
 
 #endif

@@ -217,8 +217,8 @@ static int place(struct sandbox *sandbox, struct error *err) {
 }
 
 static int start_ourselves(struct sandbox *sandbox, struct error *err) {
-        const struct sandbox_limits *limits = &sandbox->spec.limits;
-        struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis, limits->processes };
+        const struct cgroup_limits of_group =
+                sandbox_keeper_limits(&sandbox->spec.limits, &sandbox->spec.family, sandbox->arena);
         static const char *const no_launcher[] = { NULL };
 
         if (sandbox->spec.ahead) {
@@ -241,7 +241,9 @@ static int start_ourselves(struct sandbox *sandbox, struct error *err) {
 
 static int start_by_launcher(struct sandbox *sandbox, struct error *err) {
         const struct sandbox_spec *spec = &sandbox->spec;
-        struct sandbox_starting starting = { .limits = spec->limits, .image = spec->image_digest };
+        struct sandbox_starting starting = { .limits = spec->limits,
+                                             .image = spec->image_digest,
+                                             .family = spec->family };
 
         if (spec->image_root && !spec->image_digest)
                 abort();

@@ -44,6 +44,14 @@ struct sandbox_limits {
         int64_t deadline_ms; /* of wall time from the program's start */
 };
 
+/* Sandboxes of one name and owner share a quota of CPUs, whoever starts them, beside the limits of each. */
+struct sandbox_family {
+        const char *name;    /* hexadecimal digits, at most 40; NULL: it is of none */
+        uid_t owner;         /* whose it is; a launcher takes its client for that */
+        unsigned cpu_millis; /* 0: no quota */
+};
+#define SANDBOX_FAMILY_NAME_MAX 40
+
 struct sandbox_keeper; /* sandbox_keeper.h */
 
 struct sandbox_variable {
@@ -80,6 +88,7 @@ struct sandbox_spec {
         const struct sandbox_file *files;
         size_t file_count;
         struct sandbox_limits limits;
+        struct sandbox_family family;
         /* Of one that lasts: a folder on the disk that the workspace is to lie on, where the host can; else, and for NULL, in memory. */
         const char *disk;
         bool accept_degraded;

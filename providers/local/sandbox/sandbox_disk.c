@@ -54,8 +54,9 @@
 #define FEATURES \
         "none,extent,filetype,dir_index,sparse_super,large_file,huge_file,flex_bg,extra_isize,uninit_bg"
 
-/* What mke2fs writes for one size. */
+/* What mke2fs writes for one size. Nobody changes it once it is in the list, and the last who has it frees it. */
 struct template {
+        unsigned references;
         uint64_t bytes, files;
         struct piece {
                 off_t at;
@@ -66,7 +67,7 @@ struct template {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct template templates[TEMPLATES];
+static struct template *templates[TEMPLATES];
 static size_t template_count;
 
 static int cannot(struct error *err, const char *why) {
@@ -113,7 +114,13 @@ static void free_template(struct template *template) {
         for (size_t i = 0; i < template->count; i++)
                 free(template->pieces[i].data);
         free(template->pieces);
-        *template = (struct template){ 0 };
+        free(template);
+}
+
+/* With the lock. */
+static void drop_template(struct template *template) {
+        if (--template->references == 0)
+                free_template(template);
 }
 
 static int read_pieces(int file, struct template *template, struct error *err) {
@@ -153,39 +160,65 @@ static int reserve(struct template *template, struct error *err) {
         return 0;
 }
 
-static int make_template(const char *folder, uint64_t bytes, uint64_t files, struct template *ret,
+static int make_template(const char *folder, uint64_t bytes, uint64_t files, struct template **ret,
                          struct error *err) {
         int file DESCRIPTOR_CLEANUP = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        struct template *made;
 
-        *ret = (struct template){ .bytes = bytes, .files = files };
         if (file < 0 || ftruncate(file, (off_t)image_size(bytes, files)) < 0)
                 return cannot(err, "the disk has no files without a name");
-        if (run_mke2fs(file, files, err) == 0 && read_pieces(file, ret, err) == 0 && reserve(ret, err) == 0)
-                return 0;
-        free_template(ret);
-        return -1;
+        if (run_mke2fs(file, files, err) < 0)
+                return -1;
+        made = calloc(1, sizeof(*made));
+        if (!made)
+                abort();
+        *made = (struct template){ .references = 1, .bytes = bytes, .files = files };
+        if (read_pieces(file, made, err) < 0 || reserve(made, err) < 0) {
+                free_template(made);
+                return -1;
+        }
+        *ret = made;
+        return 0;
 }
 
-/* With the lock. The oldest gives way. */
-static int find_template(const char *folder, uint64_t bytes, uint64_t files, struct template **ret,
-                         struct error *err) {
-        struct template made;
-
+/* With the lock: one that is there, for the caller to drop; or NULL. */
+static struct template *hold_template(uint64_t bytes, uint64_t files) {
         for (size_t i = 0; i < template_count; i++) {
-                if (templates[i].bytes == bytes && templates[i].files == files) {
-                        *ret = &templates[i];
-                        return 0;
+                if (templates[i]->bytes == bytes && templates[i]->files == files) {
+                        templates[i]->references++;
+                        return templates[i];
                 }
         }
-        if (make_template(folder, bytes, files, &made, err) < 0)
+        return NULL;
+}
+
+/*
+ * mke2fs may take its time, and who wants another size need not wait for it. Two that want the same at once may both ask it: one of the
+ * two is kept. The oldest gives way.
+ */
+static int find_template(const char *folder, uint64_t bytes, uint64_t files, struct template **ret,
+                         struct error *err) {
+        struct template *made = NULL, *there;
+
+        pthread_mutex_lock(&lock);
+        there = hold_template(bytes, files);
+        pthread_mutex_unlock(&lock);
+        if (!there && make_template(folder, bytes, files, &made, err) < 0)
                 return -1;
-        if (template_count == TEMPLATES) {
-                free_template(&templates[0]);
-                memmove(templates, templates + 1, (TEMPLATES - 1) * sizeof(*templates));
-                template_count--;
+        pthread_mutex_lock(&lock);
+        if (made && (there = hold_template(bytes, files)))
+                drop_template(made);
+        if (!there) {
+                if (template_count == TEMPLATES) {
+                        drop_template(templates[0]);
+                        memmove(templates, templates + 1, (TEMPLATES - 1) * sizeof(*templates));
+                        template_count--;
+                }
+                templates[template_count++] = there = made;
+                there->references++;
         }
-        templates[template_count] = made;
-        *ret = &templates[template_count++];
+        pthread_mutex_unlock(&lock);
+        *ret = there;
         return 0;
 }
 
@@ -225,7 +258,7 @@ static int check_host(const char *folder, uint64_t size, struct error *err) {
 
 int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *ret, struct error *err) {
         uint64_t size = image_size(bytes, files);
-        int image DESCRIPTOR_CLEANUP = -1, result;
+        int image DESCRIPTOR_CLEANUP = -1, result = 0;
         struct template *template;
 
         if (check_host(folder, size, err) < 0)
@@ -238,8 +271,8 @@ int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *r
                                ? cannot(err, "the disk cannot set room aside")
                                : error_set(err, "the disk has no room for a workspace of %llu MB: %s",
                                            (unsigned long long)(bytes >> 20), strerror(errno));
-        pthread_mutex_lock(&lock);
-        result = find_template(folder, bytes, files, &template, err);
+        if (find_template(folder, bytes, files, &template, err) < 0)
+                return -1;
         for (size_t i = 0; result == 0 && i < template->count; i++) {
                 const struct piece *piece = &template->pieces[i];
 
@@ -247,6 +280,8 @@ int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *r
                         result =
                                 error_set(err, "cannot write a workspace's file system: %s", strerror(errno));
         }
+        pthread_mutex_lock(&lock);
+        drop_template(template);
         pthread_mutex_unlock(&lock);
         if (result < 0)
                 return -1;

@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "providers/local/sandbox/sandbox_attempts.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/seccomp_filter.h"
 
@@ -61,7 +62,8 @@ static void examine_seccomp(struct examination *examination) {
 }
 
 static void examine_cgroups(struct examination *examination) {
-        struct cgroup_limits limits = { tried.memory_bytes, tried.cpu_millis, tried.processes };
+        const struct sandbox_family family = { "d0c70", geteuid(), 2 * tried.cpu_millis };
+        const struct cgroup_limits limits = sandbox_keeper_limits(&tried, &family, examination->arena);
         struct cgroup *group = cgroup_make(&limits, examination->arena);
         unsigned missing = cgroup_missing(group);
 
@@ -69,11 +71,15 @@ static void examine_cgroups(struct examination *examination) {
                 add_finding(examination, "cgroups", false,
                             arena_printf(examination->arena, "not enforced:%s%s%s: %s",
                                          missing & CGROUP_MEMORY ? " memory" : "",
-                                         missing & CGROUP_CPU ? " CPU" : "",
+                                         missing & CGROUP_CPU ? " CPU (nor what an agent's runs use together)"
+                                                              : "",
                                          missing & CGROUP_PROCESSES ? " processes" : "",
                                          cgroup_problem(group)));
         else
-                add_finding(examination, "cgroups", true, cgroup_method(group));
+                add_finding(examination, "cgroups", true,
+                            arena_printf(examination->arena,
+                                         "%s; what runs for an agent shares the agent's CPUs",
+                                         cgroup_method(group)));
         cgroup_close(group);
 }
 

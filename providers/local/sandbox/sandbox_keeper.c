@@ -69,6 +69,20 @@ int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher
         return process_start(&args, &ret->worker, err);
 }
 
+struct cgroup_limits sandbox_keeper_limits(const struct sandbox_limits *limits,
+                                           const struct sandbox_family *family, struct arena *arena) {
+        struct cgroup_limits of_group = { .memory_bytes = limits->memory_bytes,
+                                          .cpu_millis = limits->cpu_millis,
+                                          .processes = limits->processes };
+
+        if (family->name)
+                of_group.family = (struct cgroup_family){
+                        arena_printf(arena, "%u-%s", (unsigned)family->owner, family->name),
+                        family->cpu_millis ? family->cpu_millis : CGROUP_CPU_UNBOUND
+                };
+        return of_group;
+}
+
 /*
  * RLIMIT_NPROC does for processes what a cgroup would, where it counts this run's alone: root's runs have a user each, and
  * since Linux 5.14 it counts within the user namespace that the others have each.

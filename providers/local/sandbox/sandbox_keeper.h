@@ -25,6 +25,9 @@ struct sandbox_keeper {
  * the null device and standard error. `launcher` is put in front of it (cgroup_launcher()).
  */
 int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher, struct error *err) MUST_USE;
+/* What its group is to hold. A family's name there lies in the arena. */
+struct cgroup_limits sandbox_keeper_limits(const struct sandbox_limits *limits,
+                                           const struct sandbox_family *family, struct arena *arena);
 /* Mask of enum cgroup_limit: what neither the group holds nor anything else would. */
 unsigned sandbox_keeper_missing(const struct cgroup *group);
 /*

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 60000
+#define RECORD_SIZE (IDENTITY_TEXT_SIZE + SANDBOX_FAMILY_NAME_MAX + 2)
 #define ENDING_MS 2000
 #define DYING_MS 10000
 
@@ -58,35 +59,39 @@ static char *record_of(const char *path) {
         return strbuf_take(&name);
 }
 
-static int write_record(const char *path, pid_t pid, struct error *err) {
-        char *record TEXT_CLEANUP = record_of(path), text[IDENTITY_TEXT_SIZE], state;
+/* The family's name behind a space, where it is of one. */
+static int write_record(const char *path, pid_t pid, const char *family, struct error *err) {
+        char *record TEXT_CLEANUP = record_of(path), text[RECORD_SIZE], state;
         struct process_identity identity = identity_of_self();
 
         identity.pid = pid;
         if (!identity_look(pid, &state, &identity.start))
                 return error_set(err, "the sandbox's worker has died");
         identity_write(&identity, text);
+        if (family)
+                snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s", family);
         return file_write_atomic(record, text, strlen(text), 0600, err);
 }
 
-/* 0 where it is not known which process it is, or that one is dead. */
-static pid_t read_record(const char *path) {
+/* 0 where it is not known which process it is, or that one is dead. *ret_family is "" where it is of none; NULL: nobody asks. */
+static pid_t read_record(const char *path, char ret_family[SANDBOX_FAMILY_NAME_MAX + 1]) {
         char *record TEXT_CLEANUP = record_of(path);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct process_identity identity;
         struct error ignored;
         const char *end;
 
-        if (file_read(record, IDENTITY_TEXT_SIZE, &text, &ignored) < 0 ||
+        if (file_read(record, RECORD_SIZE, &text, &ignored) < 0 ||
             !identity_read(strbuf_text(&text), &identity, &end) || identity_life(&identity) != IDENTITY_ALIVE)
                 return 0;
+        if (ret_family)
+                snprintf(ret_family, SANDBOX_FAMILY_NAME_MAX + 1, "%s", *end == ' ' ? end + 1 : "");
         return identity.pid;
 }
 
 static int place(const struct sandbox_spec *spec, int image, int listener, struct sandbox_keeper *keeper,
                  struct sandbox_lasting *ret, struct arena *arena, struct error *err) {
-        struct cgroup_limits of_group = { spec->limits.memory_bytes, spec->limits.cpu_millis,
-                                          spec->limits.processes };
+        const struct cgroup_limits of_group = sandbox_keeper_limits(&spec->limits, &spec->family, arena);
         static const struct sandbox_users users = SANDBOX_USERS_DEFAULT;
         static const char *const no_words[] = { NULL };
         struct sandbox_placing placing = {
@@ -125,7 +130,7 @@ static int place(const struct sandbox_spec *spec, int image, int listener, struc
         }
         if (sandbox_keeper_place(keeper, ret->group, &placing, image, listener, disk, held, count, err) < 0)
                 return -1;
-        return write_record(ret->path, keeper->worker.pid, err);
+        return write_record(ret->path, keeper->worker.pid, spec->family.name, err);
 }
 
 int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char *path, struct arena *arena,
@@ -165,8 +170,10 @@ int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char
         return 0;
 }
 
-int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, struct arena *arena,
+int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits,
+                         const struct sandbox_family *family, struct arena *arena,
                          struct sandbox_lasting *ret, struct error *err) {
+        char of_family[SANDBOX_FAMILY_NAME_MAX + 1] = "";
         int connected DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         struct sandbox_lasting found = SANDBOX_LASTING_NONE;
         struct sockaddr_un address;
@@ -189,11 +196,16 @@ int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, 
         found.path = strdup(path);
         if (!found.path)
                 abort();
-        found.pid = read_record(path);
-        /* The same name and the same limits: it is there already, and nothing of it changes. */
+        found.pid = read_record(path, of_family);
+        /* The same name and the same limits: it is there already, and nothing of it changes but what its family may use. */
         if (limits && found.pid > 0 && geteuid() == 0) {
-                struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis,
-                                                  limits->processes };
+                struct sandbox_family own = family ? *family : (struct sandbox_family){ .owner = geteuid() };
+                struct cgroup_limits of_group;
+
+                own.name = of_family[0] ? of_family : NULL;
+                of_group = sandbox_keeper_limits(limits, &own, arena);
+                if (!family)
+                        of_group.family.cpu_millis = CGROUP_CPU_AS_IT_IS;
 
                 found.group = cgroup_make_for_service(&of_group, found.pid, arena);
         }
@@ -274,7 +286,7 @@ void sandbox_lasting_end(struct sandbox_lasting *lasting) {
         /* It was read again: between then and now no other process can have become it. */
         if (lasting->pid > 0) {
                 close_descriptor(&keeper.socket);
-                end_stranger(read_record(lasting->path));
+                end_stranger(read_record(lasting->path, NULL));
         }
         sandbox_keeper_end(&keeper, ENDING_MS);
         cgroup_close(lasting->group);

@@ -40,9 +40,10 @@ int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char
                           struct sandbox_lasting *ret, struct error *err) MUST_USE;
 /*
  * One that lives: READY is what it says next. ERROR_NOT_FOUND where none does. Without limits its cgroup is not known. Of one
- * that a launcher placed the caller says so in ret->launcher.
+ * that a launcher placed the caller says so in ret->launcher. `family`: what it may use by now, where it is of one; or NULL.
  */
-int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, struct arena *arena,
+int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits,
+                         const struct sandbox_family *family, struct arena *arena,
                          struct sandbox_lasting *ret, struct error *err) MUST_USE;
 /* This lock is kept until the sandbox is dead; `lock` stays the caller's. Once, while nothing else is on its way to it. */
 int sandbox_lasting_hold(const struct sandbox_lasting *lasting, int lock, struct error *err) MUST_USE;

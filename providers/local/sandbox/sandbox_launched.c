@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -22,9 +23,12 @@
 /* After a worker was killed. */
 #define KILLED_MS 10000
 
-static int connect_to(const char *path, struct error *err) {
+/* One that was stopped takes as many as the kernel lets wait for it: who comes then waits no longer than for an answer, or not at all. */
+static int connect_to(const char *path, bool waits, struct error *err) {
+        const struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
         struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int connected, made DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int connected, made DESCRIPTOR_CLEANUP =
+                               socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
         struct ucred peer;
         socklen_t length = sizeof(peer);
 
@@ -32,7 +36,8 @@ static int connect_to(const char *path, struct error *err) {
                 return error_set(err, "%s: the path of a socket has at most %zu bytes", path,
                                  sizeof(address.sun_path) - 1);
         memcpy(address.sun_path, path, strlen(path) + 1);
-        if (made < 0 || connect(made, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        if (made < 0 || setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+            connect(made, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return error_set(err, "cannot reach a launcher at %s: %s", path, strerror(errno));
         if (getsockopt(made, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
             (peer.uid != 0 && peer.uid != geteuid()))
@@ -43,6 +48,12 @@ static int connect_to(const char *path, struct error *err) {
         connected = made;
         made = -1;
         return connected;
+}
+
+int sandbox_launched_try(const char *launcher, struct error *err) {
+        int connected DESCRIPTOR_CLEANUP = connect_to(launcher, false, err);
+
+        return connected < 0 ? -1 : 0;
 }
 
 /* The next whole message of that type; any other is passed over, as answers that nobody waits for any more are. */
@@ -87,7 +98,7 @@ int sandbox_launched_start(const char *path, const struct sandbox_starting *star
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct frame answer FRAME_CLEANUP = { 0 };
 
-        ret->launcher.socket = connect_to(path, err);
+        ret->launcher.socket = connect_to(path, true, err);
         if (ret->launcher.socket < 0)
                 return -1;
         sandbox_starting_write(starting, &text);
@@ -162,7 +173,9 @@ int sandbox_launched_last(const struct sandbox_spec *spec, const char *path, str
                           int *ret_worker, struct error *err) {
         struct sandbox_starting starting = { .limits = spec->limits,
                                              .image = spec->image_digest,
-                                             .name = name_in(path) };
+                                             .name = name_in(path),
+                                             .family = spec->family,
+                                             .disk = spec->disk };
         struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
         int worker DESCRIPTOR_CLEANUP = -1, result;
 
@@ -190,7 +203,7 @@ int sandbox_launched_rename(const char *launcher, const char *path, const char *
         struct frame answer FRAME_CLEANUP = { 0 };
         int result = -1;
 
-        launched.launcher.socket = connect_to(launcher, err);
+        launched.launcher.socket = connect_to(launcher, true, err);
         sandbox_renaming_write(name_in(path), name_in(to), &text);
         if (launched.launcher.socket >= 0 &&
             frame_send_now(launched.launcher.socket, LAUNCHER_RENAME, text.data, text.length, NULL, 0, err) ==
@@ -202,6 +215,14 @@ int sandbox_launched_rename(const char *launcher, const char *path, const char *
         frame_reader_release(&launched.launcher);
         close_descriptor(&launched.launcher.socket);
         return result;
+}
+
+int sandbox_launched_share(const char *launcher, const struct sandbox_family *family, struct error *err) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        int asked DESCRIPTOR_CLEANUP = connect_to(launcher, false, err);
+
+        sandbox_family_write(family, &text);
+        return asked < 0 ? -1 : frame_send_now(asked, LAUNCHER_SHARE, text.data, text.length, NULL, 0, err);
 }
 
 /* What it still says is read by nobody; that its socket ends is its last word. */
@@ -226,7 +247,7 @@ void sandbox_launched_clear(const char *launcher, const char *path, int worker) 
 
         if (worker >= 0)
                 await_close(worker, ENDING_MS);
-        launched.launcher.socket = connect_to(launcher, &ignored);
+        launched.launcher.socket = connect_to(launcher, true, &ignored);
         sandbox_name_write(name_in(path), &text);
         if (launched.launcher.socket >= 0 && frame_send_now(launched.launcher.socket, LAUNCHER_CLEAR,
                                                             text.data, text.length, NULL, 0, &ignored) == 0)

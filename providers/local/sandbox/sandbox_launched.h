@@ -36,9 +36,15 @@ void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms);
  */
 int sandbox_launched_last(const struct sandbox_spec *spec, const char *path, struct arena *arena,
                           int *ret_worker, struct error *err) MUST_USE;
+/* Those that it has placed of this family may use so much together from now on. Nothing is waited for. */
+int sandbox_launched_share(const char *launcher, const struct sandbox_family *family,
+                           struct error *err) MUST_USE;
 /* It is found at `to` from now on, in the same folder. */
 int sandbox_launched_rename(const char *launcher, const char *path, const char *to,
                             struct error *err) MUST_USE;
+/* Whether a launcher that may be trusted listens there. */
+int sandbox_launched_try(const char *launcher, struct error *err) MUST_USE;
+
 /*
  * Of such a one, which was told to end or does not answer: waits for it a while, has it killed, and waits until nothing of it is
  * left. Where no launcher answers, only the first. `worker`: a socket to it, or -1.

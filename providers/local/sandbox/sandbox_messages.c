@@ -149,13 +149,48 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
 
 /* --- START --- */
 
+#define FAMILY_MEMBER(f) NUMBER("familyCpuMillis", 0, INT32_MAX, (f)->cpu_millis)
+
 void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret) {
-        struct message_member members[] = { LIMIT_MEMBERS(&starting->limits) };
+        struct message_member members[] = { LIMIT_MEMBERS(&starting->limits),
+                                            FAMILY_MEMBER(&starting->family), BOOL("disk", starting->disk) };
         json_t *json = members_json(members, COUNT(members));
 
         json_put(json, "image", starting->image ? json_string(starting->image) : json_null());
         json_put(json, "name", starting->name ? json_string(starting->name) : json_null());
+        json_put(json, "family", starting->family.name ? json_string(starting->family.name) : json_null());
         append_json(json, ret);
+}
+
+/* It becomes a part of a folder's name. */
+static bool is_family(const char *text) {
+        size_t length = text ? strlen(text) : 0;
+
+        return length > 0 && length <= SANDBOX_FAMILY_NAME_MAX && strspn(text, "0123456789abcdef") == length;
+}
+
+void sandbox_family_write(const struct sandbox_family *family, struct strbuf *ret) {
+        struct message_member members[] = { FAMILY_MEMBER(family) };
+        json_t *json = members_json(members, COUNT(members));
+
+        json_put(json, "family", json_string(family->name));
+        append_json(json, ret);
+}
+
+int sandbox_family_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_family *ret,
+                        struct error *err) {
+        struct sandbox_family none = { 0 };
+        struct message_member members[] = { FAMILY_MEMBER(&none) };
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
+        const char *name = json_string_value(json_object_get(json, "family"));
+
+        if (read_members(json, members, COUNT(members), 1, err) < 0)
+                return -1;
+        if (!is_family(name))
+                return error_set(err, "a message has a family that is none");
+        *ret = (struct sandbox_family){ .name = arena_strdup(arena, name),
+                                        .cpu_millis = (unsigned)members[0].number };
+        return 0;
 }
 
 /* "sha256:" and 64 digits as a digest is written: it becomes a part of a path. */
@@ -174,17 +209,26 @@ static bool is_worker_name(const char *text) {
 int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
                           struct error *err) {
         struct sandbox_limits none = { 0 };
-        struct message_member members[] = { LIMIT_MEMBERS(&none) };
+        struct sandbox_family alone = { 0 };
+        struct message_member members[] = { LIMIT_MEMBERS(&none), FAMILY_MEMBER(&alone), BOOL("disk", 0) };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
-        const json_t *image = json_object_get(json, "image"), *name = json_object_get(json, "name");
+        const json_t *image = json_object_get(json, "image"), *name = json_object_get(json, "name"),
+                     *family = json_object_get(json, "family");
 
-        if (read_members(json, members, COUNT(members), 2, err) < 0)
+        if (read_members(json, members, COUNT(members), 3, err) < 0)
                 return -1;
+        if (!json_is_null(family) && !is_family(json_string_value(family)))
+                return error_set(err, "a message has a family that is none");
         if (!json_is_null(name) && !is_worker_name(json_string_value(name)))
                 return error_set(err, "a message has a name that is none");
         if (!json_is_null(image) && !is_digest(json_string_value(image)))
                 return error_set(err, "a message has an image that is no digest");
         ret->limits = limits_of(members);
+        ret->family = (struct sandbox_family){
+                .name = json_is_null(family) ? NULL : arena_strdup(arena, json_string_value(family)),
+                .cpu_millis = (unsigned)members[LIMITS].number,
+        };
+        ret->disk = members[LIMITS + 1].number;
         ret->name = json_is_null(name) ? NULL : arena_strdup(arena, json_string_value(name));
         ret->image = json_is_null(image) ? NULL : arena_strdup(arena, json_string_value(image));
         return 0;

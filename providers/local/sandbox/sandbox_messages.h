@@ -146,7 +146,8 @@ enum launcher_message {
         LAUNCHER_MEASURED,
         LAUNCHER_CLEAR,
         LAUNCHER_RENAME,
-        LAUNCHER_RENAMED
+        LAUNCHER_RENAMED,
+        LAUNCHER_SHARE
 };
 
 /* START. An image by its digest; NULL: the machine's own /usr. */
@@ -155,10 +156,17 @@ struct sandbox_starting {
         const char *image; /* in the arena */
         const char *
                 name; /* of one that lasts: small letters, digits and dashes; NULL: it ends with its client */
+        struct sandbox_family family; /* but for the owner, which is the client */
+        bool disk; /* of one that lasts: its workspace is to lie on a disk, where the launcher has one for it */
 };
 void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret);
 int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
                           struct error *err) MUST_USE;
+
+/* SHARE, which has no answer: what the client's family of that name may use from now on. */
+void sandbox_family_write(const struct sandbox_family *family, struct strbuf *ret);
+int sandbox_family_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_family *ret,
+                        struct error *err) MUST_USE;
 
 /* STARTED: the run's number, and what of its limits is not held (enum cgroup_limit), with the reason. */
 struct sandbox_started {

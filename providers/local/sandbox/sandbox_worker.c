@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_files.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_locks.h"
 #include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
@@ -182,8 +183,9 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
 
 /* In a scope of the user's systemd that is delegated to us: the run gets a group below it, and we another. */
 static int make_group(struct worker *worker, struct error *err) {
-        struct cgroup_limits limits = { worker->placing.limits.memory_bytes,
-                                        worker->placing.limits.cpu_millis, worker->placing.limits.processes };
+        const struct sandbox_family none = { .name = NULL }; /* the scope is in its family's slice */
+        const struct cgroup_limits limits =
+                sandbox_keeper_limits(&worker->placing.limits, &none, worker->arena);
 
         worker->group = cgroup_make_in_scope(&limits, worker->arena);
         if (!worker->group)

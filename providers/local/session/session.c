@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One session as the engine has it: frames of the worker's in, events out. The runtime's stream is read where the worker says that it
- * is; what is told again after a death is read like what is new. Nothing waits, but for a worker that is killed.
+ * is; what is told again after a death is read like what is new. Nothing waits but open(), leave() and
+ * clear(): a worker that must be killed is by a thread.
  */
 #include "providers/local/session/session.h"
 
@@ -26,11 +27,15 @@
 #define LATE_MS 7000
 /* A worker kills its sandbox at once. */
 #define DYING_MS 15000
+/* Where no thread can be had for that. */
+#define KILL_AGAIN_MS 1000
 #define FOLDER_LENGTH_MAX 64
 /* So long its worker may say nothing while files are moved. */
 #define FILES_SILENCE_S 30
 #define CHECKPOINT_BYTES_MAX ((uint64_t)256 << 20)
 #define CHECKPOINT_MS 5000
+/* Each session takes five descriptors: 1024, as many systems give, are soon used up. */
+#define OPEN_FILES 65536
 
 static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
@@ -40,10 +45,11 @@ static int64_t now_ms(void) {
 
 /* While files are brought nobody reads the socket: what waits there must not wake whoever polls. */
 static void wait_for(struct place_session *session) {
-        bool sends = session->outgoing.length > 0, listens = !session->sync && !session->over;
+        bool sends = session->outgoing.length > 0,
+             listens = !session->sync && !session->over && !session->killing;
         struct epoll_event event = { .events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN };
 
-        if (session->lasting.socket < 0)
+        if ((session->killing && !session->listens) || session->lasting.socket < 0)
                 return;
         if (listens != session->listens)
                 (void)epoll_ctl(session->waits, listens ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
@@ -56,6 +62,8 @@ static void wait_for(struct place_session *session) {
 
 /* A worker that is gone is noticed by what it does not say any more. */
 static void send_more(struct place_session *session) {
+        if (session->killing)
+                return;
         while (session->outgoing_at < session->outgoing.length) {
                 ssize_t count =
                         send(session->lasting.socket, session->outgoing.data + session->outgoing_at,
@@ -275,7 +283,10 @@ static int read_told(struct place_session *session, struct place_event *ret, str
                 if (answer < 0)
                         return -1;
                 session->heard = session->position;
-                if (answer > 0 && ret->type == PLACE_DONE && session_files_kept(session)) {
+                if (answer > 0 && ret->type == PLACE_DONE && session_files_kept(session) &&
+                    session_files_are_still(session, true)) {
+                        add_files(session, ret);
+                } else if (answer > 0 && ret->type == PLACE_DONE && session_files_kept(session)) {
                         /* What is borrowed in it stays: nothing is read before the files are there. */
                         session->done = *ret;
                         *ret = (struct place_event){ 0 };
@@ -357,8 +368,18 @@ static int read_frame(struct place_session *session, struct place_event *ret, st
         }
 }
 
+/* By a thread: what was told to end and does not is waited for once more, and killed. */
+static int kill_worker(struct place_session *session, const struct interrupt *interrupt,
+                       struct problem *problem) {
+        (void)interrupt;
+        (void)problem;
+        sandbox_lasting_end(&session->lasting);
+        return 0;
+}
+
 static void look_at_time(struct place_session *session) {
         int64_t now = now_ms();
+        struct error ignored;
 
         if (session->execution.n > 0 && now >= session->execution.until_ms && !session->dies_ms) {
                 session->execution.by = REPORT_TIMEOUT;
@@ -369,20 +390,35 @@ static void look_at_time(struct place_session *session) {
                                               ? "it did not come to an end with its checkpoint"
                                               : "its worker did not come to an end with its checkpoint");
         if (session->dies_ms && now >= session->dies_ms && !session->over) {
-                sandbox_lasting_end(&session->lasting);
-                session->reader.socket = -1;
-                be_over(session, "its worker did not answer, and was killed");
+                session->killing = true;
+                wait_for(session);
+                if (session_files_begin_job(session, kill_worker, &ignored) < 0) {
+                        session->killing = false;
+                        session->dies_ms = now + KILL_AGAIN_MS;
+                        wait_for(session);
+                }
         }
 }
 
 /* They are where they belong: what waited for them goes on. True: *ret is an event. */
 static bool after_files(struct place_session *session, struct place_event *ret) {
         session_files_end(session);
+        if (session->killing) {
+                session->killing = false;
+                session->reader.socket = -1;
+                be_over(session, "its worker did not answer, and was killed");
+                return false;
+        }
         wait_for(session);
         if (session->done.type == PLACE_DONE) {
                 *ret = session->done;
                 session->done = (struct place_event){ 0 };
                 add_files(session, ret);
+                return true;
+        }
+        if (session->bringing) {
+                session->bringing = false;
+                *ret = (struct place_event){ .type = PLACE_BROUGHT };
                 return true;
         }
         if (session->parking == PARKING_FILES && !session->over)
@@ -485,8 +521,10 @@ static int execute(struct place_session *session, const struct place_execution *
                                    .input = execution->input,
                                    .input_length = execution->input_length };
 
-        if (!session->opened || session->over || session->dies_ms)
+        if (!session->opened)
                 return error_set(err, "the sandbox is not open");
+        if (session->over || session->dies_ms)
+                return error_set_kind(err, ERROR_UNREACHABLE, "the sandbox is not open any more");
         if (session->execution.n > 0)
                 return error_set(err, "execution %lld runs", (long long)session->execution.n);
         if (session->parking != PARKING_NOT)
@@ -495,9 +533,11 @@ static int execute(struct place_session *session, const struct place_execution *
                 return error_set(err, "execution %lld has begun already", (long long)execution->n);
         if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
                 return error_set(err, "code and standard input are at most %zu bytes", PLACE_INPUT_MAX);
+        session_share_cpus(session);
         free(session->pending_staged);
         session->pending_staged = execution->staged ? strdup(execution->staged) : NULL;
-        if (session_files_kept(session) && session_files_begin(session, false, err) < 0)
+        if (session_files_kept(session) && !session_files_are_still(session, false) &&
+            session_files_begin(session, false, err) < 0)
                 return -1;
         session->execution = (struct session_execution){ .n = execution->n, .until_ms = INT64_MAX };
         session->mark = execution->n;
@@ -557,8 +597,27 @@ static int park(struct place_session *session, struct error *err) {
         return 0;
 }
 
+/* What has used no CPU since has written nothing. */
+static int bring(struct place_session *session, struct error *err) {
+        struct cgroup_usage now;
+
+        if (!session->opened || session->over || session->dies_ms || session->execution.n > 0 ||
+            session->sync || session->parking != PARKING_NOT || !session_files_kept(session) ||
+            session->fresh)
+                return 1;
+        sandbox_lasting_measure(&session->lasting, &now);
+        if (session_files_are_still(session, true) ||
+            (now.known && session->at_sync.known && now.cpu_us == session->at_sync.cpu_us))
+                return 1;
+        if (session_files_begin(session, true, err) < 0)
+                return -1;
+        session->bringing = true;
+        wait_for(session);
+        return 0;
+}
+
 static void heard(struct place_session *session, uint64_t id) {
-        if (id > 0 && id <= session->heard && session->lasting.socket >= 0)
+        if (id > 0 && id <= session->heard && !session->killing && session->lasting.socket >= 0)
                 tell_number(session, MESSAGE_HEARD, id);
 }
 
@@ -595,6 +654,7 @@ static void leave(struct place_session *session) {
         json_decref(session->contexts);
         close_descriptor(&session->memory);
         free(session->pending_staged);
+        session_files_forget(session);
         close_descriptor(&session->folder);
         frame_reader_release(&session->asked);
         close_descriptor(&session->asked.socket);
@@ -646,6 +706,7 @@ static struct place_session *new_session(struct session_place *place, const stru
                                            .lasting = SANDBOX_LASTING_NONE,
                                            .reader = FRAME_READER(-1),
                                            .folder = -1,
+                                           .still = { .folder = -1 },
                                            .asked = FRAME_READER(-1),
                                            .memory = -1,
                                            .waits = epoll_create1(EPOLL_CLOEXEC) };
@@ -715,7 +776,7 @@ static int clear(struct place *place, const char *id, struct error *err) {
         struct error absent = { 0 }, ignored;
         int result = check_id(id, err);
 
-        if (result == 0 && sandbox_lasting_find(path, NULL, arena, &lasting, &absent) < 0) {
+        if (result == 0 && sandbox_lasting_find(path, NULL, NULL, arena, &lasting, &absent) < 0) {
                 if (local->launcher && absent.kind != ERROR_NOT_FOUND)
                         sandbox_launched_clear(local->launcher, path, -1);
                 (void)unlink(path);
@@ -746,6 +807,16 @@ static void close_place(struct place *place) {
         free(local);
 }
 
+static int check(struct place *place, struct error *err) {
+        const struct session_place *local = (const struct session_place *)place;
+
+        if (access(local->runtime, R_OK) < 0)
+                return error_set(err, "%s: %s", local->runtime, strerror(errno));
+        if (access(local->folder, R_OK | W_OK | X_OK) < 0)
+                return error_set(err, "%s: %s", local->folder, strerror(errno));
+        return local->launcher ? sandbox_launched_try(local->launcher, err) : 0;
+}
+
 static const struct place_class class = {
         .open = open_session,
         .descriptor = descriptor,
@@ -755,12 +826,14 @@ static const struct place_class class = {
         .interrupt = interrupt,
         .restart = restart,
         .park = park,
+        .bring = bring,
         .expire = session_set_life,
         .heard = heard,
         .end = end,
         .leave = leave,
         .clear = clear,
         .adopt = session_park_adopt,
+        .check = check,
         .close = close_place,
 };
 
@@ -791,6 +864,7 @@ int session_place_open(const struct session_place_config *config, struct place *
             status.st_mode & 077)
                 return error_set(err, "%s must be a folder of this user's that nobody else can enter",
                                  config->folder);
+        descriptors_allow(OPEN_FILES);
         place = calloc(1, sizeof(*place));
         if (!place)
                 abort();

@@ -4,7 +4,7 @@
  * it, and once more when the sandbox is dead: its worker, and we, still have its files.
  *
  * It takes as long as files are large, so it is done by a thread of its own, whose end makes a descriptor readable. Until then
- * nobody else looks at what it works on.
+ * nobody else looks at what it works on. Where nothing has changed since that had nothing to do, none is needed.
  */
 #include "base/array.h"
 #include "base/files.h"
@@ -45,6 +45,8 @@ struct session_sync {
         struct workspace_bounds bounds;
         struct arena *arena;
         struct workspace_changes changes;
+        size_t arrived;
+        struct session_still still; /* where nothing was to be done */
         /* Of a file that could not be put in. */
         struct place_file *left;
         size_t left_count;
@@ -185,6 +187,7 @@ static int bring_in(struct session_sync *sync, struct workspace *workspace, cons
         if (workspace_incoming(workspace, base, tree, &sync->interrupt, sync->arena, &arrivals, &count,
                                &sync->problem) < 0)
                 return -1;
+        sync->arrived = count;
         if (count == 0)
                 return 0;
         if (sync->copy.folder >= 0 && fstat(sync->copy.folder, &folder) < 0)
@@ -219,11 +222,53 @@ static int put_staged(struct session_sync *sync, struct workspace *workspace) {
         return 0;
 }
 
+/* What the workspace is like before it is brought to agree. False: what it was like then cannot be told later. */
+static bool read_kept(struct session_sync *sync, const struct workspace *workspace,
+                      struct workspace_still_look *look, struct workspace_tree *ret) {
+        struct error ignored;
+
+        if (sync->copy.folder < 0 || sync->fresh || sync->staged)
+                return false;
+        workspace_still_look(workspace->files, look);
+        return workspace_tree_read(workspace->files, WORKSPACE_STILL_MAX + 1, &sync->interrupt, sync->arena,
+                                   ret, &ignored) == 0;
+}
+
+/* Both were as these were, and that was as it should be. */
+static void remember(struct session_sync *sync, struct workspace *workspace, struct workspace_still *copy,
+                     struct workspace_still *kept) {
+        const struct workspace_changes *changes = &sync->changes;
+
+        if (!copy || !kept ||
+            changes->changed_count + changes->deleted_count + changes->conflict_count +
+                            changes->skipped_count + sync->left_count + sync->arrived >
+                    0) {
+                workspace_still_free(copy);
+                workspace_still_free(kept);
+                return;
+        }
+        sync->still = (struct session_still){ copy, kept, workspace->files };
+        workspace->files = -1;
+}
+
+/* What was put from outside while code ran is not in the copy yet: then something is left to be done. */
+static bool may_rest(struct session_sync *sync, struct workspace *workspace,
+                     const struct workspace_tree *tree, const struct workspace_base *base) {
+        struct workspace_arrival *arrivals;
+        struct problem ignored;
+
+        return !sync->after || (workspace_incoming(workspace, base, tree, &sync->interrupt, sync->arena,
+                                                   &arrivals, &sync->arrived, &ignored) == 0 &&
+                                sync->arrived == 0);
+}
+
 static int work(struct session_sync *sync) {
         struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
+        struct workspace_still_look look, kept_look = { 0 };
         struct workspace_base base = { 0 };
-        struct workspace_tree tree;
+        struct workspace_tree tree, kept;
         struct problem ignored;
+        bool may_be_still;
         int result;
 
         if (workspace_open(&sync->workspaces, sync->owner, sync->id, &workspace, &sync->problem) < 0 ||
@@ -232,6 +277,8 @@ static int work(struct session_sync *sync) {
                 return -1;
         if (!sync->fresh)
                 workspace_base_load(&workspace, sync->arena, &base);
+        may_be_still = read_kept(sync, &workspace, &kept_look, &kept);
+        workspace_still_look(sync->copy.folder, &look);
         if (read_copy(sync, &tree) < 0)
                 return -1;
         result = bring_out(sync, &workspace, &tree, &base);
@@ -242,6 +289,9 @@ static int work(struct session_sync *sync) {
         /* As far as it came, also where it failed. */
         if (workspace_base_save(&workspace, &base, result == 0 ? &sync->problem : &ignored) < 0)
                 return -1;
+        if (result == 0 && may_be_still && may_rest(sync, &workspace, &tree, &base))
+                remember(sync, &workspace, workspace_still_new(&look, &tree),
+                         workspace_still_new(&kept_look, &kept));
         return result;
 }
 
@@ -259,6 +309,7 @@ static int begin(struct place_session *session, session_job *job, bool after, st
         const struct local_environment *environment = &session->program.environment;
         struct session_sync *sync = calloc(1, sizeof(*sync));
         struct epoll_event event = { .events = EPOLLIN };
+        struct cgroup_usage used = { 0 };
         int failed;
 
         if (!sync)
@@ -274,6 +325,7 @@ static int begin(struct place_session *session, session_job *job, bool after, st
                 .owner = session->owner,
                 .staged = after ? NULL : session->pending_staged,
                 .id = session->id,
+                .still = { .folder = -1 },
                 .limits = { .bytes_max = (uint64_t)environment->storage_mb * LOCAL_BYTES_PER_MB,
                             .files_max = LOCAL_FILES_MAX },
                 .bounds = session->place->bounds,
@@ -285,6 +337,9 @@ static int begin(struct place_session *session, session_job *job, bool after, st
                 free(sync);
                 return error_set(err, "cannot begin with its files: %s", strerror(errno));
         }
+        /* Before the first file is looked at: who writes one later uses a CPU later. */
+        if (!job)
+                sandbox_lasting_measure(&session->lasting, &used);
         failed = epoll_ctl(session->waits, EPOLL_CTL_ADD, sync->over, &event) < 0
                          ? errno
                          : pthread_create(&sync->thread, NULL, run, sync);
@@ -296,6 +351,8 @@ static int begin(struct place_session *session, session_job *job, bool after, st
                 return error_set(err, "cannot begin with its files: %s", strerror(failed));
         }
         session->sync = sync;
+        if (!job)
+                session->at_sync = used;
         return 0;
 }
 
@@ -305,6 +362,26 @@ int session_files_begin(struct place_session *session, bool after, struct error 
 
 int session_files_begin_job(struct place_session *session, session_job *job, struct error *err) {
         return begin(session, job, false, err);
+}
+
+void session_files_forget(struct place_session *session) {
+        workspace_still_free(session->still.copy);
+        workspace_still_free(session->still.kept);
+        close_descriptor(&session->still.folder);
+        session->still = (struct session_still){ .folder = -1 };
+}
+
+bool session_files_are_still(struct place_session *session, bool after) {
+        const struct session_still *still = &session->still;
+
+        if ((!after && session->pending_staged) || !workspace_still_holds(still->copy, session->folder) ||
+            !workspace_still_holds(still->kept, still->folder))
+                return false;
+        session->changed = session->deleted = session->conflict = (struct place_file_list){ 0 };
+        /* What could not be put in before an execution is said after it. */
+        if (!after)
+                session->left = (struct place_file_list){ 0 };
+        return true;
 }
 
 bool session_files_are_over(const struct place_session *session) {
@@ -393,11 +470,16 @@ void session_files_end(struct place_session *session) {
 
         pthread_join(sync->thread, NULL);
         session->job.failed = sync->failed;
+        session->at_sync.known = session->at_sync.known && !sync->failed;
         session->job.problem = sync->problem;
         if (sync->job)
                 arena_free(sync->arena);
         else
                 take_files(session, sync);
+        if (!sync->job) {
+                session_files_forget(session);
+                session->still = sync->still;
+        }
         (void)epoll_ctl(session->waits, EPOLL_CTL_DEL, sync->over, NULL);
         close_descriptor(&sync->over);
         interrupt_dispose(&sync->interrupt);

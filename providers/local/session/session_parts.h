@@ -13,6 +13,7 @@
 #include "sessions/place.h"
 #include "sessions/problem.h"
 #include "sessions/workspace_owner.h"
+#include "sessions/workspace_still.h"
 
 struct session_place {
         struct place place;
@@ -44,7 +45,9 @@ struct place_session {
         struct session_place *place;
         struct arena *arena;
         const char *socket; /* the worker's */
+        const char *agent;  /* or NULL */
         struct local_program program;
+        struct timespec agent_written; /* its record, when its CPUs were looked up last */
         struct sandbox_lasting lasting;
         struct frame_reader reader;
         int waits; /* an epoll(7): readable when there is something to do */
@@ -78,6 +81,14 @@ struct place_session {
         bool fresh;                /* the sandbox is new, and nothing was put into it */
         bool brought_last;         /* after its end */
         struct session_sync *sync; /* under way, or NULL */
+        bool bringing;             /* it is what bring() began */
+        struct cgroup_usage
+                at_sync; /* what the sandbox had used when its files were last looked at; not known: it may be any */
+        /* The last time nothing was to be done: as long as both are so, nothing is. */
+        struct session_still {
+                struct workspace_still *copy, *kept; /* NULL: not known */
+                int folder;                          /* of the second */
+        } still;
         struct {
                 bool failed;
                 struct problem problem;
@@ -99,6 +110,7 @@ struct place_session {
         bool said_ended; /* PLACE_ENDED was given out */
         const char *why; /* it ended; in the arena */
         int64_t dies_ms; /* it was told to end: when it is killed; 0: it was not */
+        bool killing; /* that is under way, in a thread whose `lasting` is: nothing is said to it any more */
 };
 
 /* session.c */
@@ -122,6 +134,9 @@ int session_hand_over(struct place_session *session, const struct place_opening 
 int session_start(struct place_session *session, const struct place_opening *opening,
                   struct error *err) MUST_USE;
 
+/* What is applied by now of its agent's CPUs holds for all that runs for it. */
+void session_share_cpus(struct place_session *session);
+
 /*
  * One of those that may run for the opening's agent at the same time, and its lock: -1 where there is no such limit. ERROR_LOCKED: there
  * is no room.
@@ -134,6 +149,12 @@ int session_slot_take(const struct session_place *place, const struct place_open
 bool session_files_kept(const struct place_session *session);
 /* Of the two in the sandbox's copy and out of it: `after` an execution out of it alone. */
 int session_files_begin(struct place_session *session, bool after, struct error *err) MUST_USE;
+/*
+ * Whether there is nothing to do for the two, told at once; what is to be said of files then is nothing. Else, and where it cannot be
+ * told, false.
+ */
+bool session_files_are_still(struct place_session *session, bool after);
+void session_files_forget(struct place_session *session);
 /* What takes long, as files do, in the same thread: nothing else is done with the session meanwhile. Its outcome is session->job. */
 typedef int session_job(struct place_session *session, const struct interrupt *interrupt,
                         struct problem *problem);

@@ -2,12 +2,17 @@
 /* A session's worker, found or started: what the records allow, and berth-runtime as the program. */
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "providers/local/exec_slots.h"
 #include "providers/local/images/image_program.h"
 #include "providers/local/images/images.h"
+#include "providers/local/record.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
+#include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define RUNTIME_MAX ((size_t)64 << 20)
 
@@ -23,7 +28,7 @@
 
 /*
  * Sessions and runs of an agent are counted together, by files that are locked as long as they live (exec_slots.h). A session uses up one
- * of the agent's containers and nothing else of its limits: its memory is bounded by itself, and CPUs are shared.
+ * of the agent's containers and nothing else of its limits: its memory is bounded by itself, and CPUs are shared (sandbox_family).
  */
 int session_slot_take(const struct session_place *place, const struct place_opening *opening,
                       const struct local_program *program, int *ret, struct error *err) {
@@ -44,6 +49,41 @@ int session_slot_take(const struct session_place *place, const struct place_open
         }
         *ret = exec_slot_pass(&slot);
         return 0;
+}
+
+static const char *agent_record(const struct session_place *place, const char *agent, struct arena *arena) {
+        const struct record_place record = { place->root, local_stack_of(place->root), KIND_AGENT, agent };
+
+        return record_path(&record, arena);
+}
+
+void session_share_cpus(struct place_session *session) {
+        const struct session_place *place = session->place;
+        struct arena *arena;
+        struct local_agent agent;
+        struct sandbox_family family;
+        struct cgroup_limits of_group;
+        struct stat status;
+        struct error err = { 0 };
+
+        if (!session->agent)
+                return;
+        arena = arena_new();
+        if (stat(agent_record(place, session->agent, arena), &status) == 0 &&
+            (status.st_ctim.tv_sec != session->agent_written.tv_sec ||
+             status.st_ctim.tv_nsec != session->agent_written.tv_nsec) &&
+            local_agent_load(place->root, session->agent, arena, &agent, &err) == 0) {
+                local_program_share(place->root, &agent, session->agent, arena, &family);
+                of_group = sandbox_keeper_limits(&(struct sandbox_limits){ 0 }, &family, arena);
+                if (place->launcher ? sandbox_launched_share(place->launcher, &family, &err) < 0
+                                    : !cgroup_family_set(&of_group.family, true, arena))
+                        log_warning("the CPUs of Agent/%s are not held as they were applied: %s",
+                                    session->agent, err.message);
+                /* What a launcher could not be told is told at the next execution. */
+                session->agent_written =
+                        place->launcher && err.message[0] ? (struct timespec){ 0 } : status.st_ctim;
+        }
+        arena_free(arena);
 }
 
 static int start(struct place_session *session, const struct place_opening *opening, struct error *err) {
@@ -91,14 +131,20 @@ int session_start(struct place_session *session, const struct place_opening *ope
         struct sandbox_spec spec;
         const char *const *withheld;
         struct error absent = { 0 };
+        struct stat status;
         size_t count;
 
+        session->agent = opening->agent ? arena_strdup(session->arena, opening->agent) : NULL;
+        if (session->agent &&
+            stat(agent_record(session->place, session->agent, session->arena), &status) == 0)
+                session->agent_written = status.st_ctim;
         if (local_program_load(session->place->root, opening->environment, opening->agent, session->arena,
                                &session->program, err) < 0)
                 return -1;
         local_program_describe(&session->program, opening->ttl_ms, session->arena, &spec, &withheld, &count);
         limits = spec.limits;
-        if (sandbox_lasting_find(session->socket, &limits, session->arena, &session->lasting, &absent) == 0) {
+        if (sandbox_lasting_find(session->socket, &limits, opening->agent ? &spec.family : NULL,
+                                 session->arena, &session->lasting, &absent) == 0) {
                 session->kept = true;
                 session->lasting.launcher = session->place->launcher;
                 return 0;

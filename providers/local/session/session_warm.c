@@ -469,28 +469,39 @@ static bool has_ready(struct session_warm *warm) {
         return found;
 }
 
-/* With the lock: the one that has waited longest of those that would do. What cannot be had any more is left to the thread. */
+/*
+ * The one that has waited longest of those that would do. It is nobody else's from then on, so it is handed over without the lock: a
+ * launcher may take its time. What cannot be had any more is left to the thread.
+ */
 static struct warm_sandbox *take(struct session_warm *warm, const char *program,
                                  const struct place_opening *opening, int slot) {
         for (;;) {
-                struct warm_sandbox **oldest = NULL, *sandbox;
+                struct warm_sandbox **oldest = NULL, *sandbox = NULL;
                 struct error err;
+                bool well = false;
 
+                pthread_mutex_lock(&warm->lock);
+                warm->rest_until_ms = now_ms() + REST_MS;
                 for (struct warm_sandbox **link = &warm->first; *link; link = &(*link)->next) {
                         if ((*link)->state == WARM_READY && strcmp((*link)->program, program) == 0)
                                 oldest = link;
                 }
-                if (!oldest)
-                        return NULL;
-                sandbox = *oldest;
-                if (!is_well(warm, sandbox) || sandbox->session->outgoing.length > 0 ||
-                    (slot >= 0 && sandbox_lasting_hold(&sandbox->session->lasting, slot, &err) < 0) ||
-                    session_hand_over(sandbox->session, opening, &err) < 0) {
-                        begin_to_end(warm, sandbox);
-                        continue;
+                if (oldest) {
+                        sandbox = *oldest;
+                        *oldest = sandbox->next;
+                        well = is_well(warm, sandbox) && sandbox->session->outgoing.length == 0;
                 }
-                *oldest = sandbox->next;
-                return sandbox;
+                pthread_mutex_unlock(&warm->lock);
+                if (!sandbox ||
+                    (well &&
+                     (slot < 0 || sandbox_lasting_hold(&sandbox->session->lasting, slot, &err) == 0) &&
+                     session_hand_over(sandbox->session, opening, &err) == 0))
+                        return sandbox;
+                pthread_mutex_lock(&warm->lock);
+                sandbox->next = warm->first;
+                warm->first = sandbox;
+                begin_to_end(warm, sandbox);
+                pthread_mutex_unlock(&warm->lock);
         }
 }
 
@@ -510,12 +521,9 @@ struct place_session *session_warm_take(struct session_warm *warm, const struct 
         if (access(session_worker_path(warm->place, opening->id, arena), F_OK) < 0 &&
             local_program_load(warm->place->root, opening->environment, opening->agent, arena, &program,
                                &err) == 0 &&
-            session_slot_take(warm->place, opening, &program, &slot, &err) == 0) {
+            program.agent.cpus < 0 && session_slot_take(warm->place, opening, &program, &slot, &err) == 0) {
                 digest_program(&program, digest);
-                pthread_mutex_lock(&warm->lock);
                 sandbox = take(warm, digest, opening, slot);
-                warm->rest_until_ms = now_ms() + REST_MS;
-                pthread_mutex_unlock(&warm->lock);
                 wake(warm);
         }
         if (sandbox) {

@@ -110,6 +110,7 @@ asked = {
     "a path as a name": {"name": "../x"}, "an empty name": {"name": ""}, "a long name": {"name": "a" * 41}, "a number as a name": {"name": 1},
     "a host folder": {"workspace": "/root"}, "a negative limit": {"memoryBytes": -1}, "no limit": {"memoryBytes": None},
     "text for a number": {"cpuMillis": "1000"}, "an image that is a number": {"image": 1},
+    "a path as a family": {"family": "../0"}, "another's family": {"family": "0-ab"}, "a family without a name": {"family": ""}, "a family's name that is long": {"family": "a" * 41},
 }
 for name, more in asked.items():
     peer = connect(path)
@@ -920,10 +921,11 @@ def test_a_larger_share_than_the_machine_has_is_all_of_it(launcher):
 def test_a_share_of_a_cpu_that_no_kernel_gives(launcher):
     told = launcher.client("""
 peer = connect(path)
-print(json.dumps([start(peer, cpuMillis=9), isinstance(start(peer, cpuMillis=10), tuple)]))
+print(json.dumps([start(peer, cpuMillis=9), isinstance(start(peer, cpuMillis=10), tuple), start(peer, family="ab", familyCpuMillis=9), start(peer, family="ab", familyCpuMillis=1 << 30)]))
 """)
     assert "cpuMillis is 10 at the least" in told[0]
     assert told[1]
+    assert "less than cpuMillis" in told[2] and "larger than this launcher gives" in told[3]
 
 
 def test_several_clients_have_a_share_each(binary):

@@ -22,9 +22,10 @@ def log(unit):
 
 
 def install_program(binary):
-    """As /usr/bin/berth, also where that runs."""
-    shutil.copy(binary, "/usr/bin/berth.new")
-    os.rename("/usr/bin/berth.new", "/usr/bin/berth")
+    """As /usr/bin/berth, also where that runs, and what it runs in sandboxes beside it."""
+    for name in ("berth", "berth-runtime"):
+        shutil.copy(Path(binary).with_name(name), f"/usr/bin/{name}.new")
+        os.rename(f"/usr/bin/{name}.new", f"/usr/bin/{name}")
 
 
 def set_beside(unit, *lines):

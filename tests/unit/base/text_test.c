@@ -223,6 +223,8 @@ static void safe_text(void **state) {
                   "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x92\xBB" },
                 { "\xE2\x80\x8D", "\\u200D" },
                 { "a\xE2\x80\x8C", "a\\u200C" },
+                { "\xA9\xE2\x80\x8D", "\\xA9\\u200D" },
+                { "\xE2\x80\xAE\xE2\x80\x8D", "\\u202E\\u200D" },
                 /* No UTF-8: a stray byte, a surrogate, a text cut short. */
                 { "a\xFFz", "a\\xFFz" },
                 { "\xED\xA0\x80", "\\xED\\xA0\\x80" },

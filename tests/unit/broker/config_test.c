@@ -14,6 +14,11 @@
 #define TOKEN "0123456789abcdef"
 #define TOKEN_HASH "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f"
 
+/* RFC 8037, A.2 */
+#define KEYS                                               \
+        "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\"," \
+        "\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}]}"
+
 struct loaded {
         char folder[64];
         struct arena *arena;
@@ -32,7 +37,8 @@ static int begin(void **state) {
         folder_write(loaded->folder, "token", TOKEN "\n");
         folder_write(loaded->folder, "short", "0123456789abcde\n");
         folder_write(loaded->folder, "blank", "0123456789 abcdef\n");
-        folder_write(loaded->folder, "keys", "{}");
+        folder_write(loaded->folder, "keys", KEYS);
+        folder_write(loaded->folder, "nothing", "{}");
         *state = loaded;
         return 0;
 }
@@ -110,6 +116,11 @@ static void clients(void **state) {
         client = &loaded->config.clients[2];
         assert_true(client->for_users);
         assert_false(client->has_token);
+        assert_string_equal(client->jwt.issuer, "i");
+        assert_string_equal(client->jwt.audience, "b");
+        assert_string_equal(client->jwt.owner_claim, "sub");
+        assert_non_null(client->jwt.keys_file);
+        assert_null(client->jwt.keys_url);
 }
 
 static void refused(void **state) {
@@ -117,6 +128,13 @@ static void refused(void **state) {
                 const char *text, *says;
         } cases[] = {
                 { HEAD "  clients: [{name: a, tokenFile: missing, may: [execute]}]\n", "tokenFile: " },
+                { HEAD
+                  "  clients: [{name: a, may: [execute], jwt: {issuer: i, audience: b, jwksFile: nothing}}]\n",
+                  "jwksFile: " },
+                { HEAD
+                  "  clients: [{name: a, may: [execute], jwt: {issuer: i, audience: b, jwksFile: keys}}, "
+                  "{name: c, may: [execute], jwt: {issuer: i, audience: b, jwksUrl: 'https://i/k'}}]\n",
+                  "c has the same issuer and audience as a" },
                 { HEAD "  clients: [{name: a, tokenFile: short, may: [execute]}]\n",
                   "has fewer than 16 characters" },
                 { HEAD "  clients: [{name: a, tokenFile: blank, may: [execute]}]\n",

@@ -21,7 +21,7 @@ static void made_once(void **state) {
         (void)state;
         folder_make_temporary(folder);
         snprintf(path, sizeof(path), "%s/serve.token", folder);
-        assert_int_equal(first_token(folder, first, &err), 0);
+        assert_int_equal(first_token(folder, FIRST_TOKEN_FILE, first, &err), 0);
         assert_int_equal(stat(path, &status), 0);
         assert_int_equal(status.st_mode & 07777, 0600);
         assert_int_equal(file_read(path, 1024, &text, &err), 0);
@@ -29,16 +29,16 @@ static void made_once(void **state) {
         text.data[64] = '\0';
         token_hash(text.data, by_hand);
         assert_memory_equal(first, by_hand, SHA256_SIZE);
-        assert_int_equal(first_token(folder, second, &err), 0);
+        assert_int_equal(first_token(folder, FIRST_TOKEN_FILE, second, &err), 0);
         assert_memory_equal(first, second, SHA256_SIZE);
 
         /* Another folder's is another. */
         assert_int_equal(unlink(path), 0);
-        assert_int_equal(first_token(folder, second, &err), 0);
+        assert_int_equal(first_token(folder, FIRST_TOKEN_FILE, second, &err), 0);
         assert_memory_not_equal(first, second, SHA256_SIZE);
 
         assert_int_equal(chmod(path, 0644), 0);
-        assert_int_equal(first_token(folder, second, &err), -1);
+        assert_int_equal(first_token(folder, FIRST_TOKEN_FILE, second, &err), -1);
         assert_non_null(strstr(err.message, "may read"));
         folder_remove(folder);
 }
@@ -54,7 +54,7 @@ static void a_link_is_not_followed(void **state) {
         snprintf(path, sizeof(path), "%s/serve.token", folder);
         snprintf(target, sizeof(target), "%s/elsewhere", folder);
         assert_int_equal(symlink(target, path), 0);
-        assert_int_equal(first_token(folder, hash, &err), -1);
+        assert_int_equal(first_token(folder, FIRST_TOKEN_FILE, hash, &err), -1);
         assert_int_equal(access(target, F_OK), -1);
         folder_remove(folder);
 }

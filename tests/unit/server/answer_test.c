@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -51,6 +52,20 @@ static void heads(void **state) {
         }
 }
 
+/* What may be kept says so itself; all else is not to be kept. */
+static void who_may_keep_it(void **state) {
+        static const struct answer_header headers[] = { { "Cache-Control", "no-cache" } };
+        static const struct answer_head head = {
+                .status = 200, .type = "text/plain", .headers = headers, .header_count = 1, .wall_ms = THEN_MS
+        };
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        (void)state;
+        answer_head_write(&head, &text);
+        assert_non_null(strstr(strbuf_text(&text), "\r\nCache-Control: no-cache\r\n"));
+        assert_null(strstr(strbuf_text(&text), "no-store"));
+}
+
 /* A name of somebody's file may not become a line of its own. */
 static void values_stay_in_their_line(void **state) {
         static const struct answer_header headers[] = {
@@ -84,6 +99,7 @@ static void bodies(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(heads),
+                cmocka_unit_test(who_may_keep_it),
                 cmocka_unit_test(values_stay_in_their_line),
                 cmocka_unit_test(bodies),
         };

@@ -212,11 +212,11 @@ static void bodies(void **state) {
 static void places(void **state) {
         static const char *const names[] = { "berth.example.com", "10.1.2.3", "[2001:db8::1]" };
         static const struct head_hosts listed = { .names = names, .count = 3 }, any = { .any = true },
-                                       proxied = { .behind_proxy = true };
+                                       proxied = { .behind_proxy = true }, secure = { .by_tls = true };
         static const struct {
                 const char *host, *origin;
                 unsigned to_none, to_listed, to_any;
-                bool https; /* of a proxy's clients alone */
+                bool https; /* of a proxy's clients, and of those who come by TLS */
         } cases[] = {
                 { "localhost", NULL, 0, 0, 0, false },
                 { "localhost:9470", NULL, 0, 0, 0, false },
@@ -254,14 +254,18 @@ static void places(void **state) {
 
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                const struct head_hosts *const hosts[] = { &none, &listed, &any, &proxied };
+                const struct head_hosts *const hosts[] = { &none, &listed, &any, &proxied, &secure };
+                bool by_http = cases[i].origin && strncmp(cases[i].origin, "http://", 7) == 0;
                 const unsigned wanted[] = { cases[i].to_none, cases[i].to_listed, cases[i].to_any,
-                                            cases[i].https ? 0 : cases[i].to_none };
+                                            cases[i].https ? 0 : cases[i].to_none,
+                                            cases[i].https                     ? 0
+                                            : by_http && cases[i].to_none == 0 ? 403
+                                                                               : cases[i].to_none };
                 struct fields fields = { { { "Host", cases[i].host }, { "Origin", cases[i].origin } } };
 
                 if (!cases[i].origin)
                         fields.list[1][0] = NULL;
-                for (size_t k = 0; k < 4; k++) {
+                for (size_t k = 0; k < 5; k++) {
                         struct arena *arena ARENA_CLEANUP = arena_new();
                         struct head_parts parts;
                         unsigned status = read_with("/", "HTTP/1.1", &fields, hosts[k], arena, &parts);

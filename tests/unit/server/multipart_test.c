@@ -30,7 +30,8 @@ static void read_all(const char *body, size_t length, size_t step, struct strbuf
                 }
                 at += (size_t)used;
                 if (event.type == MULTIPART_PART)
-                        strbuf_printf(ret, "%s=", multipart.name);
+                        strbuf_printf(ret, "%s%s%s=", multipart.name, multipart.filename[0] ? "|" : "",
+                                      multipart.filename);
                 else if (event.type == MULTIPART_DATA)
                         strbuf_append_bytes(ret, event.bytes, event.length);
                 else if (event.type == MULTIPART_PART_END)
@@ -53,7 +54,14 @@ static void bodies(void **state) {
                 { "--XX\r\n" PART("a") "\r\n\r\n--XX--", "a=\r\n;$" },
                 { "--XX\r\ncontent-disposition:form-data;name=a;filename=\"x\"\r\nContent-Type: text/plain\r\n\r\n"
                   "1\r\n--XX--",
-                  "a=1;$" },
+                  "a|x=1;$" },
+                { "--XX\r\nContent-Disposition: form-data; name=a; filename=\"p/\xc3\x9f\\\"%22\"\r\n\r\n\r\n--XX\r\n" PART(
+                          "b") "\r\n--XX--",
+                  "a|p/\xc3\x9f\"%22=;b=;$" },
+                { "--XX\r\nContent-Disposition: form-data; name=a; filename=x; filename*=utf-8''%C3%9F\r\n\r\n\r\n--XX--",
+                  "a|\xc3\x9f=;$" },
+                { "--XX\r\nContent-Disposition: form-data; name=a; filename=x; filename=y\r\n\r\n\r\n--XX--",
+                  "!" },
                 { "--XX\r\n" PART("q\\\"b\\\\s\\n%22") "\r\n--XX--", "q\"b\\sn%22=;$" },
                 { "--XX\r\nContent-Disposition: form-data; name*=utf-8''%C3%9F%2Fx\r\n\r\n\r\n--XX--",
                   "\xc3\x9f/x=;$" },

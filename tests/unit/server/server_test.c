@@ -295,6 +295,34 @@ static void a_body_may_be_refused(void **state) {
         server_stop(seen.server);
 }
 
+/* The length that GET would have, and nothing behind the head, whatever is wrong with the request. */
+static void head_is_answered_without_a_body(void **state) {
+        static const char *const requests[] = {
+                "HEAD /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+                "HEAD / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HEAD ? HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                "\r\nHEAD / HTTP/1.1\r\nHost : localhost\r\n\r\n", "HEAD / HTTP/1.1\n\n"
+        };
+        struct seen seen;
+
+        (void)state;
+        start(&seen, 0, 0);
+        for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+                char buffer[4096] = "";
+                int client = ask(&seen, requests[i]);
+                const char *end;
+
+                assert_false(read_until(client, "to the end", buffer, sizeof(buffer)));
+                close(client);
+                assert_int_equal(strncmp(buffer, "HTTP/1.1 4", 10), 0);
+                assert_non_null(strstr(buffer, "\r\nContent-Length: "));
+                end = strstr(buffer, "\r\n\r\n");
+                assert_non_null(end);
+                if (end[4] != '\0')
+                        fail_msg("%s: %s", requests[i], buffer);
+        }
+        server_stop(seen.server);
+}
+
 /* As fast as they are taken: what is made ahead is what sockets hold. */
 static void answers_are_read_as_they_are_taken(void **state) {
         static const char *const requests[] = { "GET /big?known HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -587,6 +615,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(bodies_are_not_kept),
                 cmocka_unit_test(a_body_may_be_refused),
+                cmocka_unit_test(head_is_answered_without_a_body),
                 cmocka_unit_test(answers_are_read_as_they_are_taken),
                 cmocka_unit_test(answers_that_break_off_are_seen_to),
                 cmocka_unit_test(events_come_at_once_and_silence_is_filled),

@@ -70,6 +70,10 @@ static inline int find_agent(struct catalog *catalog, const char *name, struct a
 }
 static struct catalog catalog = { find_environment, find_agent };
 
+static struct fake_gate files_made = { .shut = PTHREAD_MUTEX_INITIALIZER };
+static struct fake_gate files_removed = { .shut = PTHREAD_MUTEX_INITIALIZER };
+static atomic_int workspace_count, stages_dropped;
+
 static inline int make_workspace(void *context, const char *owner, const char *id, const char *environment,
                                  const char *agent, int64_t created_ms, int64_t lives_until_ms,
                                  struct problem *problem) {
@@ -80,6 +84,59 @@ static inline int make_workspace(void *context, const char *owner, const char *i
         assert_non_null(id);
         assert_non_null(environment);
         assert_true(lives_until_ms > created_ms);
+        fake_pass(&files_made, owner);
+        atomic_fetch_add(&workspace_count, 1);
+        return 0;
+}
+
+static inline int remove_workspace(void *context, const char *owner, const char *id,
+                                   struct problem *problem) {
+        (void)context;
+        (void)id;
+        (void)problem;
+        fake_pass(&files_removed, owner);
+        atomic_fetch_sub(&workspace_count, 1);
+        return 0;
+}
+
+static inline void drop_staged(void *context, const char *owner, const char *id, const char *staged) {
+        (void)context;
+        (void)id;
+        assert_non_null(staged);
+        fake_pass(&files_removed, owner);
+        atomic_fetch_add(&stages_dropped, 1);
+}
+
+static inline int stage_request(void *context, const char *owner, const char *id, const char *bytes,
+                                size_t length, struct arena *arena, const char **staged,
+                                struct problem *problem) {
+        (void)context;
+        (void)owner;
+        (void)id;
+        (void)bytes;
+        (void)length;
+        (void)problem;
+        *staged = arena_strdup(arena, "request");
+        return 0;
+}
+
+static atomic_bool disk_full;
+static atomic_llong history_told; /* of the session that was told of last */
+
+static inline int check_room(void *context, const char *owner, const char *id, struct problem *problem) {
+        (void)context;
+        (void)owner;
+        (void)id;
+        return atomic_load(&disk_full) ? problem_set(problem, PROBLEM_WORKSPACE_FULL, "the disk is full") : 0;
+}
+
+static inline int set_history(void *context, const char *owner, const char *id, uint64_t bytes,
+                              struct problem *problem) {
+        (void)context;
+        (void)owner;
+        (void)id;
+        (void)problem;
+        atomic_store(&history_told, (long long)bytes);
         return 0;
 }
 
@@ -105,12 +162,17 @@ static inline const char *path_of(void *context, const char *id, struct arena *a
         return arena_printf(arena, "/nowhere/%s", id);
 }
 static const struct engine_workspaces workspaces = { .make = make_workspace,
+                                                     .remove = remove_workspace,
                                                      .set_life = set_life,
-                                                     .path = path_of };
+                                                     .path = path_of,
+                                                     .drop_staged = drop_staged,
+                                                     .stage_request = stage_request,
+                                                     .check_room = check_room,
+                                                     .set_history = set_history };
 
 static inline void start(struct fixture *fixture) {
-        const struct engine_config config = { fixture->store, &fixture->place.place, &catalog,
-                                              &workspaces,    &test_clock,           fixture->limits };
+        const struct engine_config config = { fixture->store, &fixture->place.place, &catalog, &workspaces,
+                                              &test_clock,    fixture->limits,       NULL };
         struct error err = { 0 };
 
         if (engine_open(&config, &fixture->engine, &err) < 0)
@@ -134,6 +196,8 @@ static inline int setup(void **state) {
         atomic_store(&in_service, true);
         atomic_store(&reject, false);
         atomic_store(&containers, 0);
+        atomic_store(&workspace_count, 0);
+        atomic_store(&disk_full, false);
         if (session_store_open(fixture->folder, &fixture->store, &err) < 0)
                 return -1;
         start(fixture);

@@ -136,22 +136,41 @@ static void what_cannot_be_parked(void **state) {
         assert_string_equal(hear_all(fixture, follower), "started stdout(third) done(ok)");
 }
 
-/* The line is forgotten with the server; its sessions are not. */
+static int64_t position_of(struct fixture *fixture, const struct engine_caller *caller, const char *id) {
+        json_t *json JSON_CLEANUP = NULL;
+        struct problem problem;
+
+        assert_int_equal(engine_show(fixture->engine, caller, id, &json, &problem), 0);
+        return json_integer_or(json, "queuePosition", 0);
+}
+
+/* The line outlives the server, in its order, with what was asked of those who stand in it. */
 static void a_server_that_dies(void **state) {
         struct fixture *fixture = *state;
-        struct engine_follower *busy, *follower;
-        const char *first, *second;
+        struct engine_follower *busy, *follower, *third_busy;
+        const char *first, *second, *third;
+        struct problem problem;
 
         let_at_most(fixture, 1);
         first = make_busy(fixture, &busy);
         second = make(fixture, &bob, &of_agent, 1);
+        third = make(fixture, &alice, &of_agent, 1);
         wait_for(fixture, &bob, second, "queued");
+        wait_for(fixture, &alice, third, "queued");
+        run_code(fixture, &alice, third, "say third", NULL);
         engine_follower_close(busy);
         restart(fixture);
         wait_for(fixture, &alice, first, "running");
+        wait_for(fixture, &bob, second, "queued");
+        wait_for(fixture, &alice, third, "queued");
+        assert_int_equal(position_of(fixture, &bob, second), 1);
+        assert_int_equal(position_of(fixture, &alice, third), 2);
+        assert_int_equal(position_of(fixture, &alice, first), 0);
+        assert_int_equal(engine_follow(fixture->engine, &alice, third, 1, 0, &third_busy, &problem), 0);
         assert_int_equal(run_code(fixture, &bob, second, "say at last", &follower), 1);
         release_when_held(fixture, first);
         assert_string_equal(hear_all(fixture, follower), "started stdout(at last) done(ok)");
+        assert_string_equal(hear_all(fixture, third_busy), "started stdout(third) done(ok)");
         assert_string_equal(status_of(fixture, &alice, first, 1), "ok");
 }
 

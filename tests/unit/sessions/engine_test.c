@@ -2,6 +2,8 @@
 /* The engine: owners, races, lines, ends, restarts. */
 #include "sessions/engine_fixture.h"
 
+#include "sessions/record.h"
+
 static void one_execution(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -592,16 +594,138 @@ static void a_sandbox_that_outlives_the_engine(void **state) {
 
         run_code(fixture, &alice, id, "say before\nhold\nsay after", &follower);
         wait_until_running(fixture, follower);
-        run_code(fixture, &alice, id, "say never", &waiting);
+        run_code(fixture, &alice, id, "say waited", &waiting);
         engine_follower_close(follower);
         engine_follower_close(waiting);
         restart(fixture);
         assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 0, &follower, &problem), 0);
         release_when_held(fixture, id);
         assert_string_equal(hear_all(fixture, follower), "started stdout(before) stdout(after) done(ok)");
-        assert_string_equal(status_of(fixture, &alice, id, 2), "failed");
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 2, 0, &follower, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(waited) done(ok)");
         run_code(fixture, &alice, id, "say more", &follower);
         assert_string_equal(hear_all(fixture, follower), "started stdout(more) done(ok)");
+}
+
+/* An execution's record, changed while no engine is there: `with` in its request, or, without it, no request. */
+static void spoil(struct fixture *fixture, const char *id, int64_t n, const char *with) {
+        const char *key = record_execution_key(alice.owner, id, n, fixture->arena);
+        struct session_change change = { SESSION_TABLE_EXECUTIONS, key, NULL, SESSION_EXPECT_NOTHING, 0 };
+        struct session_item item;
+        struct error err;
+        json_t *json JSON_CLEANUP = NULL;
+        char *text;
+
+        assert_int_equal(session_store_get(fixture->store, change.table, key, fixture->arena, &item, &err),
+                         1);
+        json = json_loads(item.value, JSON_ALLOW_NUL, NULL);
+        if (with)
+                json_put(json_object_get(json, "request"), with, json_true());
+        else
+                assert_int_equal(json_object_del(json, "request"), 0);
+        change.value = text = json_compact(json);
+        assert_int_equal(session_store_write(fixture->store, &change, 1, &err), 1);
+        free(text);
+}
+
+/*
+ * The machine died, with three in line behind what ran: the first is run in the next sandbox, once, with all that was asked of it; that
+ * of a client whose connection was to end it is not; and one whose request is damaged says so.
+ */
+static void what_waited_is_run_after_a_death(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        json_t *variables JSON_CLEANUP = json_pack("{s:s}", "NAME", "text"), *shown JSON_CLEANUP = NULL;
+        struct engine_code code = { .code = "say waited",
+                                    .code_length = 10,
+                                    .input = "in\0\xff",
+                                    .input_length = 4,
+                                    .variables = variables,
+                                    .timeout_seconds = 17 };
+        struct engine_follower *follower;
+        struct problem problem;
+        int64_t n;
+
+        run_code(fixture, &alice, id, "hold", &follower);
+        wait_until_running(fixture, follower);
+        engine_follower_close(follower);
+        assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, NULL, &problem), 1);
+        run_code(fixture, &alice, id, "say tied", NULL);
+        run_code(fixture, &alice, id, "say damaged", NULL);
+        shown = result_of(fixture, &alice, id, 3);
+        assert_int_equal(json_integer_or(shown, "queuePosition", 0), 2);
+        engine_close(fixture->engine);
+        spoil(fixture, id, 3, "connected");
+        spoil(fixture, id, 4, NULL);
+        fake_kill_all(&fixture->place);
+        fixture->place.executes = 0;
+        start(fixture);
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 2, 0, &follower, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(waited) done(ok)");
+        assert_string_equal(status_of(fixture, &alice, id, 1), "failed");
+        assert_string_equal(status_of(fixture, &alice, id, 3), "interrupted");
+        assert_string_equal(status_of(fixture, &alice, id, 4), "failed");
+        assert_int_equal(fixture->place.asked_ms, 17000);
+        assert_memory_equal(fixture->place.asked_input, "in\0\xff", 4);
+        assert_string_equal(fixture->place.asked_name, "text");
+        restart(fixture);
+        assert_string_equal(status_of(fixture, &alice, id, 2), "ok");
+        assert_int_equal(fixture->place.executes, 1);
+}
+
+/* As a server leaves it that dies right after it has written that the sandbox gets this one. */
+static void pretend_taken(struct fixture *fixture, const char *id, int64_t n) {
+        const char *key = record_session_key(alice.owner, id, fixture->arena);
+        struct session_change change = { SESSION_TABLE_SESSIONS, key, NULL, SESSION_EXPECT_NOTHING, 0 };
+        struct session_item item;
+        struct error err;
+        json_t *json JSON_CLEANUP = NULL;
+        char *text;
+
+        assert_int_equal(session_store_get(fixture->store, change.table, key, fixture->arena, &item, &err),
+                         1);
+        json = json_loads(item.value, 0, NULL);
+        json_put(json, "takenN", json_integer(n));
+        json_put(json, "oldestN", json_integer(n));
+        change.value = text = json_compact(json);
+        assert_int_equal(session_store_write(fixture->store, &change, 1, &err), 1);
+        free(text);
+}
+
+/* The server wrote that its sandbox gets it, and died before it did: the sandbox, which lives, says so, and gets it now. */
+static void what_no_sandbox_had_is_run(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+        struct problem problem;
+
+        run_code(fixture, &alice, id, "hold\nsay first", &follower);
+        wait_until_running(fixture, follower);
+        engine_follower_close(follower);
+        run_code(fixture, &alice, id, "say second", NULL);
+        engine_close(fixture->engine);
+        pretend_taken(fixture, id, 2);
+        release_when_held(fixture, id);
+        fixture->place.executes = 0;
+        start(fixture);
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 2, 0, &follower, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(second) done(ok)");
+        assert_int_equal(fixture->place.executes, 1);
+}
+
+/* Its sandbox was dying when it came, and nobody had heard of that yet: the next one runs it, once. */
+static void what_a_dying_sandbox_was_given(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+
+        run_code(fixture, &alice, id, "say before", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(before) done(ok)");
+        fixture->place.die_executing = true;
+        fixture->place.executes = 0;
+        run_code(fixture, &alice, id, "say after", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(after) done(ok)");
+        assert_int_equal(fixture->place.executes, 1);
 }
 
 /* It had ended while nobody was there. */
@@ -634,6 +758,7 @@ static void cut_off_by_a_death(void **state) {
         engine_close(fixture->engine);
         fake_kill_all(&fixture->place);
         start(fixture);
+        wait_for(fixture, &alice, id, "idle"); /* what its worker may have left is looked at first */
         result = result_of(fixture, &alice, id, 1);
         assert_string_equal(json_text(result, "status"), "failed");
         assert_true(json_is_null(json_object_get(result, "exitCode")));
@@ -690,26 +815,26 @@ static void a_sandbox_that_goes_slowly(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice), *other = session_of(fixture, &bob);
         struct engine_follower *follower, *next;
-        int leaves = atomic_load(&fake_leaves);
+        int leaves = atomic_load(&fake_going.came);
         struct problem problem;
 
-        pthread_mutex_lock(&fake_going);
+        pthread_mutex_lock(&fake_going.shut);
         run_code(fixture, &alice, id, "die", &follower);
-        while (atomic_load(&fake_leaves) == leaves)
+        while (atomic_load(&fake_going.came) == leaves)
                 usleep(1000);
         run_code(fixture, &alice, id, "say x", &next);
         assert_int_equal(engine_end(fixture->engine, &bob, other, &problem), 0);
-        pthread_mutex_unlock(&fake_going);
+        pthread_mutex_unlock(&fake_going.shut);
         assert_string_equal(hear_all(fixture, follower), "started done(failed)");
         assert_string_equal(hear_all(fixture, next), "started stdout(x) done(ok)");
         id = session_of(fixture, &alice);
-        leaves = atomic_load(&fake_leaves);
-        pthread_mutex_lock(&fake_going);
+        leaves = atomic_load(&fake_going.came);
+        pthread_mutex_lock(&fake_going.shut);
         run_code(fixture, &alice, id, "die", &follower);
-        while (atomic_load(&fake_leaves) == leaves)
+        while (atomic_load(&fake_going.came) == leaves)
                 usleep(1000);
         assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
-        pthread_mutex_unlock(&fake_going);
+        pthread_mutex_unlock(&fake_going.shut);
         assert_string_equal(hear_all(fixture, follower), "started done(killed)");
 }
 
@@ -732,18 +857,36 @@ static void a_sandbox_that_does_not_start(void **state) {
 static void no_sandbox_is_forgotten(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
-        struct session_change changes[] = { { SESSION_TABLE_SESSIONS, NULL, id, SESSION_EXPECT_ABSENT, 0 } };
+        struct session_change changes[] = { { SESSION_TABLE_SESSIONS, NULL, NULL, SESSION_EXPECT_NOTHING, 0 },
+                                            { SESSION_TABLE_SESSIONS, NULL, alice.owner,
+                                              SESSION_EXPECT_ABSENT, 0 } };
         struct engine_follower *follower;
+        struct session_item *items;
         struct error err;
+        size_t count;
 
         run_code(fixture, &alice, id, "say x", &follower);
         hear_all(fixture, follower);
         engine_close(fixture->engine);
-        changes[0].key = arena_printf(fixture->arena, "~ending/%s", id);
-        assert_int_equal(session_store_write(fixture->store, changes, 1, &err), 1);
+        assert_int_equal(session_store_list(fixture->store, SESSION_TABLE_SESSIONS, "", NULL, false, 2,
+                                            fixture->arena, &items, &count, &err),
+                         0);
+        assert_int_equal(count, 1);
+        changes[0].key = items[0].key;
+        changes[1].key = arena_printf(fixture->arena, "~ending/%s", id);
+        assert_int_equal(session_store_write(fixture->store, changes, 2, &err), 1);
         assert_true(fake_lives(&fixture->place, id));
         start(fixture);
-        assert_true(fixture->place.clears > 0);
+        for (int i = 0; i < PATIENCE_MS && fake_lives(&fixture->place, id); i++)
+                usleep(1000);
+        assert_false(fake_lives(&fixture->place, id));
+        /* And that it was is written nowhere any more. */
+        do {
+                usleep(1000);
+                assert_int_equal(session_store_list(fixture->store, SESSION_TABLE_SESSIONS, "", NULL, false,
+                                                    2, fixture->arena, &items, &count, &err),
+                                 0);
+        } while (count > 0);
 }
 
 static void patches(void **state) {
@@ -794,6 +937,9 @@ static void users_of_an_environment(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(one_execution),
+                TEST(what_waited_is_run_after_a_death),
+                TEST(what_no_sandbox_had_is_run),
+                TEST(what_a_dying_sandbox_was_given),
                 TEST(what_a_sandbox_runs_is_looked_up_once),
                 TEST(not_yours_is_not_there),
                 TEST(who_observes_sees_states_and_ends_nothing),

@@ -208,7 +208,7 @@ static void a_head_that_was_kept(void **state) {
         record = execution_read_record(text);
         free(text);
         execution_drop(execution);
-        again = execution_revive(7, record);
+        again = execution_revive(7, record, NULL);
         assert_non_null(again);
         execution_output(again, false, "tail", 4);
         end(again, 9000000, 0);

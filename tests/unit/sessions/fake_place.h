@@ -40,7 +40,7 @@ struct fake_event {
 };
 
 struct fake_sandbox {
-        char id[64];
+        char id[64], owner[64];
         bool lives, parked, of_agent;
         int64_t last, running, generation;
         char rest[8192]; /* of the code that runs */
@@ -56,6 +56,31 @@ struct fake_sandbox {
         bool restored, restoring_died;
 };
 
+/* What is slow of one owner, as long as the gate is shut. It is counted who comes there. */
+struct fake_gate {
+        pthread_mutex_t shut;
+        atomic_int came;
+};
+static struct fake_gate fake_opening __attribute__((unused)) = { .shut = PTHREAD_MUTEX_INITIALIZER };
+static struct fake_gate fake_going __attribute__((unused)) = { .shut = PTHREAD_MUTEX_INITIALIZER };
+static struct fake_gate fake_adopting __attribute__((unused)) = { .shut = PTHREAD_MUTEX_INITIALIZER };
+static struct fake_gate fake_clearing __attribute__((unused)) = { .shut = PTHREAD_MUTEX_INITIALIZER };
+#define FAKE_SLOW_OWNER "app/alice"
+
+static inline void fake_pass(struct fake_gate *gate, const char *owner) {
+        if (!owner || strcmp(owner, FAKE_SLOW_OWNER) != 0)
+                return;
+        atomic_fetch_add(&gate->came, 1);
+        pthread_mutex_lock(&gate->shut);
+        pthread_mutex_unlock(&gate->shut);
+}
+
+/* Until somebody stands at it. */
+static inline void fake_await(struct fake_gate *gate, int before) {
+        while (atomic_load(&gate->came) == before)
+                usleep(1000);
+}
+
 struct fake_place {
         struct place place; /* first */
         pthread_mutex_t lock;
@@ -65,8 +90,13 @@ struct fake_place {
         size_t agent_max; /* so many sandboxes of agents may live; 0: any number */
         bool slow_end;    /* a sandbox that is to end takes its time, until fake_let_end() */
         bool slow_park, fail_park, die_restoring, lose_checkpoints, adopts;
+        bool die_executing; /* once: whoever is given an execution is dying, and takes none */
         size_t parks;
-        size_t opens, clears;
+        char restarted[256]; /* "CONTEXT CONTEXT " */
+        size_t opens, clears, executes;
+        /* Of the last execution. */
+        int64_t asked_ms;
+        char asked_input[16], asked_name[16]; /* the latter of the variable NAME */
 };
 
 struct place_session {
@@ -183,6 +213,7 @@ static inline int fake_open(struct place *base, const struct place_opening *open
         struct place_session *session;
         int result = -1;
 
+        fake_pass(&fake_opening, opening->owner);
         pthread_mutex_lock(&place->lock);
         place->opens++;
         sandbox = fake_find(place, opening->id);
@@ -199,6 +230,7 @@ static inline int fake_open(struct place *base, const struct place_opening *open
                                 abort();
                         sandbox = &place->sandboxes[place->count++];
                         snprintf(sandbox->id, sizeof(sandbox->id), "%s", opening->id);
+                        snprintf(sandbox->owner, sizeof(sandbox->owner), "%s", opening->owner);
                 }
                 session = calloc(1, sizeof(*session));
                 if (!session)
@@ -312,9 +344,22 @@ static inline int fake_execute(struct place_session *session, const struct place
         int result = 0;
 
         pthread_mutex_lock(&session->place->lock);
-        if (sandbox->running) {
+        if (session->place->die_executing) {
+                session->place->die_executing = false;
+                sandbox->ending = true;
+                fake_wake(sandbox);
+                result = error_set_kind(err, ERROR_UNREACHABLE, "it is dying");
+        } else if (sandbox->running) {
                 result = error_set(err, "two executions at once");
         } else {
+                const char *name = json_string_value(json_object_get(execution->variables, "NAME"));
+
+                session->place->executes++;
+                session->place->asked_ms = execution->timeout_ms;
+                if (execution->input && execution->input_length < sizeof(session->place->asked_input))
+                        memcpy(session->place->asked_input, execution->input, execution->input_length);
+                snprintf(session->place->asked_name, sizeof(session->place->asked_name), "%.15s",
+                         name ? name : "");
                 sandbox->running = sandbox->last = execution->n;
                 sandbox->said = 0;
                 snprintf(sandbox->rest, sizeof(sandbox->rest), "%.*s", (int)execution->code_length,
@@ -337,9 +382,13 @@ static inline void fake_interrupt(struct place_session *session, int64_t n) {
 }
 
 static inline int fake_restart(struct place_session *session, const char *context, struct error *err) {
-        (void)context;
+        size_t length;
+
         (void)err;
         pthread_mutex_lock(&session->place->lock);
+        length = strlen(session->place->restarted);
+        snprintf(session->place->restarted + length, sizeof(session->place->restarted) - length, "%s ",
+                 context);
         session->sandbox->generation++;
         if (session->sandbox->running)
                 fake_done(session->sandbox, REPORT_KILLED);
@@ -402,14 +451,8 @@ static inline void fake_end(struct place_session *session) {
         pthread_mutex_unlock(&session->place->lock);
 }
 
-/* While it is locked, sandboxes take their time to go. */
-static pthread_mutex_t fake_going = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int fake_leaves;
-
 static inline void fake_leave(struct place_session *session) {
-        atomic_fetch_add(&fake_leaves, 1);
-        pthread_mutex_lock(&fake_going);
-        pthread_mutex_unlock(&fake_going);
+        fake_pass(&fake_going, session->sandbox->owner);
         pthread_mutex_lock(&session->place->lock);
         close(session->sandbox->descriptor);
         session->sandbox->descriptor = -1;
@@ -424,8 +467,11 @@ static inline int fake_clear(struct place *base, const char *id, struct error *e
 
         (void)err;
         pthread_mutex_lock(&place->lock);
-        place->clears++;
         sandbox = fake_find(place, id);
+        pthread_mutex_unlock(&place->lock);
+        fake_pass(&fake_clearing, sandbox ? sandbox->owner : NULL);
+        pthread_mutex_lock(&place->lock);
+        place->clears++;
         if (sandbox)
                 fake_forget(sandbox);
         pthread_mutex_unlock(&place->lock);
@@ -435,14 +481,19 @@ static inline int fake_clear(struct place *base, const char *id, struct error *e
 static inline int fake_adopt(struct place *base, const struct place_opening *opening, int64_t last,
                              struct place_checkpoint *ret, struct error *err) {
         struct fake_place *place = (struct fake_place *)base;
-        struct fake_sandbox *sandbox = fake_find(place, opening->id);
+        struct fake_sandbox *sandbox;
+        int found;
 
         (void)last;
         (void)err;
-        if (!place->adopts || !sandbox || !sandbox->last_checkpoint.digest[0])
-                return 0;
-        *ret = sandbox->last_checkpoint;
-        return 1;
+        fake_pass(&fake_adopting, opening->owner);
+        pthread_mutex_lock(&place->lock);
+        sandbox = fake_find(place, opening->id);
+        found = place->adopts && sandbox && sandbox->last_checkpoint.digest[0];
+        if (found)
+                *ret = sandbox->last_checkpoint;
+        pthread_mutex_unlock(&place->lock);
+        return found;
 }
 
 static const struct place_class fake_class __attribute__((unused)) = {
@@ -519,6 +570,10 @@ static inline void fake_revive(struct fake_place *place, const char *id) {
 static inline void fake_kill_all(struct fake_place *place) {
         for (size_t i = 0; i < place->count; i++)
                 fake_forget(&place->sandboxes[i]);
+}
+
+static inline void fake_kill(struct fake_place *place, const char *id) {
+        fake_forget(fake_find(place, id));
 }
 
 static inline bool fake_lives(struct fake_place *place, const char *id) {

@@ -38,6 +38,29 @@ static void others_take_their_room(void **state) {
         assert_non_null(strstr(world.problem.detail, "10 bytes together"));
 }
 
+/* The records of its executions take up room of the owner's; who has none left makes no further workspace. */
+static void history_counts(void **state) {
+        struct world world = world_of(state);
+        struct workspace one WORKSPACE_CLEANUP = world_open(&world, "one"),
+                             two WORKSPACE_CLEANUP = world_open(&world, "two");
+        const struct workspace_bounds bounds = { .owner_max = 40 }, none = { 0 };
+        struct workspace_limits limits = { .bytes_max = 50 };
+
+        world_put(&world, &one, "a", "0123456789");
+        assert_int_equal(workspace_history(&one), 0);
+        assert_int_equal(workspace_set_history(&one, 20, &world.problem), 0);
+        assert_int_equal(workspace_set_history(&one, 15, &world.problem), 0);
+        assert_int_equal(workspace_history(&one), 15);
+        narrow(&world, "two", 40, &limits);
+        assert_int_equal(limits.bytes_max, 15);
+        assert_int_equal(workspace_check_room(&world.workspaces, OWNER, &bounds, &world.problem), 0);
+        assert_int_equal(workspace_set_history(&two, 15, &world.problem), 0);
+        assert_int_equal(workspace_check_room(&world.workspaces, OWNER, &bounds, &world.problem), -1);
+        assert_int_equal(world.problem.code, PROBLEM_WORKSPACE_FULL);
+        assert_int_equal(workspace_check_room(&world.workspaces, "realm/bob", &bounds, &world.problem), 0);
+        assert_int_equal(workspace_check_room(&world.workspaces, OWNER, &none, &world.problem), 0);
+}
+
 static void whose_it_is(void **state) {
         struct world world = world_of(state);
         struct workspace one WORKSPACE_CLEANUP = world_open(&world, "one"),
@@ -62,7 +85,8 @@ static void whose_it_is(void **state) {
 }
 
 int main(void) {
-        const struct CMUnitTest tests[] = { TEST(others_take_their_room), TEST(whose_it_is) };
+        const struct CMUnitTest tests[] = { TEST(others_take_their_room), TEST(history_counts),
+                                            TEST(whose_it_is) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support.h"
 
+#include "sessions/workspace_stage.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -76,6 +78,7 @@ static void test_create(void **state) {
         struct world world = world_of(state);
         struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
         struct workspace_row row = { .id = "s-one", .owner = "realm/bob", .environment = "e" };
+        struct strbuf wide STRBUF_CLEANUP = STRBUF_INIT;
 
         assert_int_equal(workspace_create(&world.workspaces, &row, &world.problem), -1);
         assert_int_equal(world.problem.code, PROBLEM_CONFLICT);
@@ -89,6 +92,16 @@ static void test_create(void **state) {
         assert_int_equal(workspace_describe(&workspace, world.place->arena, &row, &world.problem), 0);
         assert_int_equal(row.lives_until_ms, 0);
         assert_string_equal(row.owner, OWNER);
+        strbuf_append(&wide, "realm/");
+        /* As long as an owner's name may be: 256 characters of four bytes, and a realm. */
+        for (int i = 0; i < 256; i++)
+                strbuf_append(&wide, "\xf0\x9f\x98\x80");
+        row = (struct workspace_row){ .id = "s-wide", .owner = strbuf_text(&wide), .environment = "e" };
+        assert_int_equal(workspace_create(&world.workspaces, &row, &world.problem), 0);
+        workspace_close(&workspace);
+        assert_int_equal(
+                workspace_open(&world.workspaces, strbuf_text(&wide), "s-wide", &workspace, &world.problem),
+                0);
         row = (struct workspace_row){ .id = "../x", .owner = OWNER, .environment = "e" };
         assert_int_equal(workspace_create(&world.workspaces, &row, &world.problem), -1);
         assert_int_equal(world.problem.code, PROBLEM_INVALID);
@@ -256,6 +269,35 @@ static void test_usage(void **state) {
         assert_int_equal(usage.bytes, 5);
 }
 
+/* What was asked, with files and alone; after a restart what nobody waits for goes, and all of it where no session lives. */
+static void test_requests_that_wait(void **state) {
+        struct world world = world_of(state);
+        struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
+        char alone[WORKSPACE_STAGE_NAME] = "", other[WORKSPACE_STAGE_NAME] = "",
+             wrong[WORKSPACE_STAGE_NAME] = "..";
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const char *kept[] = { alone };
+
+        assert_int_equal(workspace_stage_request(&workspace, "a\0b", 3, alone, &world.problem), 0);
+        assert_int_equal(workspace_stage_request(&workspace, "other", 5, other, &world.problem), 0);
+        assert_int_equal(workspace_stage_request(&workspace, "again", 5, alone, &world.problem), -1);
+        assert_int_equal(workspace_stage_request(&workspace, "x", 1, wrong, &world.problem), -1);
+        workspace_stage_keep(&workspace, kept, 1);
+        assert_int_equal(workspace_stage_read_request(&workspace, other, 100, &text), -1);
+        assert_int_equal(workspace_stage_read_request(&workspace, alone, 2, &text), -1);
+        strbuf_clear(&text);
+        assert_int_equal(workspace_stage_read_request(&workspace, alone, 100, &text), 0);
+        assert_int_equal(text.length, 3);
+        assert_memory_equal(text.data, "a\0b", 3);
+        assert_int_equal(workspace_set_life(&workspace, INT64_C(4102444800000), &world.problem), 0);
+        assert_int_equal(workspace_recover(&world.workspaces, &world.problem), 0);
+        strbuf_clear(&text);
+        assert_int_equal(workspace_stage_read_request(&workspace, alone, 100, &text), 0);
+        assert_int_equal(workspace_set_life(&workspace, 0, &world.problem), 0);
+        assert_int_equal(workspace_recover(&world.workspaces, &world.problem), 0);
+        assert_int_equal(workspace_stage_read_request(&workspace, alone, 100, &text), -1);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_not_yours_is_not_there),
@@ -263,6 +305,7 @@ int main(void) {
                 TEST(test_list),
                 TEST(test_remove),
                 TEST(test_recover),
+                TEST(test_requests_that_wait),
                 TEST(test_killed),
                 TEST(test_usage),
         };

@@ -129,7 +129,9 @@ static void test_the_dead_are_swept(void **state) {
 /* --- groups of this machine --- */
 
 static struct cgroup *make_or_skip(struct place *place) {
-        struct cgroup_limits limits = { 64 * MB, 500, 16 };
+        struct cgroup_limits limits = {
+                .memory_bytes = 64 * MB, .cpu_millis = 500, .processes = 16, .family = { "0-7e57", 700 }
+        };
         struct cgroup *group = cgroup_make(&limits, place->arena);
 
         if (cgroup_missing(group) == 0 && cgroup_launcher(group)[0] == NULL)

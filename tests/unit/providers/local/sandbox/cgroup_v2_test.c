@@ -5,6 +5,7 @@
  */
 #include "providers/local/sandbox/cgroup_v2.h"
 
+#include "providers/local/sandbox/cgroup_family.h"
 #include "providers/local/sandbox/cgroup_files.h"
 
 #include <setjmp.h>
@@ -18,7 +19,7 @@
 #define ALL "cpuset cpu io memory pids"
 #define SWITCHED "+memory +cpu +pids"
 
-static const struct cgroup_limits limits = { 1855979520, 1158, 512 };
+static struct cgroup_limits limits = { .memory_bytes = 1855979520, .cpu_millis = 1158, .processes = 512 };
 
 static void put(struct place *place, const char *name, const char *text) {
         FILE *file = fopen(place_path(place, name), "w");
@@ -200,6 +201,59 @@ static void test_root_s_service(void **state) {
         assert_null(make_for(place, own, true, true));
 }
 
+/* --- a family --- */
+
+/* Its groups are in a folder of its own, which has the quota; one that nobody has said anything of is left as it is. */
+static void test_a_family_s_quota(void **state) {
+        static const struct {
+                unsigned cpu_millis;
+                const char *before, *after;
+        } cases[] = {
+                { 2000, "max 100000\n", "200000 100000" },
+                { 250, "200000 100000\n", "25000 100000" },
+                { CGROUP_CPU_AS_IT_IS, "25000 100000\n", "25000 100000" },
+                { CGROUP_CPU_UNBOUND, "25000 100000\n", "max 100000" },
+        };
+        struct place *place = *state;
+        const char *of = "berth/all-0-ab", *run = run_at(place, of),
+                   *quota = arena_printf(place->arena, "%s/cpu.max", of);
+
+        group_at(place, ".", ALL, "1\n", true);
+        group_at(place, "berth", ALL, "", false);
+        group_at(place, of, ALL, "", false);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                put(place, quota, cases[i].before);
+                limits.family = (struct cgroup_family){ "0-ab", cases[i].cpu_millis };
+                assert_string_equal(make(place, "", true), run);
+                /* Plain files keep what is longer than the new text. */
+                assert_int_equal(strncmp(get(place, quota), cases[i].after, strlen(cases[i].after)), 0);
+                assert_limits(place, run);
+                assert_string_equal(get(place, arena_printf(place->arena, "%s/cgroup.subtree_control", of)),
+                                    SWITCHED);
+        }
+        /* What cannot be held is no group. */
+        assert_int_equal(unlink(place_path(place, quota)), 0);
+        limits.family.cpu_millis = 2000;
+        assert_null(make(place, "", true));
+        limits.family = (struct cgroup_family){ NULL, 0 };
+}
+
+/* Of version 1 the kernel lets nobody in it have more: who has is lowered first. */
+static void test_a_family_on_version_1(void **state) {
+        struct place *place = *state;
+        const char *folder = place_path(place, "all-1-cd");
+
+        put(place, "all-1-cd/cpu.cfs_quota_us", "-1\n");
+        put(place, "all-1-cd/cpu.cfs_period_us", "100000\n");
+        assert_int_equal(cgroup_family_hold_v1(folder, &(struct cgroup_family){ "1-cd", 1500 }), 0);
+        assert_string_equal(get(place, "all-1-cd/cpu.cfs_quota_us"), "150000");
+        assert_int_equal(
+                cgroup_family_hold_v1(folder, &(struct cgroup_family){ "1-cd", CGROUP_CPU_AS_IT_IS }), 0);
+        assert_string_equal(get(place, "all-1-cd/cpu.cfs_quota_us"), "150000");
+        assert_int_equal(cgroup_family_hold_v1(place_path(place, "none"), &(struct cgroup_family){ "x", 1 }),
+                         -1);
+}
+
 /* --- an ordinary user --- */
 
 /* `systemd-run --user --scope -p Delegate=yes berth ...`: alone in a scope below a slice that is systemd's. */
@@ -292,7 +346,7 @@ static void test_no_swap_to_limit(void **state) {
 
 static void test_scope_words(void **state) {
         struct place *place = *state;
-        const char *const *words = cgroup_scope_words(place->arena);
+        const char *const *words = cgroup_scope_words(NULL, place->arena);
         size_t count = 0;
         bool delegated = false;
 
@@ -301,6 +355,10 @@ static void test_scope_words(void **state) {
                 delegated = delegated || strcmp(words[count], "--property=Delegate=yes") == 0;
         assert_true(delegated);
         assert_string_equal(words[count - 1], "--");
+        assert_string_equal(words[5], "--slice=berth.slice");
+        words = cgroup_scope_words(&(struct cgroup_family){ "1000-ab", 2000 }, place->arena);
+        /* A dash would put it into yet another slice. */
+        assert_string_equal(words[5], "--slice=berth-1000_ab.slice");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
@@ -312,6 +370,8 @@ int main(void) {
                 TEST(test_controllers_that_lack),
                 TEST(test_top_of_a_container),
                 TEST(test_root_s_service),
+                TEST(test_a_family_s_quota),
+                TEST(test_a_family_on_version_1),
                 TEST(test_alone_in_a_delegated_scope),
                 TEST(test_not_alone),
                 TEST(test_systemds_own),

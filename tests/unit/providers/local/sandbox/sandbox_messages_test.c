@@ -217,7 +217,7 @@ static void test_what_a_launcher_is_asked(void **state) {
         static const char *const bad[] = { "",    ".",   "..",
                                            "a/b", "A",   "a.b",
                                            "\\n", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
-        struct sandbox_starting starting = { { 1, 2, 3, 4, 5, 6 }, NULL, "s-1" }, asked;
+        struct sandbox_starting starting = { .limits = { 1, 2, 3, 4, 5, 6 }, .name = "s-1" }, asked;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         const char *name, *to;
         struct arena *arena = arena_new();
@@ -254,6 +254,25 @@ static void test_what_a_launcher_is_asked(void **state) {
                 strbuf_clear(&text);
                 sandbox_starting_write(&starting, &text);
                 assert_int_equal(sandbox_starting_read(text.data, text.length, arena, &asked, &err), -1);
+        }
+        starting.name = "s-1";
+        starting.family = (struct sandbox_family){ .name = "0a9f", .cpu_millis = 2000 };
+        strbuf_clear(&text);
+        sandbox_starting_write(&starting, &text);
+        assert_int_equal(sandbox_starting_read(text.data, text.length, arena, &asked, &err), 0);
+        assert_string_equal(asked.family.name, "0a9f");
+        assert_int_equal(asked.family.cpu_millis, 2000);
+        strbuf_clear(&text);
+        sandbox_family_write(&starting.family, &text);
+        assert_int_equal(sandbox_family_read(text.data, text.length, arena, &asked.family, &err), 0);
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                starting.family.name = bad[i];
+                strbuf_clear(&text);
+                sandbox_starting_write(&starting, &text);
+                assert_int_equal(sandbox_starting_read(text.data, text.length, arena, &asked, &err), -1);
+                strbuf_clear(&text);
+                sandbox_family_write(&starting.family, &text);
+                assert_int_equal(sandbox_family_read(text.data, text.length, arena, &asked.family, &err), -1);
         }
         arena_free(arena);
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operations, by what they are about. Their server's context is a struct broker (broker.h). */
+#ifndef BERTH_BROKER_API_H
+#define BERTH_BROKER_API_H
+
+#include "broker/operation.h"
+
+extern const struct operation api_operations[]; /* the server, what was applied */
+extern const size_t api_operation_count;
+extern const struct operation api_sessions_operations[]; /* sessions, executions */
+extern const size_t api_sessions_operation_count;
+extern const struct operation api_workspaces_operations[];
+extern const size_t api_workspaces_operation_count;
+extern const struct operation api_downloads_operations[]; /* by a browser, which sends no token (tickets.h) */
+extern const size_t api_downloads_operation_count;
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/e2b.h"
+
+#include "base/json.h"
+#include "broker/answers.h"
+#include "broker/call.h"
+#include "broker/e2b_call.h"
+#include "broker/e2b_contexts.h"
+#include "broker/e2b_files.h"
+#include "broker/e2b_filesystem.h"
+#include "broker/e2b_run.h"
+#include "broker/e2b_sandboxes.h"
+#include "broker/first_token.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int e2b_new(const struct broker_config *config, const char *folder, struct e2b **ret, struct error *err) {
+        const struct value *compat = value_get(config->spec, "compat");
+        struct e2b *e2b;
+
+        *ret = NULL;
+        if (!value_get_boolean(compat, "e2b", false))
+                return 0;
+        e2b = calloc(1, sizeof(*e2b));
+        if (!e2b || pthread_mutex_init(&e2b->labels, NULL) != 0)
+                abort();
+        *ret = e2b;
+        e2b->template_name = value_get_text(compat, "e2bTemplate");
+        return first_token(folder, "e2b.key", e2b->key, err);
+}
+
+void e2b_free(struct e2b *e2b) {
+        if (!e2b)
+                return;
+        explicit_bzero(e2b->key, sizeof(e2b->key));
+        pthread_mutex_destroy(&e2b->labels);
+        free(e2b);
+}
+
+/* --- errors --- */
+
+/* What E2B's clients call it: those of its remote procedures read words, all others numbers. */
+static const char *const procedures[] = { "/filesystem.Filesystem/", "/process.Process/" };
+
+static bool begins_with(const char *path, const char *beginning) {
+        return path && strncmp(path, beginning, strlen(beginning)) == 0;
+}
+
+static bool is_procedure(const struct server_request *request) {
+        for (size_t i = 0; i < sizeof(procedures) / sizeof(procedures[0]); i++) {
+                if (begins_with(request->path, procedures[i]))
+                        return true;
+        }
+        return false;
+}
+
+bool e2b_is_asked(const struct server_request *request) {
+        static const char *const paths[] = { "/v2/sandboxes", "/sandboxes", "/execute",
+                                             "/contexts",     "/files",     "/health" };
+        static const char *const headers[] = { "X-API-Key", "E2b-Sandbox-Id", "X-Access-Token" };
+        const struct broker *broker = request->context;
+
+        if (!broker || !broker->e2b)
+                return false;
+        for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+                size_t length = strlen(paths[i]);
+
+                if (begins_with(request->path, paths[i]) &&
+                    (request->path[length] == '\0' || request->path[length] == '/'))
+                        return true;
+        }
+        for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+                if (server_has_header(request, headers[i]))
+                        return true;
+        }
+        return is_procedure(request);
+}
+
+/* connectrpc.com, "Error Codes". */
+static const char *word_of(unsigned status) {
+        static const struct {
+                unsigned status;
+                const char *word;
+        } words[] = {
+                { 400, "invalid_argument" },   { 401, "unauthenticated" },    { 403, "permission_denied" },
+                { 404, "not_found" },          { 409, "already_exists" },     { 413, "resource_exhausted" },
+                { 429, "resource_exhausted" }, { 501, "unimplemented" },      { 502, "unavailable" },
+                { 503, "unavailable" },        { 507, "resource_exhausted" },
+        };
+
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+                if (words[i].status == status)
+                        return words[i].word;
+        }
+        return status < 500 ? "invalid_argument" : "internal";
+}
+
+void e2b_answer_error(struct server_request *request, unsigned status, const char *message) {
+        json_t *json = json_checked(json_object());
+
+        if (is_procedure(request))
+                json_set_text(json, "code", word_of(status));
+        else
+                json_put(json, "code", json_integer((json_int_t)status));
+        json_set_text(json, "message", message);
+        answers_json(request, status, json);
+}
+
+void e2b_answer_uncovered(struct server_request *request) {
+        e2b_answer_error(
+                request, 501,
+                "berth does not have this part of E2B's interface: docs/e2b.md names the parts that it has");
+}
+
+/* --- routes --- */
+
+static void answer_health(struct server_request *request) {
+        answers_nothing(request);
+}
+
+#define API(verb, where, function)                                                                    \
+        {                                                                                             \
+                .method = (verb), .path = (where), .answer = (function), .mark = BROKER_EXECUTE,      \
+                .begin = e2b_call_begin, .end = e2b_call_end, .body_max = BODY_MAX, .take = call_take \
+        }
+#define SANDBOX(verb, where, function, by)                                                       \
+        {                                                                                        \
+                .method = (verb), .path = (where), .answer = (function), .mark = BROKER_EXECUTE, \
+                .begin = (by), .end = e2b_call_end, .body_max = BODY_MAX, .take = call_take      \
+        }
+
+const struct server_route e2b_routes[] = {
+        API("POST", "/v2/sandboxes", e2b_sandboxes_create),
+        API("GET", "/v2/sandboxes", e2b_sandboxes_list),
+        API("POST", "/v2/sandboxes/{id}/connect", e2b_sandboxes_connect),
+        API("GET", "/sandboxes/{id}", e2b_sandboxes_show),
+        API("DELETE", "/sandboxes/{id}", e2b_sandboxes_kill),
+        API("POST", "/sandboxes/{id}/timeout", e2b_sandboxes_set_timeout),
+        API("POST", "/sandboxes/{id}/pause", e2b_sandboxes_pause),
+        SANDBOX("POST", "/execute", e2b_run_answer, e2b_call_begin_by_access),
+        SANDBOX("GET", "/contexts", e2b_contexts_list, e2b_call_begin_by_traffic),
+        SANDBOX("POST", "/contexts", e2b_contexts_create, e2b_call_begin_by_traffic),
+        SANDBOX("POST", "/contexts/{id}/restart", e2b_contexts_restart, e2b_call_begin_by_traffic),
+        SANDBOX("DELETE", "/contexts/{id}", e2b_contexts_remove, e2b_call_begin_by_traffic),
+        SANDBOX("POST", "/filesystem.Filesystem/Stat", e2b_filesystem_stat, e2b_call_begin_by_access),
+        SANDBOX("POST", "/filesystem.Filesystem/ListDir", e2b_filesystem_list, e2b_call_begin_by_access),
+        SANDBOX("POST", "/filesystem.Filesystem/MakeDir", e2b_filesystem_make, e2b_call_begin_by_access),
+        SANDBOX("POST", "/filesystem.Filesystem/Move", e2b_filesystem_move, e2b_call_begin_by_access),
+        SANDBOX("POST", "/filesystem.Filesystem/Remove", e2b_filesystem_remove, e2b_call_begin_by_access),
+        SANDBOX("GET", "/health", answer_health, e2b_call_begin_by_access),
+        SANDBOX("GET", "/files", e2b_files_answer_get, e2b_call_begin_by_access),
+        { .method = "POST",
+          .path = "/files",
+          .mark = BROKER_EXECUTE,
+          .body_max = CALL_TRANSFER_MAX,
+          .begin = e2b_files_begin_put,
+          .take = e2b_files_take_put,
+          .answer = e2b_files_answer_put,
+          .end = e2b_files_end_put },
+};
+const size_t e2b_route_count = sizeof(e2b_routes) / sizeof(e2b_routes[0]);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes over HTTP as JSON, as field tables: what clients send (shapes_asked.c) and what they get (shapes_answered.c). A member of an
+ * answer that is `required` is there each time, and may be null where it is `nullable`.
+ */
+#ifndef BERTH_BROKER_SHAPES_H
+#define BERTH_BROKER_SHAPES_H
+
+#include "schema/kind.h"
+
+#define SHAPES_FILTERS_MAX 32 /* of each kind, in one query */
+
+/* Asked. */
+extern const struct field shape_session_wish, shape_session_patch, shape_execution_wish, shape_alone_wish,
+        shape_restart, shape_copy, shape_ticket_wish, shape_nothing;
+
+/* The parameters of queries and paths. */
+extern const struct field shape_page_query[], shape_sessions_query[], shape_history_query[],
+        shape_events_query[], shape_files_query[], shape_archive_query[];
+extern const struct field shape_once_headers[], shape_run_headers[], shape_read_headers[],
+        shape_condition_headers[];
+extern const struct field shape_path_fields[]; /* by their names in paths */
+extern const struct field shape_owner_header;
+
+/* Answered. */
+extern const struct field shape_session, shape_execution_pending, shape_execution, shape_execution_summary,
+        shape_environment, shape_agent, shape_map, shape_workspace, shape_workspace_shown, shape_file,
+        shape_file_put, shape_copied, shape_ticket, shape_problem, shape_document;
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Approvals: exactly what is asked for, by whom and why, and the two answers.
+import { ask, list, pathOf } from "./api.js";
+import { element, every, keep, say } from "./dom.js";
+import { shown, shownAge, shownBlock, shownTime, shownWord } from "./text.js";
+import { statusOf, tellProblem } from "./table.js";
+
+const LOOK_MS = 2000;
+
+const FACTS = [
+        ["Why", (approval) => approval.reason],
+        ["Folder", (approval) => approval.cwd],
+        ["User", (approval) => approval.user],
+        ["Agent", (approval) => approval.agent],
+        ["Asked by", (approval) => approval.client],
+        ["For", (approval) => approval.owner],
+        ["Variables", (approval) => Object.entries(approval.variables ?? {}).map(([name, value]) => `${name}=${shownWord(value)}`).join(" ")],
+];
+
+const byAge = (one, two) => String(two.expiresAt).localeCompare(String(one.expiresAt)) || two.id.localeCompare(one.id);
+
+function outcomeOf(result) {
+        const text = (stream) => typeof stream === "string" ? stream : stream?.content ?? "";
+        const output = text(result.stdout) + text(result.stderr);
+
+        return [element("p", { class: "quiet", text: `exit code ${result.exitCode ?? "unknown"}` }),
+                output && element("pre", { text: shownBlock(output) })].filter(Boolean);
+}
+
+function makeApproval(approval, decide) {
+        const told = element("div", {});
+        const command = (approval.command ?? []).map(shownWord).join(" ");
+        const button = (verb, kind) => element("button", { type: "button", class: kind, text: verb,
+                on: { click: () => decide(approval, verb.toLowerCase(), told) } });
+
+        return element("li", {}, element("article", { "aria-label": `Approval of ${command}` },
+                element("header", {}, element("span", {}), element("span", { class: "quiet" })),
+                element("pre", { class: "code", text: command }),
+                element("dl", { class: "facts" }, FACTS.map(([name, read]) => [name, read(approval)]).filter(([, value]) => value)
+                        .map(([name, value]) => element("div", {}, element("dt", { text: name }), element("dd", { text: shown(value) })))),
+                element("div", { class: "outcome" }), told,
+                element("div", { class: "actions" }, button("Approve", "primary"), button("Deny"))));
+}
+
+function updateApproval(item, approval) {
+        const article = item.firstElementChild;
+        const [status, when] = article.firstElementChild.children;
+        const outcome = article.querySelector(".outcome"), actions = article.querySelector(".actions");
+        const isPending = approval.status === "pending";
+
+        if (status.textContent !== approval.status)
+                status.replaceChildren(statusOf(approval.status));
+        say(when, isPending && approval.expiresAt ? `expires ${shownAge(approval.expiresAt)}` : "");
+        when.title = shownTime(approval.expiresAt);
+        if (!isPending && actions) {
+                // Whoever has just pressed one of them stays with this approval.
+                if (actions.contains(document.activeElement)) {
+                        article.tabIndex = -1;
+                        article.focus({ preventScroll: true });
+                }
+                actions.remove();
+        }
+        if (approval.result && !outcome.firstElementChild)
+                outcome.append(...outcomeOf(approval.result));
+}
+
+export function showApprovals(main, { self, may, live, signal }) {
+        const told = element("div", {}, element("p", { class: "empty", text: "Loading…" }));
+        const items = element("ul", { class: "approvals" });
+        const decide = async (approval, verb, place) => {
+                try {
+                        await ask(`/v1/approvals/${pathOf(approval.id)}/${verb}`, { method: "POST", body: {} });
+                        place.replaceChildren();
+                } catch (error) {
+                        tellProblem(place, error);
+                }
+                await look();
+        };
+        let under = null;
+        const look = async () => {
+                try {
+                        const { items: found } = await list("/v1/approvals", signal);
+
+                        told.replaceChildren(...(found.length > 0 ? [] : [element("p", { class: "empty", text: "Nothing waits for an approval." })]));
+                        keep(items, found.sort(byAge), (approval) => approval.id, (approval) => makeApproval(approval, decide), updateApproval);
+                } catch (error) {
+                        tellProblem(told, error);
+                }
+        };
+        const lookOnce = () => under ??= look().finally(() => under = null);
+
+        main.append(element("h1", { tabindex: -1, text: "Approvals" }));
+        if (!self.serves.approvals || !may("approve", "shell", "observe", "administer")) {
+                main.append(element("p", { class: "empty", text: self.serves.approvals ? "This token may not see approvals."
+                        : "This server has no approvals: its version of Berth runs nothing on the host yet." }));
+                return;
+        }
+        main.append(told, items);
+        live.addEventListener("approval", lookOnce, { signal });
+        every(LOOK_MS, signal, lookOnce);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that processes have mapped into their memory, to write there. Such a write changes no time of the file once its page is mapped, and by
+ * their times it is told which files have changed.
+ */
+#ifndef BERTH_RUNTIME_MAPPED_H
+#define BERTH_RUNTIME_MAPPED_H
+
+#include "runtime/descendants.h"
+
+/* Those below the folder get a new time of change; when they were written last stays what it was. */
+void mapped_touch(const struct descendants *processes, int folder);
+
+#endif

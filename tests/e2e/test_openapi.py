@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/openapi.json against those who know what OpenAPI is, and the server against /openapi.json."""
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from openapi_spec_validator import validate
+
+from binary import Berth
+from test_serve import TOKENS, client, stack
+from test_serve_sessions import Sessions
+
+CLIENTS = [client("self"), client("users", actsFor="users", realm="company"), client("watcher", may=["observe"]), client("file", may=["administer"])]
+EXHAUSTIVE = bool(os.environ.get("BERTH_EXHAUSTIVE"))
+
+
+@pytest.fixture(scope="module")
+def shared(binary, tmp_path_factory):
+    berth = Berth(binary, tmp_path_factory.mktemp("openapi"), "http://127.0.0.1:1")
+    berth.write("stack.yaml", stack())
+    berth("apply", "--yes").expect(0)
+    made = Sessions(berth, clients=CLIENTS, sessions={"perOwner": 20})
+    made.start("--accept-degraded")
+    yield made
+    assert made.stop() == 0
+
+
+@pytest.fixture
+def serve(shared):
+    yield shared
+    for session in shared.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items():
+        assert shared.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"]).status in (204, 404)
+
+
+@pytest.fixture(scope="module")
+def document(shared):
+    return shared.ask("/openapi.json", TOKENS["self"]).json()
+
+
+def strict(part):
+    """A copy in which answers may have no member that is not told of."""
+    if isinstance(part, list):
+        return [strict(p) for p in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: strict(value) for name, value in part.items()}
+    if "properties" in found and "required" in found and "title" in found["properties"]:
+        return found  # a problem, whose code is said beside it
+    if isinstance(found.get("properties"), dict) and found.get("type") == "object":
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+class Judge:
+    """Whether an answer is one of those that the document has for an operation."""
+
+    def __init__(self, document):
+        self.document, self.strict, self.seen = document, strict(document), set()
+
+    def of(self, name, answer):
+        operation = next(o for p in self.strict["paths"].values() for o in p.values() if o["operationId"] == name)
+        assert str(answer.status) in operation["responses"], (name, answer.status, answer.body)
+        told = operation["responses"][str(answer.status)]
+        if "$ref" in told:
+            told = self.strict["components"]["responses"][told["$ref"].rsplit("/", 1)[1]]
+        self.seen.add((name, answer.status))
+        for header in told.get("headers", {}):
+            assert header.lower() in answer.headers or header == "Retry-After", (name, header, answer.headers)
+        kind = answer.headers.get("content-type", "").split(";")[0]
+        if "content" not in told:
+            assert not answer.body and not kind, (name, answer.status, kind, answer.body)
+            return answer
+        assert kind in told["content"], (name, answer.status, kind)
+        schema = told["content"][kind].get("schema")
+        if schema and kind.endswith("json"):
+            whole = {**schema, "components": self.strict["components"]}
+            jsonschema.Draft202012Validator(whole, format_checker=jsonschema.FormatChecker()).validate(json.loads(answer.body))
+        return answer
+
+
+@pytest.fixture(scope="module")
+def judge(document):
+    return Judge(document)
+
+
+def example(document, name):
+    operation = next(o for p in document["paths"].values() for o in p.values() if o["operationId"] == name)
+    return copy.deepcopy(operation["requestBody"]["content"]["application/json"]["example"])
+
+
+def test_the_document(serve, document, binary, tmp_path):
+    """It is one of OpenAPI's; the program prints the same with no stack about; who is not known does not get it."""
+    validate(document)
+    printed = subprocess.run([str(binary), "serve", "--print-openapi"], cwd=tmp_path, capture_output=True, check=True, env={}, timeout=60)
+    assert json.loads(printed.stdout) == document and printed.stderr == b"" and list(tmp_path.iterdir()) == []
+    serve.ask("/openapi.json").problem(401, "unauthenticated")
+    assert document["openapi"] == "3.1.0" and len(document["paths"]) > 20
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            assert operation["summary"] and operation["responses"], (path, method)
+            named = set(re.findall(r"\{(\w+)\}", path))
+            assert named == {p["name"] for p in operation["parameters"] if p["in"] == "path"}, path
+
+
+def test_its_examples_and_every_operation(serve, document, judge):
+    """Each operation is used as the document shows it, and each answer is one that it tells of, member for member."""
+
+    def ask(name, method, path, body=None, **more):
+        return judge.of(name, serve.call(method, path, body, **more))
+
+    session = ask("createSession", "POST", "/v1/sessions", example(document, "createSession")).json()["id"]
+    assert ask("createSession", "POST", "/v1/sessions", example(document, "createSession")).status == 200
+    at = f"/v1/sessions/{session}"
+    result = ask("execute", "POST", f"{at}/executions", example(document, "execute")).json()
+    assert result["value"]["text"] == "42"
+    code = "import sys\nprint('out'); print('err', file=sys.stderr)\nopen('f', 'w').write('x')\nclass H:\n  def _repr_html_(s): return '<b>h</b>'\nH()"
+    ask("execute", "POST", f"{at}/executions", {"code": code, "returnFiles": ["*"], "files": [{"path": "in/numbers.csv", "content": "1"}]})
+    ask("execute", "POST", f"{at}/executions", {"code": "1/0"})
+    assert ask("execute", "POST", f"{at}/executions", {"code": "1"}, headers=[("Prefer", "respond-async")]).status == 202
+    ask("execute", "POST", f"{at}/executions", {"code": "1"}, headers=[("Accept", "text/event-stream")])
+    ask("execute", "POST", f"{at}/executions", {"code": "1", "returnFiles": ["f"]}, headers=[("Accept", "multipart/mixed")])
+    alone = ask("executeAlone", "POST", "/v1/execute", example(document, "executeAlone")).json()
+    assert alone["stdout"]["content"] == "42\n"
+    for path in (f"{at}/executions", f"{at}/executions?limit=1"):
+        ask("listExecutions", "GET", path)
+    for n in (1, 2, 3):
+        ask("getExecution", "GET", f"{at}/executions/{n}")
+    ask("followExecution", "GET", f"{at}/executions/1/events?from=0")
+    ask("interruptExecution", "POST", f"{at}/executions/1/interrupt").problem(409, "not-running")
+    waits = ask("execute", "POST", f"{at}/executions", {"code": "while True: pass"}, headers=[("Prefer", "respond-async")]).json()
+    ask("getExecution", "GET", f"{at}/executions/{waits['n']}")
+    ask("parkSession", "POST", f"{at}/park").problem(409, "busy")
+    assert ask("interruptExecution", "POST", f"{at}/executions/{waits['n']}/interrupt").status == 204
+    ask("followExecution", "GET", f"{at}/executions/{waits['n']}/events")
+    ask("changeSession", "PATCH", at, example(document, "changeSession"))
+    ask("getSession", "GET", at)
+    ask("listSessions", "GET", "/v1/sessions?limit=1&status=idle&status=running&label=team")
+    assert ask("restartSession", "POST", f"{at}/restart", example(document, "restartSession")).status == 204
+    ask("parkSession", "POST", f"{at}/park")
+
+    space, other = f"/v1/workspaces/{session}", alone["session"]
+    ask("listWorkspaces", "GET", "/v1/workspaces?limit=1")
+    ask("getWorkspace", "GET", space)
+    ask("listFiles", "GET", f"{space}/files?prefix=in/&limit=1")
+    assert ask("putFile", "PUT", f"{space}/files/a/b", b"bytes").status == 201
+    assert ask("putFile", "PUT", f"{space}/files/a/b", b"other", headers=[("If-Match", "*")]).status == 200
+    etag = ask("getFile", "GET", f"{space}/files/a/b").headers["etag"]
+    assert ask("getFile", "GET", f"{space}/files/a/b", headers=[("Range", "bytes=1-2")]).status == 206
+    assert ask("getFile", "GET", f"{space}/files/a/b", headers=[("If-None-Match", etag)]).status == 304
+    ask("getFile", "GET", f"{space}/files/a/b", headers=[("Range", "bytes=99-")]).problem(416, "range-not-satisfiable")
+    ask("getFile", "GET", f"{space}/files/a/b", headers=[("If-Match", '"x"')]).problem(412, "precondition-failed")
+    head = serve.call("HEAD", f"{space}/files/a/b")
+    assert (head.status, head.headers["etag"], head.body) == (200, etag, b"")
+    ask("getArchive", "GET", f"{space}/archive?prefix=a/")
+    for body in (example(document, "createTicket"), {}):
+        ticket = ask("createTicket", "POST", f"{space}/tickets", body).json()
+        assert judge.of("useTicket", serve.ask(ticket["address"])).status == 200
+        judge.of("useTicket", serve.ask(ticket["address"])).problem(404, "not-found")
+    copied = example(document, "copyFiles")
+    copied["from"]["workspace"] = session
+    assert [f["path"] for f in ask("copyFiles", "POST", f"/v1/workspaces/{other}/copy", copied).json()["changed"]] == ["copied/numbers.csv"]
+    assert ask("deleteFile", "DELETE", f"{space}/files/a/b").status == 204
+    ask("removeWorkspace", "DELETE", space).problem(409, "has-sessions")
+    assert ask("removeWorkspace", "DELETE", f"/v1/workspaces/{other}").status == 204
+    assert ask("endSession", "DELETE", at).status == 204
+
+    for name, path in (("listEnvironments", "/v1/environments"), ("getEnvironment", "/v1/environments/data"), ("listAgents", "/v1/agents?limit=1"), ("getMap", "/v1/map"), ("getMetrics", "/metrics"), ("getOpenapi", "/openapi.json")):  # fmt: skip
+        assert ask(name, "GET", path).status == 200
+    for name, path in (("getHealth", "/healthz"), ("getReadiness", "/readyz")):
+        assert judge.of(name, serve.ask(path)).status == 200
+    # Problems, and all that were used: nothing was forgotten but the stream that never ends.
+    ask("getEnvironment", "GET", "/v1/environments/none").problem(404, "unknown-environment")
+    ask("listSessions", "GET", "/v1/sessions?what=1").problem(400, "invalid")
+    ask("createSession", "POST", "/v1/sessions", {"environment": "data"}, token=TOKENS["watcher"]).problem(403, "not-permitted")
+    every = {o["operationId"] for p in document["paths"].values() for o in p.values()}
+    assert every - {name for name, _ in judge.seen} == {"followAll", "getFileHead"}
+
+
+# What the document cannot say is wrong all the same: a name of more than 255 bytes, a key that came before, a version that is another. For
+# entity tags, whose pattern it cannot make, Schemathesis sends what is none and calls it right.
+SETTINGS = """
+[checks]
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 412, 413, 414, 422, 429, 431]
+positive_data_acceptance.expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 412, 416, 422, 429, 507]
+
+[[operations]]
+include-operation-id = ["createTicket", "copyFiles", "getFile", "getFileHead", "putFile", "deleteFile"]
+checks.positive_data_acceptance.enabled = false
+"""
+
+
+def test_schemathesis_finds_nothing(serve, document, tmp_path):
+    """No 500, no status, type or member that is not told of, nothing taken that it calls wrong, nothing refused that it calls right."""
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    (tmp_path / "settings.toml").write_text(SETTINGS)
+    serve.run(serve.create(), "1")
+    phases = "examples,coverage,fuzzing,stateful" if EXHAUSTIVE else "coverage"
+    fewer = [] if EXHAUSTIVE else ["--exclude-operation-id", "executeAlone"]  # a sandbox for each request
+    found = subprocess.run(
+        [str(Path(sys.executable).parent / "schemathesis"), "--config-file", "settings.toml", "run", "openapi.json", "-u", f"http://127.0.0.1:{serve.port}",
+         "-H", f"Authorization: Bearer {serve.token}", "-H", f"Berth-Owner: {serve.owner}", "--exclude-path", "/v1/events",  # which has no end
+         "--phases", phases, "--max-examples", "100" if EXHAUSTIVE else "5", "--seed", "7", "--generation-database", "none", "--continue-on-failure",
+         "--request-timeout", "120", "--warnings", "off", "--no-color", *fewer],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout[-8000:] + found.stderr[-2000:]
+    assert int(re.search(r"(\d+) generated", found.stdout)[1]) > 500, found.stdout[-2000:]

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of the operations as documents. docs/api.md must be what they write now: BERTH_WRITE_DOCS=1
+ * build/dev/tests/unit/broker_openapi_test writes it anew. (That the document is one of OpenAPI, and what the server does about
+ * it, others say: tests/e2e/test_openapi.py.)
+ */
+#include "broker/openapi.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "broker/answers.h"
+#include "schema/json_check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PAGE TEST_DATA "/../../../docs/api.md"
+
+static void page_is_current(void **state) {
+        struct strbuf committed STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err = { 0 };
+        char *text = NULL;
+        size_t length;
+        FILE *stream = open_memstream(&text, &length);
+
+        (void)state;
+        openapi_markdown(stream);
+        assert_int_equal(fclose(stream), 0);
+        if (getenv("BERTH_WRITE_DOCS"))
+                assert_int_equal(file_write_atomic(PAGE, text, length, 0644, &err), 0);
+        assert_int_equal(file_read(PAGE, (size_t)1024 * 1024, &committed, &err), 0);
+        if (strcmp(strbuf_text(&committed), text) != 0)
+                fail_msg("docs/api.md is not what the operations say: run this test with BERTH_WRITE_DOCS=1");
+        free(text);
+}
+
+/* Each row has what documents tell of it; its example is what it takes; its names are nobody else's. */
+static void rows_are_whole(void **state) {
+        struct arena *arena = arena_new();
+        const struct operation *operation, *other;
+
+        (void)state;
+        for (size_t at = 0; (operation = openapi_next(&at, true));) {
+                const char *name;
+
+                assert_non_null(operation->tag);
+                assert_non_null(operation->title);
+                assert_int_not_equal(operation->answers->status, 0);
+                for (size_t i = 0; (name = openapi_path_parameter(operation->route.path, i, arena)); i++)
+                        assert_non_null(operation_path_field(name));
+                for (const char *const *code = operation->problems; code && *code; code++)
+                        assert_non_null(answers_code(*code));
+                if (operation->example) {
+                        json_t *example JSON_CLEANUP =
+                                json_loads(operation->example, JSON_REJECT_DUPLICATES, NULL);
+                        const char *wrong =
+                                json_check(example, operation->body->fields, operation->body->groups, arena);
+
+                        if (wrong)
+                                fail_msg("%s: %s", operation->id, wrong);
+                }
+                for (size_t before = 0; (other = openapi_next(&before, true)) != operation;)
+                        assert_string_not_equal(other->id, operation->id);
+        }
+        arena_free(arena);
+}
+
+static void without_sessions(void **state) {
+        json_t *all JSON_CLEANUP = openapi_document(true), *few JSON_CLEANUP = openapi_document(false);
+
+        (void)state;
+        assert_non_null(json_object_get(json_object_get(all, "paths"), "/v1/sessions"));
+        assert_null(json_object_get(json_object_get(few, "paths"), "/v1/sessions"));
+        assert_non_null(json_object_get(json_object_get(few, "paths"), "/v1/map"));
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(page_is_current),
+                cmocka_unit_test(rows_are_whole),
+                cmocka_unit_test(without_sessions),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: what is kept of sessions, how much of it, and what it counts as. */
+#include "sessions/engine_fixture.h"
+
+#include <malloc.h>
+
+/* What the table has, all of it. */
+static size_t count_items(struct fixture *fixture, enum session_table table, size_t *ret_bytes) {
+        struct session_item *items;
+        struct error err;
+        size_t count, bytes = 0;
+
+        assert_int_equal(session_store_list(fixture->store, table, "", NULL, false, 1000, fixture->arena,
+                                            &items, &count, &err),
+                         0);
+        for (size_t i = 0; i < count; i++)
+                bytes += strlen(items[i].value);
+        if (ret_bytes)
+                *ret_bytes = bytes;
+        return count;
+}
+
+static void run_whole(struct fixture *fixture, const char *id, const char *code, const char *heard) {
+        struct engine_follower *follower = NULL;
+
+        assert_true(run_code(fixture, &alice, id, code, &follower) > 0);
+        assert_string_equal(hear_all(fixture, follower), heard);
+}
+
+/* The newest whole, older ones without what they said, the oldest not at all; and so after a restart. */
+static void history_has_an_end(void **state) {
+        struct fixture *fixture = *state;
+        struct problem problem;
+        json_t *json = NULL;
+        size_t bytes;
+        const char *id;
+
+        fixture->limits = (struct engine_limits){ .history_whole = 2, .history_most = 4 };
+        restart(fixture);
+        id = session_of(fixture, &alice);
+        for (int i = 0; i < 6; i++)
+                run_whole(fixture, id, "say text\nshow shown", "started stdout(text) display done(ok)");
+        for (int i = 0; i < 2; i++) {
+                for (int64_t n = 1; n <= 6; n++) {
+                        const json_t *out;
+
+                        if (n <= 2) {
+                                assert_int_equal(
+                                        engine_result(fixture->engine, &alice, id, n, &json, &problem), -1);
+                                assert_int_equal(problem.code, PROBLEM_NOT_FOUND);
+                                continue;
+                        }
+                        json = result_of(fixture, &alice, id, n);
+                        out = json_object_get(json, "stdout");
+                        assert_string_equal(json_text(json, "status"), "ok");
+                        assert_int_equal(json_integer_or(out, "bytesTotal", 0), 4);
+                        assert_non_null(json_text(out, "sha256"));
+                        assert_string_equal(json_text(out, "content"), n > 4 ? "text" : "");
+                        assert_int_equal(json_is_true(json_object_get(out, "truncated")), n <= 4);
+                        assert_int_equal(json_array_size(json_object_get(json, "displays")), n > 4);
+                        json_decref(json);
+                }
+                restart(fixture);
+        }
+        assert_int_equal(count_items(fixture, SESSION_TABLE_EXECUTIONS, &bytes), 4);
+        /* One that is told again says that it has ended, and no more. */
+        {
+                struct engine_follower *follower;
+
+                assert_int_equal(engine_follow(fixture->engine, &alice, id, 3, 0, &follower, &problem), 0);
+                assert_string_equal(hear_all(fixture, follower), "started done(ok)");
+        }
+        /* What it takes up is told when it has ended. */
+        assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&history_told) != (long long)bytes; i++)
+                usleep(1000);
+        assert_int_equal(atomic_load(&history_told), bytes);
+}
+
+static void a_disk_that_is_full(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        atomic_store(&disk_full, true);
+        assert_int_equal(run_code(fixture, &alice, id, "say x", NULL), -(int64_t)PROBLEM_WORKSPACE_FULL);
+        atomic_store(&disk_full, false);
+        run_whole(fixture, id, "say x", "started stdout(x) done(ok)");
+}
+
+static int64_t wait_with(struct fixture *fixture, const struct engine_caller *caller, const char *id,
+                         const char *text, size_t length) {
+        const struct engine_code code = { .code = text, .code_length = length };
+        struct problem problem;
+        int64_t n;
+
+        return engine_execute(fixture->engine, caller, id, &code, &n, NULL, &problem) < 0
+                       ? -(int64_t)problem.code
+                       : n;
+}
+
+/* What waits is in memory: so much of a session's, so much of an owner's. */
+static void what_waits_has_a_size(void **state) {
+        struct fixture *fixture = *state;
+        size_t length = (size_t)12 << 20;
+        char *text = malloc(length + 1);
+        const char *ids[4];
+        struct problem problem;
+
+        memset(text, ' ', length);
+        text[length] = '\0';
+        for (size_t i = 0; i < 4; i++) {
+                const struct engine_caller *caller = i < 3 ? &alice : &bob;
+                struct engine_follower *follower;
+
+                ids[i] = session_of(fixture, caller);
+                assert_int_equal(run_code(fixture, caller, ids[i], "hold", &follower), 1);
+                wait_until_running(fixture, follower);
+                engine_follower_close(follower);
+        }
+        for (size_t i = 0; i < 2; i++) {
+                assert_int_equal(wait_with(fixture, &alice, ids[i], text, length), 2);
+                assert_int_equal(wait_with(fixture, &alice, ids[i], text, length), 3);
+                assert_int_equal(wait_with(fixture, &alice, ids[i], text, length), -PROBLEM_QUEUE_FULL);
+        }
+        assert_int_equal(wait_with(fixture, &alice, ids[2], text, length), 2);
+        assert_int_equal(wait_with(fixture, &alice, ids[2], text, length), -PROBLEM_QUEUE_FULL);
+        assert_int_equal(wait_with(fixture, &bob, ids[3], text, length), 2);
+        assert_int_equal(wait_with(fixture, &bob, ids[3], text, length), 3);
+        /* What is interrupted, or has ended, waits no more. */
+        assert_int_equal(engine_interrupt(fixture->engine, &alice, ids[0], 2, &problem), 0);
+        assert_int_equal(wait_with(fixture, &alice, ids[2], text, length), 3);
+        assert_int_equal(engine_end(fixture->engine, &alice, ids[0], &problem), 0);
+        assert_int_equal(engine_end(fixture->engine, &alice, ids[2], &problem), 0);
+        assert_int_equal(wait_with(fixture, &alice, ids[1], text, length), -PROBLEM_QUEUE_FULL);
+        free(text);
+}
+
+/* A follower who reads nothing costs little, however large what he is told of. */
+static void notices_are_small(void **state) {
+        struct fixture *fixture = *state;
+        json_t *labels JSON_CLEANUP = json_object();
+        const struct engine_wish wish = { .environment = "python", .labels = labels };
+        struct engine_follower *follower;
+        struct engine_event event;
+        size_t before, sessions = 0;
+        char text[257];
+        const char *id;
+
+        for (int i = 0; i < 64; i++) {
+                memset(text, 'a' + i % 26, 256);
+                text[256] = '\0';
+                text[0] = (char)('0' + i / 10);
+                text[1] = (char)('0' + i % 10);
+                json_put(labels, text, json_string(text));
+        }
+        id = make(fixture, &alice, &wish, 1);
+        run_whole(fixture, id, "say x", "started stdout(x) done(ok)");
+        engine_follow_all(fixture->engine, &alice, &follower);
+        before = mallinfo2().uordblks;
+        for (int i = 0; i < 200; i++)
+                run_whole(fixture, id, "say x", "started stdout(x) done(ok)");
+        /* With a sanitizer it is 0. */
+        assert_true(mallinfo2().uordblks < before + ((size_t)4 << 20));
+        while (engine_follower_next(follower, &event) == ENGINE_EVENT) {
+                if (strcmp(event.name, "session") == 0) {
+                        sessions++;
+                        assert_int_equal(json_object_size(json_object_get(event.data, "labels")), 64);
+                        assert_string_equal(json_text(event.data, "status"),
+                                            sessions % 2 ? "running" : "idle");
+                }
+                json_decref(event.data);
+        }
+        assert_true(sessions >= 2);
+        engine_follower_close(follower);
+}
+
+/* Its workspace was removed when it had expired, and nobody had noticed yet: nothing of it is written any more. */
+static void what_is_forgotten_stays_so(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+        struct problem problem;
+
+        assert_int_equal(run_code(fixture, &alice, id, "hold", &follower), 1);
+        wait_until_running(fixture, follower);
+        assert_int_equal(run_code(fixture, &alice, id, "say x", NULL), 2);
+        assert_int_equal(engine_forget(fixture->engine, &alice, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_HAS_SESSIONS);
+        atomic_fetch_add(&now_ms, 86401000);
+        assert_int_equal(engine_forget(fixture->engine, &alice, id, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "done(killed)");
+        for (int i = 0; i < PATIENCE_MS && count_items(fixture, SESSION_TABLE_SESSIONS, NULL) > 0; i++)
+                usleep(1000);
+        assert_int_equal(count_items(fixture, SESSION_TABLE_SESSIONS, NULL), 0);
+        assert_int_equal(count_items(fixture, SESSION_TABLE_EXECUTIONS, NULL), 0);
+}
+
+/* One that has expired ends after its conversation got another session, which keeps it. */
+static void a_conversation_outlives_its_session(void **state) {
+        const struct engine_wish talk = { .environment = "python", .conversation = "one" };
+        struct fixture *fixture = *state;
+        const char *first = make(fixture, &alice, &talk, 1), *second;
+
+        atomic_fetch_add(&now_ms, 86401000);
+        second = make(fixture, &alice, &talk, 1);
+        assert_string_not_equal(first, second);
+        for (int i = 0; i < PATIENCE_MS && fake_lives(&fixture->place, first); i++)
+                usleep(1000);
+        assert_string_equal(make(fixture, &alice, &talk, 0), second);
+}
+
+static void a_key_of_what_leaves_no_record(void **state) {
+        const struct engine_once once = { "key", "POST r", "aa" }, other = { "key", "POST r", "bb" };
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct problem problem;
+        json_t *answer = NULL, *large JSON_CLEANUP = json_array();
+
+#define BEGIN(caller, once) engine_once_begin(fixture->engine, caller, once, id, &answer, &problem)
+        assert_int_equal(BEGIN(&alice, &(struct engine_once){ 0 }), 0);
+        assert_int_equal(BEGIN(&alice, &once), 0);
+        assert_int_equal(BEGIN(&alice, &once), -1);
+        assert_int_equal(problem.code, PROBLEM_BUSY);
+        assert_int_equal(BEGIN(&bob, &once), 0);
+        /* What was not done may be done. */
+        engine_once_end(fixture->engine, &alice, &once, id, NULL);
+        assert_int_equal(BEGIN(&alice, &once), 0);
+        /* Whom a death met in the middle of it may do it again, once. */
+        restart(fixture);
+        assert_int_equal(BEGIN(&alice, &once), 0);
+        assert_int_equal(BEGIN(&alice, &once), -1);
+        engine_once_end(fixture->engine, &alice, &once, id, json_null());
+        assert_int_equal(BEGIN(&alice, &once), 1);
+        assert_true(json_is_null(answer));
+        assert_int_equal(BEGIN(&alice, &other), -1);
+        assert_int_equal(problem.code, PROBLEM_KEY_REUSED);
+        restart(fixture);
+        assert_int_equal(BEGIN(&alice, &once), 1);
+        atomic_fetch_add(&now_ms, 86401000);
+        assert_int_equal(BEGIN(&alice, &once), 0);
+        for (int i = 0; i < 30000; i++)
+                json_add(large, json_string("text"));
+        engine_once_end(fixture->engine, &alice, &once, id, large);
+        assert_int_equal(BEGIN(&alice, &once), -1);
+        assert_int_equal(problem.code, PROBLEM_CONFLICT);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(history_has_an_end),
+                TEST(a_disk_that_is_full),
+                TEST(what_waits_has_a_size),
+                TEST(notices_are_small),
+                TEST(what_is_forgotten_stays_so),
+                TEST(a_conversation_outlives_its_session),
+                TEST(a_key_of_what_leaves_no_record),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
