@@ -110,6 +110,7 @@ struct engine_config {
         const struct clock *clock; /* wall time: of records, ages and idleness */
         struct engine_limits limits;
         const struct engine_watch *watch; /* NULL: nobody counts */
+        int64_t thread_idle_ms;           /* a thread that has nothing to do ends after that; 0: a minute */
 };
 
 /* Reads the records, joins the sandboxes that live, says of what was cut off that it was, and starts the engine's thread. */

@@ -4,14 +4,17 @@
  * it, since it is done without the engine's lock, nor the engine's thread, which hears all sandboxes. What one owner has under way
  * takes JOBS_PER_OWNER threads at most, so that his slow things hold up nobody else's.
  *
- * A thread is started when there is more to do than threads that are free, and stays then.
+ * A thread is started for what may be done and finds none that is free. The one that became free last is called first, so that those
+ * which a calm hour has no need of stay free; one that was free for a minute ends, but the last one stays.
  */
 #include "sessions/engine_parts.h"
 
 #include "base/files.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define JOBS_PER_OWNER 4
 
@@ -23,10 +26,10 @@ struct engine_job {
         void *context;
 };
 
-static size_t count_of_owner(const struct engine_jobs *jobs, const char *owner) {
+static size_t count_of_owner(const struct engine_job *job, const char *owner) {
         size_t count = 0;
 
-        for (const struct engine_job *job = jobs->running; job; job = job->next)
+        for (; job; job = job->next)
                 count += strcmp(job->owner, owner) == 0;
         return count;
 }
@@ -36,13 +39,11 @@ static struct engine_job *take_next(struct engine_jobs *jobs) {
         for (struct engine_job **link = &jobs->waiting; *link; link = &(*link)->next) {
                 struct engine_job *job = *link;
 
-                if (!jobs->stopping && count_of_owner(jobs, job->owner) >= JOBS_PER_OWNER)
+                if (!jobs->stopping && count_of_owner(jobs->running, job->owner) >= JOBS_PER_OWNER)
                         continue;
                 *link = job->next;
-                jobs->waiting_count--;
                 job->next = jobs->running;
                 jobs->running = job;
-                jobs->running_count++;
                 return job;
         }
         return NULL;
@@ -56,7 +57,6 @@ static void do_job(struct engine *engine, struct engine_job *job) {
         while (*link != job)
                 link = &(*link)->next;
         *link = job->next;
-        jobs->running_count--;
         if (job->session) {
                 job->session->jobs--;
                 engine_forget_if_over(engine, job->session);
@@ -65,20 +65,80 @@ static void do_job(struct engine *engine, struct engine_job *job) {
         free(job);
 }
 
+static void call_one(struct engine_jobs *jobs) {
+        struct engine_thread *thread = jobs->idle;
+
+        jobs->idle = thread->next_idle;
+        thread->called = true;
+        pthread_cond_signal(&thread->call);
+}
+
+static void no_longer_idle(struct engine_jobs *jobs, const struct engine_thread *thread) {
+        struct engine_thread **link = &jobs->idle;
+
+        while (*link != thread)
+                link = &(*link)->next_idle;
+        *link = thread->next_idle;
+}
+
+/* False: nobody called for as long as a thread stays. */
+static bool wait_for_call(struct engine_thread *thread) {
+        struct engine *engine = thread->engine;
+        struct engine_jobs *jobs = &engine->jobs;
+        int64_t idle_ms = engine->config.thread_idle_ms;
+        struct timespec until;
+
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += idle_ms / 1000;
+        until.tv_nsec += idle_ms % 1000 * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+                until.tv_sec++;
+                until.tv_nsec -= 1000000000;
+        }
+        thread->called = false;
+        thread->next_idle = jobs->idle;
+        jobs->idle = thread;
+        while (!thread->called) {
+                if (pthread_cond_timedwait(&thread->call, &engine->lock, &until) == ETIMEDOUT &&
+                    !thread->called) {
+                        no_longer_idle(jobs, thread);
+                        return false;
+                }
+        }
+        return true;
+}
+
+/* Who ended took the lock for the last time before it said so: nobody waits here for more than its return. */
+static void join_ended(struct engine_jobs *jobs) {
+        for (size_t i = 0; i < ENGINE_JOB_THREADS; i++) {
+                if (jobs->threads[i].state != ENGINE_THREAD_ENDED)
+                        continue;
+                pthread_join(jobs->threads[i].thread, NULL);
+                jobs->threads[i].state = ENGINE_THREAD_NONE;
+        }
+}
+
 static void *run(void *context) {
-        struct engine *engine = context;
+        struct engine_thread *thread = context;
+        struct engine *engine = thread->engine;
         struct engine_jobs *jobs = &engine->jobs;
 
         pthread_mutex_lock(&engine->lock);
         for (;;) {
                 struct engine_job *job = take_next(jobs);
 
-                if (job)
+                if (job) {
                         do_job(engine, job);
-                else if (jobs->stopping)
+                        continue;
+                }
+                if (jobs->stopping)
                         break;
-                else
-                        pthread_cond_wait(&jobs->wanted, &engine->lock);
+                if (wait_for_call(thread) || jobs->stopping || jobs->thread_count == 1)
+                        continue;
+                join_ended(jobs);
+                thread->state = ENGINE_THREAD_ENDED;
+                jobs->thread_count--;
+                break;
         }
         pthread_mutex_unlock(&engine->lock);
         return NULL;
@@ -86,17 +146,30 @@ static void *run(void *context) {
 
 static int start_thread(struct engine *engine) {
         struct engine_jobs *jobs = &engine->jobs;
-        int code = pthread_create(&jobs->threads[jobs->thread_count], NULL, run, engine);
+        struct engine_thread *thread = jobs->threads;
+        int code;
 
-        jobs->thread_count += code == 0;
+        join_ended(jobs);
+        while (thread->state != ENGINE_THREAD_NONE)
+                thread++;
+        thread->engine = engine;
+        code = pthread_create(&thread->thread, NULL, run, thread);
+        if (code == 0) {
+                thread->state = ENGINE_THREAD_LIVES;
+                jobs->thread_count++;
+        }
         return code;
 }
 
-/* Where no more threads can be had, those that are there do it. */
+/*
+ * One that its owner has to wait with anyway is taken by who ends another of his. Where no more threads can be had, those that are there
+ * do it.
+ */
 void engine_job_add(struct engine *engine, struct session *session, const char *owner, engine_work *work,
                     void *context) {
         struct engine_jobs *jobs = &engine->jobs;
         struct engine_job *job = calloc(1, sizeof(*job)), **last = &jobs->waiting;
+        size_t before = count_of_owner(jobs->running, owner) + count_of_owner(jobs->waiting, owner);
 
         if (!job)
                 abort();
@@ -108,29 +181,45 @@ void engine_job_add(struct engine *engine, struct session *session, const char *
         while (*last)
                 last = &(*last)->next;
         *last = job;
-        jobs->waiting_count++;
-        if (!jobs->stopping && jobs->waiting_count > jobs->thread_count - jobs->running_count &&
-            jobs->thread_count < ENGINE_JOB_THREADS)
+        if (before >= JOBS_PER_OWNER || jobs->stopping)
+                return;
+        if (jobs->idle)
+                call_one(jobs);
+        else if (jobs->thread_count < ENGINE_JOB_THREADS)
                 (void)start_thread(engine);
-        pthread_cond_signal(&jobs->wanted);
 }
 
 int engine_jobs_start(struct engine *engine, struct error *err) {
+        struct engine_jobs *jobs = &engine->jobs;
+        pthread_condattr_t attributes;
         int code;
 
-        pthread_cond_init(&engine->jobs.wanted, NULL);
+        if (pthread_condattr_init(&attributes) != 0 ||
+            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0)
+                abort();
+        for (size_t i = 0; i < ENGINE_JOB_THREADS; i++) {
+                if (pthread_cond_init(&jobs->threads[i].call, &attributes) != 0)
+                        abort();
+        }
+        pthread_condattr_destroy(&attributes);
+        pthread_mutex_lock(&engine->lock);
         code = start_thread(engine);
+        pthread_mutex_unlock(&engine->lock);
         return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
 }
 
+/* From `stopping` on none ends by being idle, and none is started. */
 void engine_jobs_stop(struct engine *engine) {
         struct engine_jobs *jobs = &engine->jobs;
 
         pthread_mutex_lock(&engine->lock);
         jobs->stopping = true;
-        pthread_cond_broadcast(&jobs->wanted);
+        while (jobs->idle)
+                call_one(jobs);
         pthread_mutex_unlock(&engine->lock);
-        for (size_t i = 0; i < jobs->thread_count; i++)
-                pthread_join(jobs->threads[i], NULL);
-        pthread_cond_destroy(&jobs->wanted);
+        for (size_t i = 0; i < ENGINE_JOB_THREADS; i++) {
+                if (jobs->threads[i].state != ENGINE_THREAD_NONE)
+                        pthread_join(jobs->threads[i].thread, NULL);
+                pthread_cond_destroy(&jobs->threads[i].call);
+        }
 }

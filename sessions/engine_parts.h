@@ -97,12 +97,20 @@ struct engine_notice {
 
 struct engine_job;
 
+struct engine_thread {
+        struct engine *engine;
+        pthread_t thread;
+        enum { ENGINE_THREAD_NONE, ENGINE_THREAD_LIVES, ENGINE_THREAD_ENDED /* and is to be joined */ } state;
+        pthread_cond_t call; /* by the monotonic clock */
+        bool called;         /* and no longer among the idle ones */
+        struct engine_thread *next_idle;
+};
+
 struct engine_jobs {
         struct engine_job *waiting, *running;
-        size_t waiting_count, running_count;
-        pthread_t threads[ENGINE_JOB_THREADS];
-        size_t thread_count;
-        pthread_cond_t wanted;
+        struct engine_thread threads[ENGINE_JOB_THREADS];
+        struct engine_thread *idle; /* the one that became so last comes first */
+        size_t thread_count;        /* that live */
         bool stopping;
 };
 

@@ -28,6 +28,7 @@ struct fixture {
         struct engine *engine;
         struct fake_place place;
         struct engine_limits limits;
+        int64_t thread_idle_ms;
         struct arena *arena;
 };
 
@@ -171,8 +172,13 @@ static const struct engine_workspaces workspaces = { .make = make_workspace,
                                                      .set_history = set_history };
 
 static inline void start(struct fixture *fixture) {
-        const struct engine_config config = { fixture->store, &fixture->place.place, &catalog, &workspaces,
-                                              &test_clock,    fixture->limits,       NULL };
+        const struct engine_config config = { .store = fixture->store,
+                                              .place = &fixture->place.place,
+                                              .catalog = &catalog,
+                                              .workspaces = &workspaces,
+                                              .clock = &test_clock,
+                                              .limits = fixture->limits,
+                                              .thread_idle_ms = fixture->thread_idle_ms };
         struct error err = { 0 };
 
         if (engine_open(&config, &fixture->engine, &err) < 0)

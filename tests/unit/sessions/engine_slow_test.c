@@ -5,6 +5,8 @@
  */
 #include "sessions/engine_fixture.h"
 
+#include <dirent.h>
+
 /* All that another owner does goes on while the gate is shut. */
 static void others_go_on(struct fixture *fixture, const char *living) {
         struct engine_follower *follower;
@@ -305,6 +307,58 @@ static void keys_of_long_ago(void **state) {
         pthread_mutex_unlock(&keys_read.shut);
 }
 
+static size_t count_threads(void) {
+        DIR *tasks = opendir("/proc/self/task");
+        size_t count = 0;
+
+        assert_non_null(tasks);
+        for (const struct dirent *entry; (entry = readdir(tasks));)
+                count += entry->d_name[0] != '.';
+        closedir(tasks);
+        return count;
+}
+
+static void wait_for_threads(size_t wanted) {
+        for (int i = 0; i < PATIENCE_MS && count_threads() != wanted; i++)
+                usleep(1000);
+        assert_int_equal(count_threads(), wanted);
+}
+
+/* As many as an owner's slow things take, and again when he has more of them: in between one stays, and serves. */
+static void threads_that_nobody_needs(void **state) {
+        struct fixture *fixture = *state;
+        struct engine_follower *follower;
+        struct problem problem;
+        const char *living;
+        size_t others;
+
+        engine_close(fixture->engine);
+        others = count_threads();
+        fixture->thread_idle_ms = 1;
+        start(fixture);
+        for (int round = 0; round < 3; round++) {
+                int before = atomic_load(&fake_clearing.came);
+                const char *ids[8];
+
+                /* The engine's own, and one for what takes long. */
+                wait_for_threads(others + 2);
+                living = session_of(fixture, &bob);
+                for (size_t i = 0; i < 8; i++)
+                        ids[i] = session_of(fixture, &alice);
+                pthread_mutex_lock(&fake_clearing.shut);
+                for (size_t i = 0; i < 8; i++)
+                        assert_int_equal(engine_end(fixture->engine, &alice, ids[i], &problem), 0);
+                while (atomic_load(&fake_clearing.came) < before + 4)
+                        usleep(1000);
+                /* Those who have all that he may have, and bob's. */
+                wait_for_threads(others + 5);
+                assert_int_equal(run_code(fixture, &bob, living, "say here", &follower), 1);
+                assert_string_equal(hear_all(fixture, follower), "started stdout(here) done(ok)");
+                pthread_mutex_unlock(&fake_clearing.shut);
+        }
+        wait_for_threads(others + 2);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(an_opening),
@@ -318,6 +372,7 @@ int main(void) {
                 TEST(files_of_what_was_never_made),
                 TEST(restarts_of_several_kernels),
                 TEST(keys_of_long_ago),
+                TEST(threads_that_nobody_needs),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
