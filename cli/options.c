@@ -9,9 +9,11 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "controller/apply.h"
 #include "controller/state_adopt.h"
 #include "gitops/approval.h"
+#include "schema/state_place.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -357,6 +359,26 @@ static int find_verb_named(const char *name, const struct verb **ret, struct err
         return error_set(err, "there is no verb \"%s\"; berth --help lists them", name);
 }
 
+/*
+ * Where the state is must be a place that there is, before anything is made in it. What BERTH_STATE says is nothing to verbs
+ * that have no state.
+ */
+static int check_state(const struct options *options, const struct verb *verb, bool named,
+                       struct arena *arena, struct error *err) {
+        static const char *const stateless[] = { "init",       "validate", "schema",  "explain",
+                                                 "completion", "manual",   "version", NULL };
+        struct state_place place;
+
+        if (!options->state || options->help || (!named && text_is_among(verb->name, stateless)))
+                return 0;
+        if (state_place_parse(options->state, arena, &place, err) < 0)
+                return error_context(err, named ? "--state" : "BERTH_STATE");
+        if (place.type != STATE_PLACE_FOLDER)
+                return error_set(err, "%s: the state %s: this Berth keeps states in folders only",
+                                 named ? "--state" : "BERTH_STATE", place.text);
+        return 0;
+}
+
 /* What was accepted while the verb was not known yet. */
 static int check_use(const struct options *options, const struct verb *verb, const bool *used,
                      struct error *err) {
@@ -476,6 +498,8 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
         options.operands = (const char *const *)argv + optind;
         options.operand_count = id == -1 ? (size_t)(argc - optind) : 0;
         if (verb && check_use(&options, verb, used, err) < 0)
+                return -1;
+        if (verb && check_state(&options, verb, used[row_of(OPTION_STATE) - options_rows], arena, err) < 0)
                 return -1;
         *ret = options;
         *ret_verb = verb;

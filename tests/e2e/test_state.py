@@ -104,6 +104,25 @@ def test_a_state_in_another_place(stack, tmp_path):
     stack("plan", "--detailed-exitcode", "--state", str(tmp_path / "elsewhere")).expect(0)
 
 
+@pytest.mark.parametrize("place", ["gs://states/research", "file:///var/lib/berth", "s3:states/research", "s3://States/x", "s3://states"])
+def test_what_looks_like_a_scheme_does_not_become_a_folder(stack, place):
+    before = sorted(path.name for path in stack.stack.iterdir())
+    for said, result in (
+        ("--state", stack("plan", "--state", place)),
+        ("--state", stack("state", "list", "--state", place)),
+        ("BERTH_STATE", stack("apply", "--yes", env={"BERTH_STATE": place})),
+    ):
+        assert place in result.expect(1).err and said in result.err, result
+    assert sorted(path.name for path in stack.stack.iterdir()) == before
+    stack("version", env={"BERTH_STATE": place}).expect(0)
+    stack("plan", "--help", env={"BERTH_STATE": place}).expect(0)
+
+
+def test_a_folder_whose_name_looks_like_a_scheme(stack):
+    stack("apply", "--yes", "--state", "./gs:/states").expect(0)
+    assert (stack.stack / "gs:/states/data.mdb").exists()
+
+
 def test_a_state_folder_that_cannot_be_made(stack):
     (stack.stack / "file").write_text("x")
     assert "file" in stack("plan", "--state", "file/state").expect(1).err
