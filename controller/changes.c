@@ -336,17 +336,24 @@ static int settle_by_fingerprint(struct planning *planning, struct subject *subj
         return subject->settled ? 0 : planning_assume(planning, subject, err);
 }
 
+void planning_note_sources(struct planning *planning) {
+        struct plan *plan = planning->plan;
+
+        planning->context = make_context(planning);
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                if (plan->subjects[i].desired)
+                        note_source(planning, &plan->subjects[i]);
+        }
+}
+
 int planning_diff(struct planning *planning, struct error *err) {
         struct arena *scratch ARENA_CLEANUP = arena_new();
         struct plan *plan = planning->plan;
 
-        planning->context = make_context(planning);
         plan->drifts = arena_array(planning->arena, plan->subject_count, sizeof(*plan->drifts));
         for (size_t i = 0; i < plan->subject_count; i++) {
                 struct subject *subject = &plan->subjects[i];
 
-                if (subject->desired)
-                        note_source(planning, subject);
                 if (settle_by_fingerprint(planning, subject, scratch, err) < 0)
                         return -1;
                 if (subject->settled)

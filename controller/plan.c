@@ -49,6 +49,7 @@ int plan_make(const struct plan_args *args, struct arena *arena, struct plan *re
                 return -1;
         /* In the wrong account nothing more is read: what is there says nothing about this stack. */
         if (plan.refusal_count == 0) {
+                planning_note_sources(&planning);
                 if (planning_observe(&planning, err) < 0)
                         return -1;
                 lineage_note_orphans(args, &plan, arena);

@@ -23,7 +23,7 @@ struct planning {
         size_t reading_count;
         bool prepared;        /* the readings are made */
         bool ahead;           /* reading ahead has begun */
-        struct value context; /* what every wish depends on beside its manifest: planning_diff() */
+        struct value context; /* what every wish depends on beside its manifest: planning_note_sources() */
 };
 
 /* subjects.c: joins manifests, records, sightings and the journal by address. */
@@ -36,7 +36,11 @@ int planning_remember(struct planning *planning, struct error *err) MUST_USE;
 /* Without a refresh, and only where a subject is not plainly as it was applied: its past, standing in for the present. */
 int planning_assume(struct planning *planning, struct subject *subject, struct error *err) MUST_USE;
 
-/* changes.c: desire and diff give each subject its change; drift. Pure. */
+/*
+ * changes.c: desire and diff give each subject its change; drift. Pure. What a subject is made from is noted beforehand, while the
+ * lists of what exists travel.
+ */
+void planning_note_sources(struct planning *planning);
 bool subject_is_ours(
         const struct subject *subject); /* what exists: by its marks, or by our own record of it */
 int planning_diff(struct planning *planning, struct error *err) MUST_USE;
