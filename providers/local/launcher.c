@@ -250,14 +250,16 @@ static struct cgroup_limits limits_of_group(const struct sandbox_starting *start
         return sandbox_keeper_limits(&starting->limits, &family, arena);
 }
 
-static int check_family(const struct sandbox_family *family, unsigned least,
-                        const struct sandbox_limits *most, struct error *err) {
-        if (!family->name || !family->cpu_millis ||
-            (family->cpu_millis >= least && family->cpu_millis >= CPU_MILLIS_LEAST))
-                return family->cpu_millis > most->cpu_millis
-                               ? error_set(err, "familyCpuMillis is larger than this launcher gives")
-                               : 0;
-        return error_set(err, "familyCpuMillis is less than cpuMillis");
+/* What one run asks for by itself may be more: it gets as much of that as its family has. */
+static int check_family(const struct sandbox_family *family, const struct sandbox_limits *most,
+                        struct error *err) {
+        if (family->cpu_millis > most->cpu_millis)
+                return error_set(err, "familyCpuMillis is larger than this launcher gives");
+        if (family->name && family->cpu_millis && family->cpu_millis < CPU_MILLIS_LEAST)
+                return error_set(
+                        err, "familyCpuMillis is %u at the least: the kernel gives no smaller share of a CPU",
+                        CPU_MILLIS_LEAST);
+        return 0;
 }
 
 /* Starts and places the worker; in `run` is what must be undone, whether it works or not. */
@@ -278,7 +280,7 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
         size_t count = 0;
 
         if (launcher_check(limits, &launcher->config->most, err) < 0 ||
-            check_family(&starting->family, limits->cpu_millis, &launcher->config->most, err) < 0 ||
+            check_family(&starting->family, &launcher->config->most, err) < 0 ||
             (image = hold_image(launcher, starting->image, err)) < -1 ||
             sandbox_user_take(&launcher->config->users, &user, err) < 0)
                 return -1;
@@ -484,7 +486,7 @@ static int share(struct launcher *launcher, const struct connection *connection,
 
         if (sandbox_family_read(frame->payload.data, frame->payload.length, arena, &starting.family, &err) <
                     0 ||
-            check_family(&starting.family, CPU_MILLIS_LEAST, &launcher->config->most, &err) < 0)
+            check_family(&starting.family, &launcher->config->most, &err) < 0)
                 return -1;
         of_group = limits_of_group(&starting, connection->client, arena);
         if (!cgroup_family_set(&of_group.family, true, arena))

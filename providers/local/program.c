@@ -64,6 +64,7 @@ int local_program_load(const char *root, const char *environment, const char *ag
                 return error_set(err, "Environment/%s: %s", environment, program.environment.image_problem);
         cpu = (program.environment.memory_mb * 1000 + MEMORY_MB_PER_VCPU - 1) / MEMORY_MB_PER_VCPU;
         program.memory_mb = local_least(program.environment.memory_mb, program.agent.memory_mb);
+        program.own_cpu_millis = cpu;
         program.cpu_millis = local_least(cpu, program.agent.cpus < 0 ? -1 : program.agent.cpus * 1000);
         if (agent)
                 local_program_share(root, &program.agent, agent, arena, &program.family);
@@ -98,7 +99,7 @@ void local_program_describe(const struct local_program *program, int64_t deadlin
 
         *ret = (struct sandbox_spec){
                 .limits = { .memory_bytes = (uint64_t)program->memory_mb * LOCAL_BYTES_PER_MB,
-                            .cpu_millis = (unsigned)program->cpu_millis,
+                            .cpu_millis = (unsigned)program->own_cpu_millis,
                             .processes = LOCAL_PROCESSES_MAX,
                             .workspace_bytes = (uint64_t)environment->storage_mb * LOCAL_BYTES_PER_MB,
                             .workspace_files = LOCAL_FILES_MAX,

@@ -17,7 +17,8 @@ struct local_program {
         struct local_environment environment;
         struct local_agent agent;      /* limits of -1 without one */
         int64_t memory_mb, cpu_millis; /* one run may take all of its agent's share, and never more */
-        struct sandbox_family family;  /* of all that runs for its agent; none without one */
+        int64_t own_cpu_millis; /* what its environment gives one: the family bounds it, and may be raised as it runs */
+        struct sandbox_family family; /* of all that runs for its agent; none without one */
 };
 
 /* `environment` may be NULL where `agent`'s own is meant, and `agent` for none. In the arena. */

@@ -251,3 +251,35 @@ def test_the_cpus_of_an_agent_are_one_quota(serve, offline):
     for session in (first, second, other, alone):
         assert serve.call("DELETE", f"/v1/sessions/{session}", token=TOKENS["file"]).status == 204
     wait_until(lambda: not os.path.exists(folder))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="groups are looked for where root makes them")
+def test_sessions_that_live_are_raised_with_their_agent(serve, offline):
+    """Each may use what its environment gives, as far as the agent's share goes: also one that began when that was less, and where another session tells."""
+
+    def share(**limits):
+        text = manifests(4, "reject", **limits).replace("prebuilt: python", "prebuilt: python\n  memoryMB: 7076")
+        offline.write("stack.yaml", text)
+        offline("apply", "--yes", "--allow", "has-sessions").expect(0)
+
+    share(cpus=1)
+    first, second = create(serve, "alice"), create(serve, "bob")
+    assert serve.run(first, "1")["status"] == serve.run(second, "1", "bob")["status"] == "ok"
+    folder = family_of(worker_of(serve, first))
+    if quota(folder) is None:
+        pytest.skip("this machine has no controller of CPUs")
+    version_1 = (Path(folder) / "cpu.cfs_quota_us").exists()
+    groups = sorted(glob.glob(f"{folder}/run-*"))
+    assert len(groups) == 2
+    for cpus in (1, 3, 2, 9, None, 1, 4):
+        share(**({"cpus": cpus} if cpus else {}))
+        assert serve.run(first, "1")["status"] == "ok"
+        own = min(cpus or 4, 4) * 1000 if version_1 else 4000
+        assert quota(folder) == (cpus * 1000 if cpus else None)
+        assert [quota(group) for group in groups] == [own, own]
+        if cpus == 2:  # The next server finds the same groups, whatever their agent had when they were made.
+            serve.process.kill()
+            serve.process.wait()
+            serve.start("--accept-degraded")
+            assert serve.run(second, "1", "bob")["status"] == "ok"
+            assert sorted(glob.glob(f"{folder}/run-*")) == groups

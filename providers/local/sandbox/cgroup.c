@@ -20,7 +20,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define PERIOD_US 100000U
 #define FOLDERS_MAX 4
 #define FOLDER_TRIES 20
 /* Version 1: so much of the memory limit, and at most so much, may wait in sockets, besides. */
@@ -151,7 +150,8 @@ static bool make_folder(const char *base, const char *family, const char *folder
 
 /* A hierarchy of two controllers has one folder for both: that of a family where one of them is CPU's. */
 static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy,
-                                  const struct cgroup_family *family) {
+                                  const struct cgroup_limits *limits) {
+        const struct cgroup_family *family = &limits->family;
         const char *mount = group->mounts.at[hierarchy], *cpu = group->mounts.at[CPU], *of_family = NULL;
         char *base, *folder;
 
@@ -160,7 +160,9 @@ static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy
         base = arena_printf(group->arena, "%s/berth", mount);
         if (family->name && cpu && strcmp(mount, cpu) == 0)
                 of_family = cgroup_family_folder(base, family, group->arena);
-        folder = arena_printf(group->arena, "%s/%s", of_family ? of_family : base, group->name);
+        folder = of_family ? arena_strdup(group->arena, cgroup_family_run(of_family, group->name,
+                                                                          limits->cpu_millis, group->arena))
+                           : arena_printf(group->arena, "%s/%s", base, group->name);
         for (size_t i = 0; i < group->count; i++) {
                 if (strcmp(group->folders[i], folder) == 0)
                         return group->folders[i];
@@ -178,9 +180,7 @@ static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy
 static bool set_v1_cpu(const struct cgroup *group, const char *folder, const struct cgroup_limits *limits) {
         if (group->family && cgroup_family_hold_v1(group->family, &limits->family) < 0)
                 return false;
-        return cgroup_file_write_number(folder, "cpu.cfs_period_us", PERIOD_US) == 0 &&
-               cgroup_file_write_number(folder, "cpu.cfs_quota_us",
-                                        (uint64_t)limits->cpu_millis * (PERIOD_US / 1000)) == 0;
+        return cgroup_family_hold_run_v1(group->family, folder, limits->cpu_millis) == 0;
 }
 
 /*
@@ -200,10 +200,9 @@ static bool set_v1_memory(const char *folder, uint64_t bytes) {
 }
 
 static bool make_v1(struct cgroup *group, const struct cgroup_limits *limits) {
-        const struct cgroup_family *family = &limits->family;
-        const char *memory = make_v1_folder(group, MEMORY, family), *cpu = make_v1_folder(group, CPU, family),
-                   *pids = make_v1_folder(group, PIDS, family),
-                   *account = make_v1_folder(group, ACCOUNT, family);
+        const char *memory = make_v1_folder(group, MEMORY, limits), *cpu = make_v1_folder(group, CPU, limits),
+                   *pids = make_v1_folder(group, PIDS, limits),
+                   *account = make_v1_folder(group, ACCOUNT, limits);
 
         if (memory && set_v1_memory(memory, limits->memory_bytes))
                 group->enforced |= CGROUP_MEMORY;

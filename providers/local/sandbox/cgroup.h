@@ -35,7 +35,7 @@ struct cgroup_family {
 
 struct cgroup_limits {
         uint64_t memory_bytes;
-        unsigned cpu_millis; /* thousandths of one CPU; never more than the family has */
+        unsigned cpu_millis; /* thousandths of one CPU; where its family has less, so much */
         unsigned processes;
         struct cgroup_family family;
 };

@@ -15,6 +15,8 @@
 #define PERIOD_US 100000U
 #define QUOTA_US(cpu_millis) ((long long)(cpu_millis) * (PERIOD_US / 1000))
 #define NAME_MAX_LENGTH 64
+#define OWN_QUOTA "-q" /* and microseconds of a period */
+#define TRIES 3
 #define SYSTEMCTL "/usr/bin/systemctl"
 #define SYSTEMCTL_MS 10000
 
@@ -46,36 +48,102 @@ static int write_quota(const char *folder, long long quota_us) {
         return cgroup_file_write(folder, "cpu.cfs_quota_us", text);
 }
 
-static void lower_members(const char *folder, long long most_us) {
+/*
+ * What the run of that folder may use where its family has enough: the end of its name says so. The kernel keeps no such number, and what
+ * was lowered with the family is raised with it. -1: it has none.
+ */
+static long long own_quota(const char *name) {
+        const char *at = strrchr(name, '-');
+        char *end;
+        long long own;
+
+        if (!at || strncmp(at, OWN_QUOTA, strlen(OWN_QUOTA)) != 0)
+                return -1;
+        at += strlen(OWN_QUOTA);
+        own = strtoll(at, &end, 10);
+        return end != at && !*end && own > 0 ? own : -1;
+}
+
+static bool is_over(long long quota_us, long long most_us) {
+        return most_us >= 0 && (quota_us < 0 || quota_us > most_us);
+}
+
+/* Each has its own again, as far as that is not more than the family's. One that cannot be written is gone, or the family has changed since. */
+static void hold_members(const char *folder, long long most_us) {
         DIR *list = opendir(folder);
         const struct dirent *entry;
 
         while (list && (entry = readdir(list))) {
                 char path[4096];
+                long long now, wanted;
 
-                if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
-                    snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < (int)sizeof(path) &&
-                    quota_of(path) > most_us)
-                        (void)!write_quota(path, most_us);
+                if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
+                    snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) >= (int)sizeof(path))
+                        continue;
+                now = quota_of(path);
+                wanted = own_quota(entry->d_name);
+                wanted = wanted < 0 ? now : wanted;
+                wanted = is_over(wanted, most_us) && now >= 0 ? most_us : wanted;
+                if (wanted != now)
+                        (void)!write_quota(path, wanted);
         }
         if (list)
                 closedir(list);
 }
 
+const char *cgroup_family_run(const char *folder, const char *run, unsigned cpu_millis, struct arena *arena) {
+        const char *wanted = arena_printf(arena, "%s/%s" OWN_QUOTA "%lld", folder, run, QUOTA_US(cpu_millis)),
+                   *found = NULL;
+        DIR *list = opendir(folder);
+        const struct dirent *entry;
+        size_t length = strlen(run);
+
+        while (list && !found && (entry = readdir(list))) {
+                if (strncmp(entry->d_name, run, length) == 0 &&
+                    (!entry->d_name[length] ||
+                     strncmp(entry->d_name + length, OWN_QUOTA, strlen(OWN_QUOTA)) == 0))
+                        found = arena_printf(arena, "%s/%s", folder, entry->d_name);
+        }
+        if (list)
+                closedir(list);
+        /* It is there, of an engine before: from now on it may use what is said now. */
+        return !found || strcmp(found, wanted) == 0 || rename(found, wanted) == 0 ? wanted : found;
+}
+
 int cgroup_family_hold_v1(const char *folder, const struct cgroup_family *family) {
         long long wanted = family->cpu_millis == CGROUP_CPU_UNBOUND ? -1 : QUOTA_US(family->cpu_millis);
+        int held = -1;
 
-        if (family->cpu_millis == CGROUP_CPU_AS_IT_IS || quota_of(folder) == wanted)
+        if (family->cpu_millis == CGROUP_CPU_AS_IT_IS)
                 return 0;
-        if (cgroup_file_write_number(folder, "cpu.cfs_period_us", PERIOD_US) < 0)
+        if (quota_of(folder) == wanted)
+                held = 0;
+        else if (cgroup_file_write_number(folder, "cpu.cfs_period_us", PERIOD_US) < 0)
                 return -1;
         /* While they are lowered another one may be made. */
-        for (int tries = 0; tries < 3; tries++) {
-                if (write_quota(folder, wanted) == 0)
-                        return 0;
-                if (errno != EINVAL || wanted < 0)
+        for (int tries = 0; held < 0 && tries < TRIES; tries++) {
+                held = write_quota(folder, wanted);
+                if (held < 0 && (errno != EINVAL || wanted < 0))
                         return -1;
-                lower_members(folder, wanted);
+                if (held < 0)
+                        hold_members(folder, wanted);
+        }
+        if (held == 0)
+                hold_members(folder, wanted);
+        return held;
+}
+
+int cgroup_family_hold_run_v1(const char *folder, const char *run, unsigned cpu_millis) {
+        if (cgroup_file_write_number(run, "cpu.cfs_period_us", PERIOD_US) < 0)
+                return -1;
+        /* In between the family may be lowered. */
+        for (int tries = 0; tries < TRIES; tries++) {
+                long long most = folder ? quota_of(folder) : -1, own = QUOTA_US(cpu_millis);
+
+                if (write_quota(run, is_over(own, most) ? most : own) == 0)
+                        return 0;
+                if (errno != EINVAL)
+                        return -1;
         }
         return -1;
 }

@@ -925,7 +925,7 @@ print(json.dumps([start(peer, cpuMillis=9), isinstance(start(peer, cpuMillis=10)
 """)
     assert "cpuMillis is 10 at the least" in told[0]
     assert told[1]
-    assert "less than cpuMillis" in told[2] and "larger than this launcher gives" in told[3]
+    assert "familyCpuMillis is 10 at the least" in told[2] and "larger than this launcher gives" in told[3]
 
 
 def test_several_clients_have_a_share_each(binary):

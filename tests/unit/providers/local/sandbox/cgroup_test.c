@@ -5,6 +5,7 @@
 #include "process/identity.h"
 #include "providers/local/sandbox/cgroup_files.h"
 
+#include <glob.h>
 #include <inttypes.h>
 #include <mntent.h>
 #include <setjmp.h>
@@ -307,6 +308,89 @@ static void test_a_family_is_killed(void **state) {
         close(channel[1]);
 }
 
+/* The one quota, in microseconds of a period of 100 ms, that the pattern's file has; -2: no one file. On version 2 "max" is -1. */
+static long long quota_at(const char *pattern) {
+        long long quota = -2;
+        glob_t found = { 0 };
+        char text[64];
+
+        if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1) {
+                char *slash = strrchr(found.gl_pathv[0], '/');
+
+                *slash = '\0';
+                if (cgroup_file_read(found.gl_pathv[0], slash + 1, text, sizeof(text)))
+                        quota = strncmp(text, "max", 3) == 0 ? -1 : strtoll(text, NULL, 10);
+        }
+        globfree(&found);
+        return quota;
+}
+
+/*
+ * What a family may use goes down and up again: its runs have their own again then, and never more than both. A name that says nothing of
+ * what a run may use, as older ones do not, is lowered and stays so.
+ */
+static void test_a_family_is_raised_again(void **state) {
+        static const struct {
+                unsigned family;
+                long long wanted, of_family; /* 100 a thousandth */
+        } steps[] = {
+                { 1000, 100000, 100000 },
+                { 3000, 300000, 300000 },
+                { 20, 2000, 2000 },
+                { CGROUP_CPU_AS_IT_IS, 2000, 2000 },
+                { 9000, 400000, 900000 },
+                { 500, 50000, 50000 },
+                { CGROUP_CPU_UNBOUND, 400000, -1 },
+                { 4000, 400000, 400000 },
+        };
+        struct place *place = *state;
+        struct cgroup_limits limits = {
+                .memory_bytes = 64 * MB, .cpu_millis = 4000, .processes = 16, .family = { "0-7e58", 2000 }
+        };
+        struct cgroup *group = cgroup_make(&limits, place->arena), *other;
+        bool first = strcmp(cgroup_method(group), "cgroup v1") == 0;
+        const char *of_family = first ? "/sys/fs/cgroup/cpu/berth/all-0-7e58/cpu.cfs_quota_us"
+                                      : "/sys/fs/cgroup/berth/all-0-7e58/cpu.max",
+                   *of_run = first ? "/sys/fs/cgroup/cpu/berth/all-0-7e58/run-*-q400000/cpu.cfs_quota_us"
+                                   : "/sys/fs/cgroup/berth/all-0-7e58/run-*/cpu.max",
+                   *of_other = "/sys/fs/cgroup/cpu/berth/all-0-7e58/run-*-q10000/cpu.cfs_quota_us",
+                   *old = "/sys/fs/cgroup/cpu/berth/all-0-7e58/run-old";
+
+        if (quota_at(of_family) != 200000) {
+                print_message("no family of groups is looked for here: %s\n", cgroup_method(group));
+                cgroup_close(group);
+                skip();
+        }
+        assert_int_equal(quota_at(of_run), first ? 200000 : 400000);
+        limits.cpu_millis = 100;
+        if (first)
+                assert_int_equal(mkdir(old, 0755), 0);
+        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+                const struct cgroup_family family = { "0-7e58", steps[i].family };
+
+                assert_true(cgroup_family_set(&family, true, place->arena));
+                assert_int_equal(quota_at(of_family), steps[i].of_family);
+                assert_int_equal(quota_at(of_run), first ? steps[i].wanted : 400000);
+        }
+        /* A run that is begun meanwhile says what its agent may use, and one that asks for less keeps that. */
+        limits.family.cpu_millis = 3000;
+        other = cgroup_make(&limits, place->arena);
+        assert_int_equal(quota_at(of_family), 300000);
+        assert_int_equal(quota_at(of_run), first ? 300000 : -2);
+        if (first) {
+                assert_int_equal(quota_at(of_other), 10000);
+                assert_int_equal(quota_at(arena_printf(place->arena, "%s/cpu.cfs_quota_us", old)), -1);
+                assert_int_equal(cgroup_file_write_number(old, "cpu.cfs_quota_us", 250000), 0);
+                assert_true(cgroup_family_set(&(struct cgroup_family){ "0-7e58", 1000 }, true, place->arena));
+                assert_true(cgroup_family_set(&(struct cgroup_family){ "0-7e58", 5000 }, true, place->arena));
+                assert_int_equal(quota_at(arena_printf(place->arena, "%s/cpu.cfs_quota_us", old)), 100000);
+                assert_int_equal(rmdir(old), 0);
+        }
+        cgroup_close(other);
+        cgroup_close(group);
+        assert_int_equal(quota_at(of_family), -2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
 
 int main(void) {
@@ -318,6 +402,7 @@ int main(void) {
                 TEST(test_memory_is_held),
                 TEST(test_processes_are_counted),
                 TEST(test_a_family_is_killed),
+                TEST(test_a_family_is_raised_again),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
