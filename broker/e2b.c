@@ -8,6 +8,7 @@
 #include "broker/e2b_contexts.h"
 #include "broker/e2b_files.h"
 #include "broker/e2b_filesystem.h"
+#include "broker/e2b_list.h"
 #include "broker/e2b_run.h"
 #include "broker/e2b_sandboxes.h"
 #include "broker/first_token.h"
@@ -132,7 +133,7 @@ static void answer_health(struct server_request *request) {
 
 const struct server_route e2b_routes[] = {
         API("POST", "/v2/sandboxes", e2b_sandboxes_create),
-        API("GET", "/v2/sandboxes", e2b_sandboxes_list),
+        API("GET", "/v2/sandboxes", e2b_list_answer),
         API("POST", "/v2/sandboxes/{id}/connect", e2b_sandboxes_connect),
         API("GET", "/sandboxes/{id}", e2b_sandboxes_show),
         API("DELETE", "/sandboxes/{id}", e2b_sandboxes_kill),

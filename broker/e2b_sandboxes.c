@@ -3,16 +3,13 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/terminal.h"
 #include "broker/answers.h"
 #include "broker/e2b_call.h"
 #include "broker/e2b_contexts.h"
 #include "broker/e2b_token.h"
 #include "broker/execute.h"
-#include "server/head.h"
 
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,7 +17,6 @@
 #define TIMEOUT_MAX (ENGINE_AGE_MAX - 1) /* what has ENGINE_AGE_MAX is paused */
 #define BUSY_MS 30000                    /* that a pause waits for what runs */
 #define METADATA_MAX 56                  /* labels; the rest is for contexts */
-#define PAGE_MAX 1000
 #define ENVD_VERSION "0.5.6" /* newer ones make the SDK send what is not taken here: gzip, X-Metadata-* */
 
 /* --- as clients see them --- */
@@ -46,12 +42,7 @@ static void answer_sandbox(struct server_request *request, unsigned status, json
         answers_json(request, status, json);
 }
 
-struct environments {
-        struct applied_environment *items;
-        size_t count;
-};
-
-static bool read_environments(struct server_request *request, struct environments *ret) {
+bool e2b_sandboxes_environments(struct server_request *request, struct e2b_environments *ret) {
         struct error err;
 
         if (applied_environments(call_of(request)->broker->applied, request->arena, &ret->items, &ret->count,
@@ -76,7 +67,7 @@ static const char *state_of(const json_t *session) {
         return e2b_call_is_paused(session) ? "paused" : "running";
 }
 
-static json_t *info_json(const json_t *session, const struct environments *environments) {
+json_t *e2b_sandboxes_info(const json_t *session, const struct e2b_environments *environments) {
         const char *environment = json_text(session, "environment");
         const struct value *spec = NULL;
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -104,11 +95,11 @@ static bool find(struct server_request *request, json_t **ret) {
 }
 
 void e2b_sandboxes_show(struct server_request *request) {
-        struct environments environments;
+        struct e2b_environments environments;
         json_t *session JSON_CLEANUP = NULL;
 
-        if (find(request, &session) && read_environments(request, &environments))
-                answers_json(request, 200, info_json(session, &environments));
+        if (find(request, &session) && e2b_sandboxes_environments(request, &environments))
+                answers_json(request, 200, e2b_sandboxes_info(session, &environments));
 }
 
 /* --- making one --- */
@@ -166,13 +157,13 @@ static bool refuse_timeout(struct server_request *request) {
 /* NULL where the request was answered. */
 static const char *template_of(struct server_request *request, const char *named) {
         const struct call *call = call_of(request);
-        struct environments environments;
+        struct e2b_environments environments;
 
         if (strcmp(named, "code-interpreter-v1") != 0)
                 return named;
         if (call->broker->e2b->template_name)
                 return call->broker->e2b->template_name;
-        if (!read_environments(request, &environments))
+        if (!e2b_sandboxes_environments(request, &environments))
                 return NULL;
         for (size_t i = 0; i < environments.count; i++) {
                 if (door_lists(call->door.environments, environments.items[i].name))
@@ -348,204 +339,4 @@ void e2b_sandboxes_kill(struct server_request *request) {
                 answers_refusal(request, &problem);
         else
                 answers_nothing(request);
-}
-
-/* --- lists --- */
-
-/* What a list is to have. */
-struct wanted {
-        const char **labels; /* "NAME=VALUE", ended by NULL; or NULL */
-        const char *const *environments;
-        bool running, paused;
-        int64_t after_ms; /* started later than that */
-        bool newest_first;
-        size_t limit;
-        const char *behind; /* the last sandbox of the page before; NULL: from the first */
-};
-
-/* "a%20b+c" as it is meant; NULL where it is no such text. */
-static const char *unescape(const char *text, size_t length, struct arena *arena) {
-        char *plain = arena_alloc(arena, length + 1), *to = plain;
-        size_t ignored;
-
-        for (size_t i = 0; i < length; i++) {
-                int high, low;
-
-                if (text[i] != '%') {
-                        *to++ = (char)(text[i] == '+' ? ' ' : text[i]);
-                        continue;
-                }
-                if (i + 2 >= length || (high = head_hex_digit(text[i + 1])) < 0 ||
-                    (low = head_hex_digit(text[i + 2])) < 0 || (high | low) == 0)
-                        return NULL;
-                *to++ = (char)(high << 4 | low);
-                i += 2;
-        }
-        *to = '\0';
-        return text_is_utf8(plain, (size_t)(to - plain), &ignored) ? plain : NULL;
-}
-
-static const char *unescape_twice(const char *text, size_t length, struct arena *arena) {
-        const char *once = unescape(text, length, arena);
-
-        return once ? unescape(once, strlen(once), arena) : NULL;
-}
-
-/* A form in the value of a parameter, whose names and values the SDK has escaped before. */
-static bool read_metadata(const char *form, struct arena *arena, const char ***ret) {
-        size_t count = 1;
-
-        for (const char *at = form; *at; at++)
-                count += *at == '&';
-        *ret = arena_array(arena, count + 1, sizeof(**ret));
-        for (count = 0; *form;) {
-                size_t length = strcspn(form, "&"), equals = strcspn(form, "=&");
-                const char *name, *value;
-
-                if (length > 0) {
-                        if (equals >= length || !(name = unescape_twice(form, equals, arena)) ||
-                            !(value = unescape_twice(form + equals + 1, length - equals - 1, arena)))
-                                return false;
-                        (*ret)[count++] = arena_printf(arena, "%s=%s", name, value);
-                }
-                form += length;
-                form += *form == '&';
-        }
-        (*ret)[count] = NULL;
-        return true;
-}
-
-static bool read_states(const char *states, struct wanted *wanted) {
-        wanted->running = wanted->paused = false;
-        while (*states) {
-                size_t length = strcspn(states, ",");
-
-                if (length == 7 && memcmp(states, "running", 7) == 0)
-                        wanted->running = true;
-                else if (length == 6 && memcmp(states, "paused", 6) == 0)
-                        wanted->paused = true;
-                else
-                        return false;
-                states += length;
-                states += *states == ',';
-        }
-        return true;
-}
-
-/* "2026-01-31T12:00:00.123+00:00" too: what is less than a second is passed over, and other zones are not known. */
-static bool read_time(const char *text, struct arena *arena, int64_t *ret) {
-        const char *tail = strlen(text) > 19 ? text + 19 : "Z";
-
-        if (*tail == '.')
-                tail += 1 + strspn(tail + 1, "0123456789");
-        if (strcmp(tail, "Z") != 0 && strcmp(tail, "+00:00") != 0 && strcmp(tail, " 00:00") != 0)
-                return false;
-        *ret = clock_parse(arena_printf(arena, "%.19sZ", text));
-        return *ret >= 0;
-}
-
-/* NULL, or what is wrong. */
-static const char *read_wanted(const struct server_request *request, struct wanted *ret) {
-        const char *limit = server_query(request, "limit"), *metadata = server_query(request, "metadata"),
-                   *state = server_query(request, "state"), *order = server_query(request, "order"),
-                   *after = server_query(request, "startedAfter"),
-                   *template = server_query(request, "template");
-
-        *ret = (struct wanted){ .running = true,
-                                .paused = true,
-                                .after_ms = -1,
-                                .limit = CALL_LIMIT,
-                                .behind = server_query(request, "nextToken") };
-        if (limit) {
-                ret->limit = strspn(limit, "0123456789") == strlen(limit) && strlen(limit) <= 4
-                                     ? strtoul(limit, NULL, 10)
-                                     : 0;
-                if (ret->limit < 1 || ret->limit > PAGE_MAX)
-                        return "limit must be 1 to 1000";
-        }
-        if (metadata && !read_metadata(metadata, request->arena, &ret->labels))
-                return "metadata must be NAME=VALUE, joined by &, each escaped twice";
-        if (state && *state && !read_states(state, ret))
-                return "state must be running, paused, or both with a comma";
-        if (after && !read_time(after, request->arena, &ret->after_ms))
-                return "startedAfter must be a time as 2026-01-31T12:00:00Z";
-        if (order && strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0)
-                return "order must be asc or desc";
-        ret->newest_first = order && strcmp(order, "desc") == 0;
-        if (template) {
-                const char **names = arena_array(request->arena, 2, sizeof(*names));
-
-                names[0] = template;
-                names[1] = NULL;
-                ret->environments = names;
-        }
-        return NULL;
-}
-
-static bool is_wanted(const json_t *session, const struct wanted *wanted) {
-        return (e2b_call_is_paused(session) ? wanted->paused : wanted->running) &&
-               clock_parse(json_text(session, "createdAt")) > wanted->after_ms;
-}
-
-/* All of the owner's that are wanted, in order: as many as `sessions.perOwner` lets him have. */
-static int gather(const struct call *call, const struct wanted *wanted, json_t *ret,
-                  struct problem *problem) {
-        struct engine_filter filter = { .environments = wanted->environments,
-                                        .labels = wanted->labels,
-                                        .limit = ENGINE_LIST_MAX };
-        json_t *list JSON_CLEANUP = NULL, *session;
-        size_t index;
-
-        do {
-                json_t *page;
-
-                if (engine_list(call->engine, &call->caller, &filter, &page, problem) < 0)
-                        return -1;
-                json_decref(list);
-                list = page;
-                json_array_foreach (json_object_get(list, "items"), index, session) {
-                        if (is_wanted(session, wanted))
-                                json_array_insert(ret, wanted->newest_first ? 0 : json_array_size(ret),
-                                                  session);
-                }
-                filter.cursor = json_text(list, "cursor");
-        } while (filter.cursor);
-        return 0;
-}
-
-void e2b_sandboxes_list(struct server_request *request) {
-        const struct call *call = call_of(request);
-        struct environments environments;
-        struct wanted wanted;
-        const char *wrong = read_wanted(request, &wanted);
-        json_t *sessions JSON_CLEANUP = json_checked(json_array());
-        json_t *items, *session;
-        struct problem problem;
-        size_t index, from = 0;
-
-        if (wrong) {
-                (void)call_refuse_value(request, wrong);
-                return;
-        }
-        if (gather(call, &wanted, sessions, &problem) < 0) {
-                answers_refusal(request, &problem);
-                return;
-        }
-        if (!read_environments(request, &environments))
-                return;
-        json_array_foreach (sessions, index, session) {
-                if (wanted.behind && strcmp(json_text(session, "id"), wanted.behind) == 0)
-                        from = index + 1;
-        }
-        if (wanted.behind && from == 0) {
-                (void)call_refuse_value(request, "nextToken is none of this list any more: list them anew");
-                return;
-        }
-        items = json_checked(json_array());
-        for (index = from; index < json_array_size(sessions) && index - from < wanted.limit; index++)
-                json_add(items, info_json(json_array_get(sessions, index), &environments));
-        if (index < json_array_size(sessions))
-                server_add_header(request, "x-next-token",
-                                  json_text(json_array_get(sessions, index - 1), "id"));
-        answers_json(request, 200, items);
 }
