@@ -102,6 +102,29 @@ void descendants_find(struct descendants *ret) {
         }
 }
 
+pid_t descendants_newest(int file) {
+        char text[256], *last;
+        ssize_t length = file < 0 ? -1 : pread(file, text, sizeof(text) - 1, 0);
+
+        if (length <= 0)
+                return 0;
+        text[length] = '\0';
+        last = strrchr(text, ' ');
+        return last ? (pid_t)strtol(last + 1, NULL, 10) : 0;
+}
+
+void descendants_forget_dead(struct descendants *descendants) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < descendants->count; i++) {
+                struct descendant now;
+
+                if (read_process(descendants->items[i].pid, &now) && now.born == descendants->items[i].born)
+                        descendants->items[kept++] = now;
+        }
+        descendants->count = kept;
+}
+
 void descendants_add(struct descendants *descendants, pid_t pid) {
         struct descendant one;
 

@@ -24,6 +24,14 @@ void descendants_release(struct descendants *descendants); /* also of one that i
 /* Those that live now, without those that are dead and not reaped. Where /proc cannot be read there are none. */
 void descendants_find(struct descendants *ret);
 
+/*
+ * A number that changes with each process and thread that begins in our PID namespace: the last field of /proc/loadavg, which `file`
+ * is, open. So long as it stays, all that live are among those that were found last. 0: it cannot be told.
+ */
+pid_t descendants_newest(int file);
+/* Takes those out that do not live any more. */
+void descendants_forget_dead(struct descendants *descendants);
+
 /* As if it had lived then: nothing where it does not live. */
 void descendants_add(struct descendants *descendants, pid_t pid);
 

@@ -109,8 +109,7 @@ static void finish(struct runtime *runtime, struct report *report) {
                 take_rest(runtime, i);
                 let_linger(runtime, &execution->pipes[i]);
         }
-        descendants_release(&runtime->known);
-        descendants_find(&runtime->known);
+        runtime_look_around(runtime);
         mapped_touch(&runtime->known, runtime->folder);
         report->type = REPORT_DONE;
         report->n = execution->n;

@@ -54,6 +54,7 @@ if not (3, 9) <= sys.version_info < (3, 15):
         FUTURES |= getattr(__import__("__future__"), _name).compiler_flag
 
 own_pid = os.getpid()
+null_device = os.stat(os.devnull).st_rdev
 python_version = "%d.%d.%d" % sys.version_info[:3]
 main_thread = _thread.get_ident()
 saved_builtins = dict(vars(builtins))
@@ -78,6 +79,7 @@ class State:
     flags = 0  # of `from __future__`, kept from one execution to the next
     loop = None  # for `await` outside of functions
     sources = {}  # of the last executions, as linecache has them
+    no_input = None  # the stream of an execution that had none
     importing = 0  # the thread in which the kernel imports something for itself; 0: none
 
 
@@ -523,8 +525,22 @@ def move_descriptors(descriptors):
         os.close(descriptor)
 
 
+def has_no_input():
+    """The one before had none, either, and nobody has touched what it got."""
+    stream = state.no_input
+    try:
+        if stream is None or getattr(sys, "stdin", None) is not stream or getattr(sys, "__stdin__", None) is not stream or stream.closed:
+            return False
+        return os.fstat(0).st_rdev == null_device and fcntl.fcntl(0, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    except (OSError, ValueError):
+        return False
+
+
 def give_input(data):
     """None: an end at once."""
+    if data is None and has_no_input():
+        return
+    state.no_input = None
     if data is None:
         descriptor = os.open(os.devnull, os.O_RDONLY)
     else:
@@ -538,6 +554,8 @@ def give_input(data):
     else:
         os.set_inheritable(0, True)
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8", errors="surrogateescape")
+    if data is None:
+        state.no_input = sys.stdin
 
 
 python_input = builtins.input
@@ -610,11 +628,14 @@ def run_source(source, filename):
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr) and not ends_with_semicolon(source, tree.body[-1]):
         last = _ast.Expression(tree.body.pop().value)
-    code = compile(tree, filename, "exec", flags, True)
-    state.flags |= code.co_flags & FUTURES
+    code = None
+    if tree.body:
+        code = compile(tree, filename, "exec", flags, True)
+        state.flags |= code.co_flags & FUTURES
     if last is not None:
         last = compile(last, filename, "eval", flags | state.flags, True)
-    run_code(code)
+    if code is not None:
+        run_code(code)
     return None if last is None else run_code(last)
 
 

@@ -31,12 +31,31 @@ int64_t runtime_now_ms(void) {
 
 void runtime_report(struct runtime *runtime, const struct report *report) {
         report_write(report, &runtime->unsent);
+        runtime->hold_until_ms = report->type == REPORT_STARTED ? runtime_now_ms() + RUNTIME_HOLD_MS : 0;
 }
 
 void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason) {
         const struct report report = { .type = REPORT_REFUSED, .n = n, .reason = reason };
 
         runtime_report(runtime, &report);
+}
+
+/*
+ * The number first: who begins while the others are looked for changes it. They are looked for twice before that is believed: one whose
+ * parent dies just then may not be found to be ours.
+ */
+void runtime_look_around(struct runtime *runtime) {
+        pid_t newest = descendants_newest(runtime->loadavg);
+        bool same = newest > 0 && newest == runtime->newest;
+
+        if (same && runtime->settled) {
+                descendants_forget_dead(&runtime->known);
+                return;
+        }
+        runtime->newest = newest;
+        runtime->settled = same;
+        descendants_release(&runtime->known);
+        descendants_find(&runtime->known);
 }
 
 int64_t runtime_left(const struct runtime *runtime) {
@@ -88,10 +107,8 @@ static void report_state(struct runtime *runtime) {
         json_t *contexts = json_checked(json_array());
 
         /* While something runs, what it has started is not left behind yet. */
-        if (runtime->execution.n == 0) {
-                descendants_release(&runtime->known);
-                descendants_find(&runtime->known);
-        }
+        if (runtime->execution.n == 0)
+                runtime_look_around(runtime);
         for (size_t i = 0; i < runtime->context_count; i++) {
                 const struct context *context = &runtime->contexts[i];
 
@@ -248,6 +265,8 @@ static int milliseconds_left(const struct runtime *runtime) {
                 next = runtime->taking.kill_ms;
         if (runtime->restoring.until_ms < next)
                 next = runtime->restoring.until_ms;
+        if (runtime->hold_until_ms > 0 && runtime->hold_until_ms < next)
+                next = runtime->hold_until_ms;
         if (next == INT64_MAX)
                 return -1;
         left = next - runtime_now_ms();
@@ -260,14 +279,15 @@ enum { POLL_INPUT, POLL_OUTPUT, POLL_SIGNALS, POLL_CHECKPOINT, POLL_PIPES, POLL_
 /* One that is -1 is ignored by poll(2). */
 static void choose_what_to_watch(const struct runtime *runtime, struct pollfd *polled) {
         bool behind = runtime->unsent.length - runtime->sent > RUNTIME_BACKLOG;
-        bool runs = runtime->execution.n > 0;
+        bool runs = runtime->execution.n > 0, holds = runtime->hold_until_ms > 0;
 
         polled[POLL_INPUT] =
                 (struct pollfd){ behind || checkpoint_restore_is_behind(runtime) ? -1 : runtime->input,
                                  POLLIN, 0 };
         polled[POLL_CHECKPOINT] = (struct pollfd){ behind ? -1 : runtime->taking.pipe, POLLIN, 0 };
         polled[POLL_OUTPUT] =
-                (struct pollfd){ runtime->output, runtime->unsent.length > runtime->sent ? POLLOUT : 0, 0 };
+                (struct pollfd){ runtime->output,
+                                 !holds && runtime->unsent.length > runtime->sent ? POLLOUT : 0, 0 };
         polled[POLL_SIGNALS] = (struct pollfd){ runtime->signals, POLLIN, 0 };
         for (int i = 0; i < 2; i++)
                 polled[POLL_PIPES + i] =
@@ -281,7 +301,7 @@ static void choose_what_to_watch(const struct runtime *runtime, struct pollfd *p
                 polled[POLL_KERNELS + i] = (struct pollfd){ kernel ? kernel->socket : -1, events, 0 };
         }
         for (size_t i = 0; i < runtime->lingering_count; i++)
-                polled[POLL_LINGERING + i] = (struct pollfd){ runtime->lingering[i], POLLIN, 0 };
+                polled[POLL_LINGERING + i] = (struct pollfd){ holds ? -1 : runtime->lingering[i], POLLIN, 0 };
 }
 
 static int serve_once(struct runtime *runtime, struct error *err) {
@@ -322,8 +342,11 @@ static int serve_once(struct runtime *runtime, struct error *err) {
         checkpoint_restore_tick(runtime);
         for (size_t i = 0; i < runtime->context_count; i++)
                 context_tick(&runtime->contexts[i]);
+        if (runtime->hold_until_ms > 0 && runtime_now_ms() >= runtime->hold_until_ms)
+                runtime->hold_until_ms = 0;
         /* Answers leave with the turn of the loop that made them, as far as they are taken. */
-        if (runtime->unsent.length > runtime->sent && tell_caller(runtime, err) < 0)
+        if (runtime->hold_until_ms == 0 && runtime->unsent.length > runtime->sent &&
+            tell_caller(runtime, err) < 0)
                 return -1;
         return polled[POLL_INPUT].revents ? hear_caller(runtime, err) : 1;
 }
@@ -347,6 +370,7 @@ static int get_ready(struct runtime *runtime, struct error *err) {
         sigprocmask(SIG_BLOCK, &children, NULL);
         runtime->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
         runtime->folder = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        runtime->loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
         if (runtime->signals < 0 || runtime->folder < 0 || fcntl(runtime->input, F_SETFL, O_NONBLOCK) < 0 ||
             fcntl(runtime->output, F_SETFL, O_NONBLOCK) < 0)
                 return error_set(err, "cannot begin: %s", strerror(errno));
@@ -380,6 +404,7 @@ static void end_everything(struct runtime *runtime) {
         strbuf_release(&runtime->unsent);
         close_descriptor(&runtime->signals);
         close_descriptor(&runtime->folder);
+        close_descriptor(&runtime->loadavg);
         close_descriptor(&runtime->input);
         close_descriptor(&runtime->output);
 }
@@ -390,6 +415,7 @@ int runtime_serve(const struct runtime_options *options, struct error *err) {
                                    .memory_max = options->memory_max,
                                    .signals = -1,
                                    .folder = -1,
+                                   .loadavg = -1,
                                    .execution = { .shell = PROCESS_NONE, .pipes = { -1, -1 } },
                                    .taking = { .pipe = -1, .kill_ms = INT64_MAX },
                                    .restoring = { .until_ms = INT64_MAX } };

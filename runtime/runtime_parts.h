@@ -11,6 +11,11 @@
 #include "runtime/request.h"
 #include "runtime/runtime.h"
 
+/*
+ * Most executions are over within this time, counted in whole ms. So long `started` waits for what follows it, and what earlier
+ * executions have left in their pipes for whoever throws it away: everybody is woken once and not three times.
+ */
+#define RUNTIME_HOLD_MS 2
 /* Kept for the caller at most, beside one message: who prints more than is taken waits. */
 #define RUNTIME_BACKLOG ((size_t)1 << 20)
 /* Who has closed its socket is dying, as a rule; else it is killed after this. */
@@ -103,6 +108,10 @@ struct runtime {
         int lingering[RUNTIME_LINGERING_MAX];
         size_t lingering_count;
         struct descendants known; /* those that lived when the last execution ended */
+        int loadavg;              /* /proc/loadavg; -1: it cannot be had */
+        pid_t newest;          /* descendants_newest(), before those were looked for; 0: it cannot be told */
+        bool settled;          /* it was the same the time before */
+        int64_t hold_until_ms; /* when `started` leaves, where nothing follows it before; 0: at once */
         struct taking taking;
         struct restoring restoring;
 };
@@ -110,6 +119,8 @@ struct runtime {
 int64_t runtime_now_ms(void);
 void runtime_report(struct runtime *runtime, const struct report *report);
 void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason);
+/* Who lives now becomes known. */
+void runtime_look_around(struct runtime *runtime);
 /* How many of the known are no kernels. */
 int64_t runtime_left(const struct runtime *runtime);
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ void engine_forget_session(struct engine *engine, struct session *session) {
                 engine->count--;
         engine->waiting_bytes -= session->waiting_bytes;
         session_changed(session);
+        engine_followers_wake_due(session);
         while (session->followers) {
                 struct engine_follower *follower = session->followers;
 
@@ -244,6 +246,30 @@ static void clear_session(struct engine *engine, struct session *session, void *
         session->life_told = session->cleared = true;
 }
 
+/*
+ * What sandboxes took while they were open lies in pieces all over the heap, between what is kept of each session: the C library gives
+ * nothing of it back by itself. By a thread: it takes some milliseconds.
+ */
+static void give_back_memory(struct engine *engine, struct session *none, void *context) {
+        (void)none;
+        (void)context;
+        pthread_mutex_unlock(&engine->lock);
+        (void)malloc_trim(0);
+        pthread_mutex_lock(&engine->lock);
+}
+
+/* Whenever as many sandboxes have gone as there are: so where many come and go all the time, it is seldom. */
+static void look_at_memory(struct engine *engine) {
+        size_t open = 0;
+
+        for (const struct session *session = engine->first; session; session = session->next)
+                open += session->phase != SESSION_NO_PLACE;
+        if (engine->went == 0 || engine->went < open)
+                return;
+        engine->went = 0;
+        engine_job_add(engine, NULL, "", give_back_memory, NULL);
+}
+
 /* What has expired ends; what is idle is parked; what has ended, and its sandbox too, is cleared, and then forgotten. */
 static void sweep(struct engine *engine) {
         int64_t now_ms = engine_now(engine);
@@ -357,6 +383,17 @@ static void gather(struct engine *engine, struct arena *arena, struct waiting *r
         ret->descriptors[ret->count] = (struct pollfd){ .fd = engine->wake, .events = POLLIN };
 }
 
+/* Each of them wants the lock next. */
+static void wake_due(struct engine *engine) {
+        if (!engine->wakes_due)
+                return;
+        engine->wakes_due = false;
+        for (struct session *session = engine->first; session; session = session->next) {
+                if (session->wakes_due)
+                        engine_followers_wake_due(session);
+        }
+}
+
 static void *run(void *context) {
         struct engine *engine = context;
         struct arena *arena = arena_new();
@@ -372,6 +409,7 @@ static void *run(void *context) {
                 for (size_t i = 0; i < waiting.count; i++)
                         until_ms = waiting.due_ms[i] < until_ms ? waiting.due_ms[i] : until_ms;
                 left_ms = until_ms - pace_ms();
+                wake_due(engine);
                 pthread_mutex_unlock(&engine->lock);
                 poll(waiting.descriptors, waiting.count + 1, left_ms > 0 ? (int)left_ms : 0);
                 pthread_mutex_lock(&engine->lock);
@@ -385,6 +423,7 @@ static void *run(void *context) {
                 if (pace_ms() - engine->last_sweep_ms >= SWEEP_MS) {
                         engine->last_sweep_ms = pace_ms();
                         sweep(engine);
+                        look_at_memory(engine);
                         engine->sandbox_went = true; /* or what others run there has ended */
                 }
                 if (engine->sandbox_went && !engine->stopping) {
@@ -398,6 +437,7 @@ static void *run(void *context) {
                         engine->purging = true;
                 }
         }
+        wake_due(engine);
         pthread_mutex_unlock(&engine->lock);
         arena_free(arena);
         return NULL;

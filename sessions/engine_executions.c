@@ -171,7 +171,9 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         *ret = n;
         session_go_on(engine, session);
         session_changed(session);
-        engine_wake(engine);
+        /* One that is open is waited for already. How long it may take then is looked at with the next sweep at the latest. */
+        if (session->phase != SESSION_OPEN)
+                engine_wake(engine);
         return 1;
 }
 

@@ -65,13 +65,14 @@ void engine_followers_wake(struct session *session, const struct execution *exec
                 if (follower->only_end && !has_result(follower->execution))
                         continue;
                 if (session->hears)
-                        follower->due = true;
+                        follower->due = session->wakes_due = session->engine->wakes_due = true;
                 else
                         raise_descriptor(follower->descriptor);
         }
 }
 
 void engine_followers_wake_due(struct session *session) {
+        session->wakes_due = false;
         for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
                 if (follower->due)
                         raise_descriptor(follower->descriptor);

@@ -38,8 +38,9 @@ struct session {
         bool cleared;         /* nothing of its sandbox is left */
         size_t jobs;          /* under way, or waiting for a thread: engine_jobs.c */
         bool wanted;          /* one of them sees to it that it gets a sandbox */
-        bool hears;           /* who follows it is woken a little later: session_hear() */
-        bool tells_more;      /* its sandbox may have more to say, though its descriptor does not tell */
+        bool hears,
+                wakes_due; /* who follows it is woken a little later, and somebody is to be: session_hear() */
+        bool tells_more;   /* its sandbox may have more to say, though its descriptor does not tell */
 
         enum session_phase phase;
         struct place_session *place; /* NULL in SESSION_NO_PLACE, and while it is being left */
@@ -133,6 +134,8 @@ struct engine {
         int64_t last_queued_ms; /* of a record: no two are the same, so that the line has one order */
         bool sandbox_went;      /* somebody in line may have room now */
         bool purging;           /* a thread is about old keys */
+        bool wakes_due;         /* of some session: before the lock is let go */
+        size_t went;            /* sandboxes that have gone since memory was given back */
         struct engine_jobs jobs;
 };
 
@@ -259,7 +262,7 @@ void engine_watch_end(const struct engine *engine, const struct execution *execu
 void engine_tell(struct session *session, const char *name, int64_t n, const char *status);
 void engine_notices_free(struct engine *engine);
 void engine_followers_wake(struct session *session, const struct execution *execution);
-/* Those that were not, since the session's events were being heard. */
+/* Those that were not, since the session's events were being heard. By the engine's thread, as the last thing under the lock. */
 void engine_followers_wake_due(struct session *session);
 struct engine_follower *engine_follower_new(struct engine *engine, struct session *session,
                                             struct execution *execution, int64_t from);

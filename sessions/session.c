@@ -855,6 +855,7 @@ static void after_end(struct engine *engine, struct session *session, void *cont
         else if (!session->record.parked && (session->gone || !adopt(engine, session)))
                 session_lost(session, ending->reason);
         engine->sandbox_went = true;
+        engine->went++;
         session->phase = SESSION_NO_PLACE;
         if (session->running) {
                 strbuf_printf(&detail, "cut off: its sandbox ended%s%s", ending->reason ? ": " : "",
@@ -1048,14 +1049,12 @@ void session_hear(struct engine *engine, struct session *session) {
                 if (event.type == PLACE_NOTHING)
                         break;
                 /*
-                 * Who follows it would find the lock taken: he is woken once the event's work is done. The others may let go of the
-                 * lock meanwhile.
+                 * Who follows it would find the lock taken: he is woken when it is let go. The others may let go of it themselves.
                  */
                 session->hears = event.type == PLACE_STARTED || event.type == PLACE_OUTPUT ||
                                  event.type == PLACE_DISPLAY || event.type == PLACE_DONE;
                 hear_event(engine, session, &event);
                 session->hears = false;
-                engine_followers_wake_due(session);
                 if (session->phase == SESSION_OPEN || session->gone)
                         session_go_on(engine, session);
         }

@@ -287,8 +287,10 @@ static int local_write(struct session_store *store, const struct session_change 
         leave_records(local);
         if (stored > 0) {
                 pthread_mutex_lock(&local->sync_lock);
+                /* Where something else is not synced yet, the thread has its time already. */
+                if (!local->unsynced)
+                        pthread_cond_signal(&local->sync_wanted);
                 local->unsynced = true;
-                pthread_cond_signal(&local->sync_wanted);
                 pthread_mutex_unlock(&local->sync_lock);
         }
         return stored;

@@ -302,6 +302,35 @@ def test_sh(runtime):
     assert runtime.sh("echo back").stdout == b"back\n"
 
 
+# --- standard input ---
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "1",
+        "sys.stdin.close()",
+        "sys.stdin.detach()",
+        "sys.stdin = 7",
+        "del sys.stdin",
+        "sys.__stdin__ = None",
+        "os.close(0)",
+        "os.dup2(os.open('/dev/zero', os.O_RDONLY), 0)",
+        "os.dup2(os.open('/dev/null', os.O_WRONLY), 0)",
+        "os.dup2(os.pipe()[0], 0)",
+    ],
+)
+def test_each_execution_finds_the_end_of_its_input(runtime, spoil):
+    """Where nobody has touched what the one before had, it is not made anew: whoever did touch it harms himself alone."""
+    ends = "import os, sys, subprocess\nsys.stdin.read(), os.read(0, 9), subprocess.run(['cat'], capture_output=True).stdout"
+    for _ in range(2):
+        assert runtime.ok(ends).text == "('', b'', b'')"
+    runtime.run(spoil)
+    assert runtime.ok(ends).text == "('', b'', b'')"
+    assert runtime.ok("sys.stdin.read()", stdin=b"given").text == "'given'"
+    assert runtime.ok(ends).text == "('', b'', b'')"
+
+
 # --- contexts ---
 
 

@@ -143,6 +143,25 @@ def test_the_end_of_a_shell_is_not_the_end_of_what_it_started(runtime):
     assert runtime.sh("true").left == 0
 
 
+def test_what_is_left_is_counted_also_where_nothing_begins(program):
+    """In a PID namespace of its own, as in a sandbox: the runtime sees there that no process has begun since it looked, and looks less."""
+    alone = Runtime(program, command="bwrap --unshare-all --die-with-parent --bind / / --dev /dev --proc /proc --".split())
+    try:
+        alone.ok("import subprocess\nsleeping = []")
+        assert [alone.ok("1+1").left for _ in range(4)] == [0] * 4
+        assert alone.ok("sleeping += [subprocess.Popen(['sleep', '1000']) for _ in range(2)]").left == 2
+        assert [alone.ok("1+1").left for _ in range(4)] == [2] * 4
+        assert alone.ok("sleeping[0].kill(); sleeping[0].wait()").left == 1
+        assert [alone.ok("1+1").left for _ in range(4)] == [1] * 4
+        assert alone.sh("sleep 1000 > /dev/null 2>&1 &").left == 2
+        assert [alone.ok("1+1").left for _ in range(4)] == [2] * 4
+        assert alone.ok("import os, signal\nos.kill(sleeping[1].pid, signal.SIGKILL)\nsleeping[1].wait()").left == 1
+        late = alone.run("import time\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: time.sleep(1000)", timeoutMs=300)
+        assert late.status == "timeout" and alone.sh("true").left == 1, "what was left behind before is not killed with it"
+    finally:
+        alone.close()
+
+
 def test_many_left_behind_do_not_use_up_descriptors(runtime):
     pids = []
     for _ in range(140):

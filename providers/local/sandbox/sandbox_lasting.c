@@ -244,7 +244,10 @@ int sandbox_lasting_rename(struct sandbox_lasting *lasting, const char *path, st
 
 void sandbox_lasting_measure(struct sandbox_lasting *lasting, struct cgroup_usage *ret) {
         *ret = (struct cgroup_usage){ 0 };
-        if (lasting->group)
+        /* Before and behind each execution: the files stay open. */
+        if (lasting->group && lasting->gauges.kills < 0)
+                cgroup_gauges_open(lasting->group, &lasting->gauges);
+        if (lasting->group && lasting->gauges.kills < 0)
                 cgroup_measure(lasting->group, ret);
         else
                 cgroup_gauges_measure(&lasting->gauges, ret);

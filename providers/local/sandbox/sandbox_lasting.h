@@ -21,7 +21,7 @@ struct sandbox_lasting {
         struct process worker;       /* where this process is its parent */
         pid_t pid;                   /* of a worker that was found, where it is known; else 0 */
         struct cgroup *group;        /* NULL: not known */
-        struct cgroup_gauges gauges; /* of one whose worker gave them with READY */
+        struct cgroup_gauges gauges; /* given by its worker with READY, or opened when they are first read */
         char *path;                  /* owned */
         const char *launcher;        /* that placed it, where one did; borrowed */
 };

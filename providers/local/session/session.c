@@ -34,7 +34,7 @@
 #define FILES_SILENCE_S 30
 #define CHECKPOINT_BYTES_MAX ((uint64_t)256 << 20)
 #define CHECKPOINT_MS 5000
-/* Each session takes five descriptors: 1024, as many systems give, are soon used up. */
+/* Each session takes eight descriptors: 1024, as many systems give, are soon used up. */
 #define OPEN_FILES 65536
 
 static int64_t now_ms(void) {

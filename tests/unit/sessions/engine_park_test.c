@@ -300,6 +300,40 @@ static void a_thousand(void **state) {
         assert_true(mallinfo2().uordblks - before < (size_t)1001 * 2048);
 }
 
+static atomic_int given_back;
+
+/* The C library's, as the engine calls it. */
+int malloc_trim(size_t pad) {
+        (void)pad;
+        atomic_fetch_add(&given_back, 1);
+        return 0;
+}
+
+/* Whenever as many sandboxes have gone as there are. */
+static void memory_is_given_back(void **state) {
+        struct fixture *fixture = *state;
+        const char *ids[4];
+        int before;
+
+        for (int i = 0; i < 4; i++) {
+                ids[i] = session_of(fixture, &alice);
+                run_whole(fixture, ids[i], "keep this");
+        }
+        before = given_back;
+        for (int i = 0; i < 4; i++) {
+                park(fixture, ids[i]);
+                wait_for(fixture, &alice, ids[i], "parked");
+        }
+        while (given_back == before)
+                nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        assert_string_equal(run_whole(fixture, ids[0], "recall"), "started stdout(this) done(ok)");
+        before = given_back;
+        park(fixture, ids[0]);
+        wait_for(fixture, &alice, ids[0], "parked");
+        while (given_back == before)
+                nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(parks),
@@ -313,6 +347,7 @@ int main(void) {
                 TEST(a_worker_that_is_told_to_end),
                 TEST(a_conversation_that_is_parked),
                 TEST(a_thousand),
+                TEST(memory_is_given_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
