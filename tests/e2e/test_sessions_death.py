@@ -191,6 +191,11 @@ class Disturbed:
         assert self.serve.stop() == 0
         return writes
 
+    def dies_at_each(self, count, most, kind, first=1):
+        """At each of them from `first` on: before it, amid it, after it."""
+        steps = [(mishap, at) for at in range(first, count + 1) for mishap in ("before", "amid", "after")]
+        each(self.serve, steps, most, lambda mishap, at: self.trial(kind(self.serve), mishap, at))
+
     def trial(self, life, mishap, at):
         """Death at the n-th of them, and what the next server finds."""
         serve, note = self.serve, f"{mishap} {at}"
@@ -209,8 +214,7 @@ class Disturbed:
 
 def test_death_of_the_server(serve, tmp_path):
     disturbed = Disturbed(serve, tmp_path)
-    steps = [(mishap, at + 1) for at in range(len(disturbed.steps(Life(serve)))) for mishap in ("before", "amid", "after")]
-    each(serve, steps, 10, lambda mishap, at: disturbed.trial(Life(serve), mishap, at))
+    disturbed.dies_at_each(len(disturbed.steps(Life(serve))), 10, Life)
 
 
 def serve_folder(serve):
@@ -290,26 +294,44 @@ def following(program, pid, at, *words):
         seen["count"] = int(steps.stdout.readline())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="who follows the runtime needs root's rights")
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_death_in_the_sandbox(serve, steps_program, victim):
+def dies_at_each_call(serve, program, kind, most, live):
+    """`live(life, follow)`: a life of that kind, a part of which is `with follow(pid):`; then what its client was told is so."""
     serve.start("--accept-degraded")
 
     def trial(at):
-        life, note = Life(serve), f"{victim} {at}"
-        life.create()
-        life.run(1)
-        worker = worker_of(serve, life.session)
-        with following(steps_program, VICTIMS[victim](worker), at) as seen:
-            life.run(2)
+        life, seen, note = kind(serve), {}, f"{live.__name__} {at}"
+
+        @contextlib.contextmanager
+        def follow(pid, *words):
+            with following(program, pid, at, *words) as counted:
+                yield
+            seen.update(counted)
+
+        live(life, follow)
         assert len(life.told) == 2, f"{note}: not answered"
         life.check(note)
         life.finish(note)
         return seen["count"]
 
     count = trial(0)
+    test_death.note(f"{live.__name__}: {count} calls")
     assert count > 5
-    each(serve, [(at,) for at in range(1, count + 1)], 6, trial, keeps_none=False)
+    each(serve, [(at,) for at in range(1, count + 1)], most, trial, keeps_none=False)
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="who follows the runtime needs root's rights")
+
+
+@needs_root
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_death_in_the_sandbox(serve, steps_program, victim):
+    def executing(life, follow):
+        life.create()
+        life.run(1)
+        with follow(VICTIMS[victim](worker_of(serve, life.session))):
+            life.run(2)
+
+    dies_at_each_call(serve, steps_program, Life, 6, executing)
 
 
 # --- many of them ---

@@ -15,7 +15,7 @@ import pytest
 
 import test_death
 from controllers import wait_until
-from test_sessions_death import VICTIMS, Disturbed, Life, each, following, serve, steps_program, worker_of  # noqa: F401
+from test_sessions_death import VICTIMS, Disturbed, Life, dies_at_each_call, needs_root, serve, steps_program, worker_of  # noqa: F401
 
 pytestmark = pytest.mark.timeout(14400 if test_death.EXHAUSTIVE else 600)
 
@@ -79,46 +79,44 @@ def test_death_of_the_server_that_parks(serve, tmp_path):  # noqa: F811
     undisturbed = Sleeper(serve, count=lambda: len(disturbed.disk.writes()))
     count = len(disturbed.steps(undisturbed))
     assert undisturbed.parked and count > undisturbed.before
-    steps = [(mishap, at) for at in range(undisturbed.before + 1, count + 1) for mishap in ("before", "amid", "after")]
-    each(serve, steps, 6, lambda mishap, at: disturbed.trial(Sleeper(serve), mishap, at))
+    disturbed.dies_at_each(count, 6, Sleeper, first=undisturbed.before + 1)
 
 
 # The process that takes a kernel's memory is its child.
 FOLLOWED = {"worker": [], "runtime": [], "kernel": ["all"]}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="who follows the runtime needs root's rights")
+@needs_root
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_death_in_the_sandbox_that_is_parked(serve, steps_program, victim):  # noqa: F811
-    serve.start("--accept-degraded")
-
-    def trial(at):
-        life, note = Sleeper(serve), f"parking, {victim} {at}"
+    def parking(life, follow):
         life.create()
         life.run(1)
-        with following(steps_program, VICTIMS[victim](worker_of(serve, life.session)), at, *FOLLOWED[victim]) as seen:
+        with follow(VICTIMS[victim](worker_of(serve, life.session)), *FOLLOWED[victim]):
             answer = life.park()
-        assert answer and answer.status in (200, 409, 503), (note, answer and answer.body)
+        assert answer and answer.status in (200, 409, 503), answer and answer.body
         life.may_lose = not life.parked or victim == "kernel"  # whose memory goes with it, or is not taken
         life.run(2)
-        assert len(life.told) == 2, f"{note}: not answered"
-        life.check(note)
-        life.finish(note)
-        return seen["count"]
 
-    count = trial(0)
-    assert count > 5
-    each(serve, [(at,) for at in range(1, count + 1)], 3, trial, keeps_none=False)
+    dies_at_each_call(serve, steps_program, Sleeper, 3, parking)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="who follows the runtime needs root's rights")
+class Woken(Sleeper):
+    """One that is restored stands at a gate, and may be restored again."""
+
+    may_lose = True
+
+    def check(self, note):
+        with gates_open(self.serve, self.session):
+            super().check(note)
+
+
+@needs_root
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_death_in_the_sandbox_that_comes_back(serve, steps_program, victim):  # noqa: F811
     """From the middle of what is restored, to the end of the cell that it is restored for."""
-    serve.start("--accept-degraded")
 
-    def trial(at):
-        life, note = Sleeper(serve), f"restoring, {victim} {at}"
+    def restoring(life, follow):
         life.create()
         assert serve.run(life.session, GATE)["status"] == "ok"
         life.run(1)
@@ -127,18 +125,10 @@ def test_death_in_the_sandbox_that_comes_back(serve, steps_program, victim):  # 
         thread = threading.Thread(target=life.run, args=[2])
         thread.start()
         worker, _ = wait_until(lambda: waiting_at_the_gate(serve, life.session))
-        with following(steps_program, VICTIMS[victim](worker), at) as seen, gates_open(serve, life.session):
+        with follow(VICTIMS[victim](worker)), gates_open(serve, life.session):
             thread.join()
-        life.may_lose = True
-        assert len(life.told) == 2, f"{note}: not answered"
-        with gates_open(serve, life.session):
-            life.check(note)
-        life.finish(note)
-        return seen["count"]
 
-    count = trial(0)
-    assert count > 5
-    each(serve, [(at,) for at in range(1, count + 1)], 3, trial, keeps_none=False)
+    dies_at_each_call(serve, steps_program, Woken, 3, restoring)
 
 
 @contextlib.contextmanager

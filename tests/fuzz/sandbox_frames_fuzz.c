@@ -144,49 +144,80 @@ static unsigned count_names(const char *path) {
         return count;
 }
 
-/* Whatever is to be put in, what is made stays in the folder: nothing is made beside it. */
-static void put(struct frame *frame) {
-        const char *outside = scratch_folder();
-        char inside[256];
-        struct error err = { 0 };
-        int folder, pair[2];
-
-        if (frame->type != MESSAGE_PUT || frame->count > 0)
-                return;
-        snprintf(inside, sizeof(inside), "%s/in", outside);
-        if (mkdir(inside, 0700) < 0 && errno != EEXIST)
-                abort();
-        folder = open(inside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (folder < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-                abort();
-        frame->descriptors[frame->count++] = memfd_create("put", MFD_CLOEXEC);
-        if (sandbox_files_receive(folder, pair[0], frame, &err) < 0 && !err.message[0])
-                abort();
-        close(pair[0]);
-        close(pair[1]);
-        close(folder);
-        /* ".", ".." and "in". */
-        if (count_names(outside) != 3)
-                abort();
-        if (count_names(inside) > 2 && nftw(inside, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+/* What is said to hold after each input: nothing was made or removed beside the folder. ".", ".." and the two folders. */
+static void check_outside(void) {
+        if (count_names(scratch_folder()) != 4)
                 abort();
 }
 
-/* Whatever is asked: nothing is made or removed beside the folder, what was not asked whole leaves nothing behind, and it ends. */
-static void ask_porter(const uint8_t *data, size_t size) {
-        const char *outside = scratch_folder();
-        struct sandbox_porter porter = SANDBOX_PORTER_NONE;
-        char inside[256], answers[65536];
-        struct error err;
-        int folder, socket;
+/* The folders are made once: what is in them is made anew only after an input that may have changed it. */
+static int open_folder(const char *name) {
+        static const char *const names[] = { "put", "asked" };
+        char path[256];
+        int folder;
 
-        snprintf(inside, sizeof(inside), "%s/in", outside);
-        if (mkdir(inside, 0700) < 0 && errno != EEXIST)
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                snprintf(path, sizeof(path), "%s/%s", scratch_folder(), names[i]);
+                if (mkdir(path, 0700) < 0 && errno != EEXIST)
+                        abort();
+        }
+        snprintf(path, sizeof(path), "%s/%s", scratch_folder(), name);
+        folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (folder < 0)
                 abort();
-        folder = open(inside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (folder < 0 || mkdirat(folder, "deep", 0700) < 0 || symlinkat("../..", folder, "link") < 0 ||
-            mkfifoat(folder, "deep/fifo", 0600) < 0 ||
-            sandbox_porter_begin(&porter, folder, &socket, &err) < 0)
+        return folder;
+}
+
+static void empty_folder(const char *name) {
+        char path[256];
+
+        snprintf(path, sizeof(path), "%s/%s", scratch_folder(), name);
+        if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+                abort();
+}
+
+/* Whatever is to be put in, what is made stays in the folder. */
+static void put(struct frame *frame) {
+        static int folder = -1;
+        struct error err = { 0 };
+        int pair[2];
+
+        if (frame->type != MESSAGE_PUT || frame->count > 0)
+                return;
+        if (folder < 0)
+                folder = open_folder("put");
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                abort();
+        frame->descriptors[frame->count++] = memfd_create("put", MFD_CLOEXEC);
+        if (sandbox_files_receive(folder, pair[0], frame, &err) < 0) {
+                if (!err.message[0])
+                        abort();
+        }
+        close(pair[0]);
+        close(pair[1]);
+        check_outside();
+        empty_folder("put");
+}
+
+static void fill_folder(int folder) {
+        if (mkdirat(folder, "deep", 0700) < 0 || symlinkat("../..", folder, "link") < 0 ||
+            mkfifoat(folder, "deep/fifo", 0600) < 0)
+                abort();
+}
+
+/* Whatever is asked: what was not asked whole leaves nothing behind, and it ends. `changes`: something of it may make or remove. */
+static void ask_porter(const uint8_t *data, size_t size, bool changes) {
+        static int folder = -1;
+        struct sandbox_porter porter = SANDBOX_PORTER_NONE;
+        static char answers[65536];
+        struct error err;
+        int socket;
+
+        if (folder < 0) {
+                folder = open_folder("asked");
+                fill_folder(folder);
+        }
+        if (sandbox_porter_begin(&porter, folder, &socket, &err) < 0)
                 abort();
         if (size > 0 && write(socket, data, size) < 0 && size < 100000)
                 abort();
@@ -201,9 +232,11 @@ static void ask_porter(const uint8_t *data, size_t size) {
         }
         sandbox_porter_end(&porter);
         close(socket);
-        close(folder);
-        if (count_names(outside) != 3 || nftw(inside, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
-                abort();
+        if (!changes)
+                return;
+        check_outside();
+        empty_folder("asked");
+        fill_folder(folder);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -211,6 +244,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct error err = { 0 };
         struct frame frame;
         struct frame_reader reader = FRAME_READER(-1);
+        bool changes = false;
         int pair[2], answer;
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
@@ -221,6 +255,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         close(pair[0]);
         while ((answer = frame_receive(&reader, &frame, &err)) == FRAME_WHOLE) {
                 read_all(&frame, arena);
+                changes |= frame.type == MESSAGE_REPLACE || frame.type == MESSAGE_FOLDER ||
+                           frame.type == MESSAGE_REMOVE;
                 put(&frame);
                 frame_release(&frame);
         }
@@ -230,6 +266,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         frame_reader_release(&reader);
         close(pair[1]);
         arena_free(arena);
-        ask_porter(data, size);
+        ask_porter(data, size, changes);
         return 0;
 }
