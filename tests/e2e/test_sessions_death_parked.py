@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Death at every step of a park, and of what comes back from one: of the server, at each of its writes and of what it tells workers; of
-worker, runtime and kernel, and of the process that takes the kernel's memory, at each of their system calls. Memory is kept, restored or
-said to be lost. Else all is as in test_sessions_death.py, and so are the samples.
+worker, runtime and kernel, and of the process that takes the kernel's memory, at each of their system calls, and of the next sandbox at
+each of those that begin it. Memory is kept, restored or said to be lost. Else all is as in test_sessions_death.py, and so are the samples.
 """
 
 import ast
@@ -129,6 +129,25 @@ def test_death_in_the_sandbox_that_comes_back(serve, steps_program, victim):  # 
             thread.join()
 
     dies_at_each_call(serve, steps_program, Woken, 3, restoring)
+
+
+@needs_root
+def test_death_of_what_is_begun(serve, steps_program):  # noqa: F811
+    """Of the new sandbox, whoever of it comes to the next step: its worker, what it starts, the runtime, the kernel that is restored."""
+
+    def beginning(life, follow):
+        life.create()
+        life.run(1)
+        life.park()
+        assert life.parked
+        with follow(serve.process.pid, "below"):
+            life.run(2)
+
+    dies_at_each_call(serve, steps_program, Beginner, 4, beginning)
+
+
+class Beginner(Sleeper):
+    may_lose = True
 
 
 @contextlib.contextmanager
