@@ -53,6 +53,8 @@ class Answer:
 class Serve(Daemon):
     """`berth` is the binary's wrapper (binary.Berth). With a spec it has a file, and any free port of loopback."""
 
+    patience = 20 * PATIENCE  # of a client, in seconds
+
     def __init__(self, berth, **spec):
         self.berth, self.process = berth, None
         self.state = berth.stack / ".berth"
@@ -85,7 +87,7 @@ class Serve(Daemon):
 
     def ask(self, path, token=None, method="GET", headers=(), body=None, over=None):
         """`headers` are pairs, each of which is sent as it stands; `over`: a connection that is kept."""
-        connection = over or http.client.HTTPConnection("127.0.0.1", self.port, timeout=20 * PATIENCE)
+        connection = over or http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.patience)
         try:
             connection.putrequest(method, path, skip_host=any(n.lower() == "host" for n, _ in headers), skip_accept_encoding=True)
             if token is not None:

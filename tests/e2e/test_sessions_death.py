@@ -19,7 +19,7 @@ import pytest
 
 import test_death
 from binary import is_watched
-from controllers import wait_until
+from controllers import PATIENCE, wait_until
 from disk import Disk
 from test_serve import TOKENS, stack
 from test_serve_sessions import CLIENTS, Sessions
@@ -102,17 +102,32 @@ def workers():
     return {path for top in ("/run/berth/s-*", "/tmp/berth-s-*", f"{own}/berth/s-*") for path in glob.glob(f"{top}/s-*.worker")}
 
 
+def groups():
+    """The cgroups of all sandboxes; each has its worker's identity in its name."""
+    return glob.glob("/sys/fs/cgroup/**/run-*", recursive=True)
+
+
+def lives(identity):
+    """PID-START-...: numbers of processes come again."""
+    pid, began = identity.split("-")[:2]
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19] == began
+    except OSError:
+        return False
+
+
 def left_of(serve):
-    """Sockets, processes and cgroups of sessions that have ended: by the names that were seen while they lived."""
-    seen = serve.seen = getattr(serve, "seen", set())
-    return [path for path, pid in seen if os.path.exists(path) or Path(f"/proc/{pid}").exists() or glob.glob(f"/sys/fs/cgroup/*/**/run-{pid}-*", recursive=True)]
+    """Sockets, processes and cgroups of sessions that have ended: by the identities that were seen while they lived."""
+    seen, found = getattr(serve, "seen", set()), groups()
+    return [path for path, identity in seen if os.path.exists(path) or lives(identity) or any(f"/run-{identity}-" in group for group in found)]
 
 
 def worker_of(serve, session):
     """The process id of its worker; it is remembered for left_of()."""
     (path,) = [path for path in workers() if f"/{session}." in path]
-    pid = int(Path(path).read_text().split("-")[0])
-    serve.seen = {*getattr(serve, "seen", set()), (path, pid)}
+    identity = Path(path).read_text().strip()
+    pid = int(identity.split("-")[0])
+    serve.seen = {*getattr(serve, "seen", set()), (path, identity)}
     return pid
 
 
@@ -124,6 +139,7 @@ def serve(offline):
     offline("apply", "--yes").expect(0)
     # A machine that is busy with something else takes its time for a checkpoint as well.
     made = Sessions(offline, clients=CLIENTS, sessions={"checkpointSeconds": 300})
+    made.patience = 120 * PATIENCE  # and so does whoever is followed
     yield made
     if made.process is None or made.process.poll() is not None:
         made.process = None
@@ -356,24 +372,16 @@ def memory_of(serve):
     return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
 
 
-def groups_of(pids):
-    """The cgroups of these workers, and of nobody who has such a number by now."""
-    found = {int(path.split("/run-")[1].split("-")[0]): path for path in glob.glob("/sys/fs/cgroup/**/run-[0-9]*-*", recursive=True)}
-    return [path for pid, path in found.items() if pid in pids and not Path(f"/proc/{pid}").exists()]
-
-
 def test_sessions_in_a_row_leave_nothing(serve):
     """Made, used and ended with all their files, one after another: 10,000 of them with BERTH_EXHAUSTIVE=1."""
     serve.start("--accept-degraded")
-    pids = set()
-
     def one(number):
         life = Life(serve)
         life.create()
         assert life.session, f"session {number} was not made"
         life.run(1)
         assert [told["status"] for told in life.told.values()] == ["ok"], (number, life.told)
-        pids.add(worker_of(serve, life.session))
+        worker_of(serve, life.session)
         assert serve.call("DELETE", f"/v1/sessions/{life.session}").status == 204
         assert serve.call("DELETE", f"/v1/workspaces/{life.session}").status == 204
 
@@ -394,6 +402,6 @@ def test_sessions_in_a_row_leave_nothing(serve):
         return {**now, **about} == {**settled, **about} and now["descriptors"] <= settled["descriptors"] + 1 and now["threads"] <= settled["threads"] + most
 
     wait_until(is_settled, timeout=150)
-    wait_until(lambda: not groups_of(pids), timeout=60)
+    wait_until(lambda: not left_of(serve), timeout=60)
     assert memory_of(serve) - before < 16 * 1024, "kilobytes"
     assert (serve.state / "data.mdb").stat().st_size - database < 4 << 20, "records of what is gone"
