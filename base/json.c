@@ -102,6 +102,14 @@ char *json_compact(const json_t *json) {
         return text;
 }
 
+char *json_plain(const json_t *json) {
+        char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        if (!text)
+                abort();
+        return text;
+}
+
 char *json_for_eyes(const json_t *json, size_t flags) {
         char *text = json_dumps(json, JSON_INDENT(2) | JSON_ENCODE_ANY | flags);
         struct strbuf shown = STRBUF_INIT;

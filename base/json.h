@@ -50,5 +50,7 @@ char *json_for_eyes(const json_t *json, size_t flags);
 
 /* Compact, keys in order; to be released with free(). Aborts when out of memory. */
 char *json_compact(const json_t *json);
+/* The same with members in the order in which they were set: in half the time, for what is only read again. */
+char *json_plain(const json_t *json);
 
 #endif

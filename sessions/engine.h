@@ -91,7 +91,7 @@ struct engine_limits {
         int64_t checkpoint_ms;             /* that its taking may last: 5000 */
         size_t per_owner, total;           /* sessions */
         int64_t history_whole;             /* the newest executions of a session, of which all is kept: 100 */
-        int64_t history_most;              /* of which anything is, without output and displays: 10000 */
+        int64_t history_most; /* of which anything is, without output and displays where they are long: 10000 */
 };
 
 /* Who counts: called with the engine's lock held, so it returns at once, and asks the engine nothing. */

@@ -106,8 +106,9 @@ static int keep_request(struct engine *engine, const struct engine_caller *calle
         int result = 0;
 
         *ret = (struct kept_request){ .alone = !code->staged };
-        /* In JSON it is no shorter than this. */
-        if (!workspaces->stage_request || !caller->owner || !record_is_id(id))
+        /* In JSON a byte is twelve at most: six, and six more for a variable whose name is all that it has. */
+        if (!workspaces->stage_request || !caller->owner || !record_is_id(id) ||
+            execution_asked_bytes(code) < EXECUTION_REQUEST_STORED / 16)
                 return 0;
         asked = execution_new(1, code, 0);
         asked->connected = connected;

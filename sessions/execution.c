@@ -506,7 +506,7 @@ char *execution_record(const struct execution *execution, const char *environmen
                 json_put(json, "result", cut_result(execution, cap, FILES_STORED >> halvings));
                 json_put(json, "events", json_integer((json_int_t)execution->event_count));
                 json_put(json, "code", code_json(execution, cap));
-                text = json_compact(json);
+                text = json_plain(json);
                 if (strlen(text) <= SESSION_VALUE_MAX || halvings == 12)
                         return text;
                 free(text);
@@ -553,7 +553,7 @@ char *execution_record_pending(const struct execution *execution, const char *se
                                      execution->streams[i].bytes.length > ENGINE_STREAM_STORED
                                              ? ENGINE_STREAM_STORED
                                              : execution->streams[i].bytes.length));
-        return json_compact(json);
+        return json_plain(json);
 }
 
 /* What base64_json() has made; a text that is none ends where it goes wrong. */
@@ -678,7 +678,7 @@ const char *execution_record_thin(const char *text, struct arena *arena) {
         cut_member(state, "reason");
         cut_list(state, "restored", 0);
         cut_list(state, "lost", 0);
-        compact = json_compact(record);
+        compact = json_plain(record);
         thin = arena_strdup(arena, compact);
         free(compact);
         return thin;

@@ -7,6 +7,8 @@
 
 /* The workspace is told when so much has come or gone: a file is written for that. */
 #define WORTH_TELLING 65536
+/* A record without much output is no longer than a thin one: reading, thinning and writing it would take longer than all else of an end. */
+#define WORTH_THINNING 2048
 
 static bool find(struct engine *engine, const struct session *session, int64_t n, struct arena *arena,
                  struct session_item *ret) {
@@ -25,7 +27,7 @@ void history_trim(struct engine *engine, const struct session *session, int64_t 
         const char *thin;
 
         if (find(engine, session, n - limits->history_whole, arena, &item) &&
-            (thin = execution_record_thin(item.value, arena))) {
+            strlen(item.value) > WORTH_THINNING && (thin = execution_record_thin(item.value, arena))) {
                 *bytes -= (int64_t)strlen(item.value) - (int64_t)strlen(thin);
                 changes[(*count)++] = (struct session_change){ SESSION_TABLE_EXECUTIONS, item.key, thin,
                                                                SESSION_EXPECT_NOTHING, 0 };

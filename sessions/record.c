@@ -50,7 +50,7 @@ char *record_to_text(const struct record_session *record) {
                          json_pack("{s:s, s:I, s:I}", "sha256", record->checkpoint.digest, "bytes",
                                    (json_int_t)record->checkpoint.bytes, "takenMs",
                                    (json_int_t)record->checkpoint_ms));
-        return json_compact(json);
+        return json_plain(json);
 }
 
 char *record_copy_text(const char *text) {

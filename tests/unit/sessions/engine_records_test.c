@@ -27,19 +27,42 @@ static void run_whole(struct fixture *fixture, const char *id, const char *code,
         assert_string_equal(hear_all(fixture, follower), heard);
 }
 
+/* A thin one would be no shorter. */
+static void what_is_short_stays_whole(void **state) {
+        struct fixture *fixture = *state;
+        const char *id;
+
+        fixture->limits = (struct engine_limits){ .history_whole = 1, .history_most = 4 };
+        restart(fixture);
+        id = session_of(fixture, &alice);
+        for (int i = 0; i < 4; i++)
+                run_whole(fixture, id, "say text", "started stdout(text) done(ok)");
+        for (int64_t n = 1; n <= 4; n++) {
+                json_t *json JSON_CLEANUP = result_of(fixture, &alice, id, n);
+
+                assert_string_equal(json_text(json_object_get(json, "stdout"), "content"), "text");
+        }
+}
+
 /* The newest whole, older ones without what they said, the oldest not at all; and so after a restart. */
 static void history_has_an_end(void **state) {
         struct fixture *fixture = *state;
+        char text[3001], *code, *heard;
         struct problem problem;
         json_t *json = NULL;
         size_t bytes;
         const char *id;
 
+        memset(text, 'x', sizeof(text) - 1);
+        text[sizeof(text) - 1] = '\0';
+        code = arena_printf(fixture->arena, "say %s\nshow shown", text);
+        heard = arena_printf(fixture->arena, "started stdout(%s) display done(ok)", text);
+
         fixture->limits = (struct engine_limits){ .history_whole = 2, .history_most = 4 };
         restart(fixture);
         id = session_of(fixture, &alice);
         for (int i = 0; i < 6; i++)
-                run_whole(fixture, id, "say text\nshow shown", "started stdout(text) display done(ok)");
+                run_whole(fixture, id, code, heard);
         for (int i = 0; i < 2; i++) {
                 for (int64_t n = 1; n <= 6; n++) {
                         const json_t *out;
@@ -53,9 +76,9 @@ static void history_has_an_end(void **state) {
                         json = result_of(fixture, &alice, id, n);
                         out = json_object_get(json, "stdout");
                         assert_string_equal(json_text(json, "status"), "ok");
-                        assert_int_equal(json_integer_or(out, "bytesTotal", 0), 4);
+                        assert_int_equal(json_integer_or(out, "bytesTotal", 0), sizeof(text) - 1);
                         assert_non_null(json_text(out, "sha256"));
-                        assert_string_equal(json_text(out, "content"), n > 4 ? "text" : "");
+                        assert_string_equal(json_text(out, "content"), n > 4 ? text : "");
                         assert_int_equal(json_is_true(json_object_get(out, "truncated")), n <= 4);
                         assert_int_equal(json_array_size(json_object_get(json, "displays")), n > 4);
                         json_decref(json);
@@ -248,6 +271,7 @@ static void a_key_of_what_leaves_no_record(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(history_has_an_end),
+                TEST(what_is_short_stays_whole),
                 TEST(a_disk_that_is_full),
                 TEST(what_waits_has_a_size),
                 TEST(notices_are_small),
