@@ -77,7 +77,7 @@ static bool admit_known(struct server_request *request, struct call *call, enum 
                               "the client's entry in the Server lacks the right for this");
         if (needs == OPERATION_NEEDS_SESSIONS && !join_engine(request, call, rights))
                 return false;
-        if (!load_enter(call->broker->load, call->door.client, call->door.owner)) {
+        if (!load_enter(call->broker->load, call->door.limits, call->door.client, call->door.owner)) {
                 server_add_header(request, "Retry-After", "1");
                 return refuse(
                         request, "too-many-under-way",

@@ -70,6 +70,18 @@ static void read_jwt(struct named_files *files, const struct value *spec, struct
                 jwks_free(jwks);
 }
 
+static struct broker_limits read_limits(const struct value *spec) {
+        const struct broker_limits usual = BROKER_LIMITS_INIT;
+
+        return (struct broker_limits){
+                .per_second = value_get_integer(spec, "requestsPerSecond", usual.per_second),
+                .owner_per_second = value_get_integer(spec, "ownerRequestsPerSecond", usual.owner_per_second),
+                .under_way = (size_t)value_get_integer(spec, "underWay", (int64_t)usual.under_way),
+                .owner_under_way =
+                        (size_t)value_get_integer(spec, "ownerUnderWay", (int64_t)usual.owner_under_way),
+        };
+}
+
 static void read_client(struct named_files *files, const struct value *spec, struct broker_client *ret) {
         const struct value *jwt = value_get(spec, "jwt"), *file = value_get(spec, "tokenFile");
         const char *name = value_get_text(spec, "name"), *realm = value_get_text(spec, "realm"),
@@ -85,6 +97,7 @@ static void read_client(struct named_files *files, const struct value *spec, str
                 .agents = value_get(spec, "agents"),
                 .environments = value_get(spec, "environments"),
                 .has_token = !jwt,
+                .limits = read_limits(value_get(spec, "limits")),
         };
         if (hash)
                 read_hash(hash, ret->token_hash);
@@ -189,5 +202,6 @@ void broker_config_without_file(const char *stack, struct arena *arena, struct b
                 .realm = "local",
                 .rights = BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE,
                 .has_token = true,
+                .limits = BROKER_LIMITS_INIT,
         };
 }

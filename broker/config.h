@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum broker_right {
         BROKER_EXECUTE = 1 << 0,
@@ -32,6 +33,17 @@ struct broker_jwt {
         const char *owner_claim;          /* names the owner; NULL: none does */
 };
 
+/* Of one client; the manifest's `limits`. */
+struct broker_limits {
+        int64_t per_second;       /* requests; twice as many at once */
+        int64_t owner_per_second; /* of them for one owner; 0: no limit of its own */
+        size_t under_way;         /* requests and streams */
+        size_t owner_under_way;   /* of one owner, by whichever clients */
+};
+/* Those of a client whose manifest says nothing of them, and of users at the socket. */
+#define BROKER_LIMITS_INIT \
+        { 1000, 0, 160, 64 }
+
 struct broker_client {
         const char *name;
         const char *realm; /* of its owners: "REALM/NAME" */
@@ -41,6 +53,7 @@ struct broker_client {
         bool has_token;                            /* false: its tokens are JSON Web Tokens */
         struct broker_jwt jwt;                     /* where it has none */
         uint8_t token_hash[SHA256_SIZE];
+        struct broker_limits limits;
 };
 
 struct broker_config {

@@ -11,30 +11,29 @@
 #include "base/text.h"
 #include "broker/answers.h"
 #include "broker/issuers.h"
-#include "broker/rate.h"
 #include "broker/token.h"
+#include "broker/turns.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 static const char scheme[] = "Bearer ";
+static const struct broker_limits socket_limits = BROKER_LIMITS_INIT;
 
 struct door {
         const struct broker_client *clients;
         size_t count;
         struct issuers *issuers;
-        pthread_mutex_t lock; /* of the rates */
-        struct rate *rates;   /* of each client; the last is the socket's */
+        struct turns *turns; /* of each client; the last is the socket's */
 };
 
 struct door *door_new(const struct broker_client *clients, size_t count, struct issuers *issuers) {
         struct door *door = calloc(1, sizeof(*door));
 
-        if (!door || !(door->rates = calloc(count + 1, sizeof(*door->rates))) ||
-            pthread_mutex_init(&door->lock, NULL) != 0)
+        if (!door)
                 abort();
+        door->turns = turns_new(count + 1);
         door->clients = clients;
         door->count = count;
         door->issuers = issuers;
@@ -44,8 +43,7 @@ struct door *door_new(const struct broker_client *clients, size_t count, struct 
 void door_free(struct door *door) {
         if (!door)
                 return;
-        pthread_mutex_destroy(&door->lock);
-        free(door->rates);
+        turns_free(door->turns);
         free(door);
 }
 
@@ -71,11 +69,6 @@ bool door_is_owner_name(const char *name) {
         return strcmp(strbuf_text(&shown), name) == 0;
 }
 
-static bool refuse(struct server_request *request, struct answers_problem problem) {
-        answers_problem(request, &problem);
-        return false;
-}
-
 /* The token that the request has; NULL where it has none. */
 static const char *token_of(const struct server_request *request) {
         const char *authorization = server_header(request, "Authorization");
@@ -98,44 +91,50 @@ static const struct broker_client *client_of(const struct door *door, const char
         return found;
 }
 
-static bool has_turn(struct door *door, struct server_request *request, size_t number) {
-        int64_t now_ms = clock_system.monotonic_ms(&clock_system);
-        bool may;
-
-        pthread_mutex_lock(&door->lock);
-        may = rate_take(&door->rates[number], now_ms);
-        pthread_mutex_unlock(&door->lock);
-        if (may)
-                return true;
-        server_add_header(request, "Retry-After", "1");
-        return refuse(request,
-                      (struct answers_problem){ 429, "too-many-requests", "the client asks too often",
-                                                "more requests a second came than one client may make",
-                                                "wait for as long as Retry-After says" });
+static bool refuse(struct server_request *request, const char *code, const char *detail) {
+        answers_refuse(request, code, detail);
+        return false;
 }
 
-/* Sets the owner of a client that acts for users. */
-static bool name_owner(const struct broker_client *client, struct server_request *request, bool owned,
-                       struct door_caller *caller) {
+/* What is wrong with who is asked for; a code of NULL: nothing. */
+struct refusal {
+        const char *code, *detail;
+};
+
+/* Whoever is let in is counted, and so is whoever is known but asks for nobody that there can be. */
+static bool has_turn(struct door *door, struct server_request *request, size_t number,
+                     const struct broker_limits *limits, const char *owner) {
+        enum turn turn =
+                turns_take(door->turns, number, limits, owner, clock_system.monotonic_ms(&clock_system));
+
+        if (turn == TURN_TAKEN)
+                return true;
+        server_add_header(request, "Retry-After", "1");
+        return refuse(
+                request, "too-many-requests",
+                turn == TURN_NOT_OF_OWNER
+                        ? "more requests a second came for this owner than one owner of the client may make"
+                        : "more requests a second came than the client may make");
+}
+
+/* The owner of a request of a client that acts for users. */
+static struct refusal name_owner(const struct broker_client *client, const struct server_request *request,
+                                 bool owned, const char **ret) {
         const char *name = server_header(request, "Berth-Owner");
 
         if (!server_has_header(request, "Berth-Owner")) {
                 if (!owned || client->rights & (BROKER_OBSERVE | BROKER_ADMINISTER))
-                        return true;
-                return refuse(request, (struct answers_problem){
-                                               400, "owner-required", "the client must say for whom it asks",
-                                               "this client acts for users, and the request names none",
-                                               "name the user in the header Berth-Owner" });
+                        return (struct refusal){ 0 };
+                return (struct refusal){ "owner-required",
+                                         "this client acts for users, and the request names none" };
         }
         if (!name || !door_is_owner_name(name))
-                return refuse(
-                        request,
-                        (struct answers_problem){
-                                400, "owner-invalid", "this is no owner's name",
-                                "Berth-Owner must be one name of 1 to 256 characters, all of which can be seen",
-                                NULL });
-        caller->owner = arena_printf(request->arena, "%s/%s", client->realm, name);
-        return true;
+                return (struct refusal){
+                        "owner-invalid",
+                        "Berth-Owner must be one name of 1 to 256 characters, all of which can be seen"
+                };
+        *ret = arena_printf(request->arena, "%s/%s", client->realm, name);
+        return (struct refusal){ 0 };
 }
 
 static bool refuse_stranger(struct server_request *request) {
@@ -165,43 +164,45 @@ static bool find_by_issuer(struct door *door, struct server_request *request, co
         }
 }
 
+static void know_client(const struct broker_client *client, struct door_caller *caller) {
+        caller->client = client->name;
+        caller->rights = client->rights;
+        caller->agents = client->agents;
+        caller->environments = client->environments;
+        caller->limits = &client->limits;
+}
+
 static bool admit_client(struct door *door, struct server_request *request, const char *token, bool owned,
                          struct door_caller *caller) {
         struct issuers_found found = { .client = token ? client_of(door, token) : NULL };
         const struct broker_client *client;
+        struct refusal refusal = { 0 };
 
         if (!token)
                 return refuse_stranger(request);
         if (!found.client && !find_by_issuer(door, request, token, &found))
                 return false;
         client = found.client;
-        if (!has_turn(door, request, (size_t)(client - door->clients)))
-                return false;
-        *caller = (struct door_caller){ .client = client->name,
-                                        .rights = client->rights,
-                                        .agents = client->agents,
-                                        .environments = client->environments };
-        if (found.owner) {
+        caller->is_named = found.owner != NULL;
+        caller->itself = !found.owner && !client->for_users;
+        if (found.owner)
                 caller->owner = arena_printf(request->arena, "%s/%s", client->realm, found.owner);
-                caller->is_named = true;
-                return true;
-        }
-        if (client->for_users)
-                return name_owner(client, request, owned, caller);
-        caller->itself = true;
-        caller->owner = arena_printf(request->arena, "client:%s", client->name);
-        return true;
+        else if (caller->itself)
+                caller->owner = arena_printf(request->arena, "client:%s", client->name);
+        else
+                refusal = name_owner(client, request, owned, &caller->owner);
+        know_client(client, caller);
+        if (!has_turn(door, request, (size_t)(client - door->clients), caller->limits, caller->owner))
+                return false;
+        return !refusal.code || refuse(request, refusal.code, refusal.detail);
 }
 
 /* Whoever acts for himself, or for whom his token names, is nobody else, whatever he says. */
 static bool may_name(struct server_request *request, const struct door_caller *caller) {
         if ((!caller->itself && !caller->is_named) || !server_has_header(request, "Berth-Owner"))
                 return true;
-        return refuse(request,
-                      (struct answers_problem){
-                              403, "owner-not-allowed", "the client may not name an owner",
-                              "Berth-Owner was sent by who acts for itself, or whose token names the owner",
-                              "leave it out" });
+        return refuse(request, "owner-not-allowed",
+                      "Berth-Owner was sent by who acts for itself, or whose token names the owner");
 }
 
 bool door_admit_token(struct door *door, struct server_request *request, const char *token,
@@ -224,14 +225,12 @@ const struct broker_client *door_client(const struct door *door, const char *nam
 
 bool door_admit_again(struct door *door, struct server_request *request, const struct broker_client *client,
                       const char *owner, struct door_caller *ret) {
-        if (!has_turn(door, request, (size_t)(client - door->clients)))
+        struct door_caller caller = { .owner = owner, .is_named = true };
+
+        know_client(client, &caller);
+        if (!has_turn(door, request, (size_t)(client - door->clients), caller.limits, owner))
                 return false;
-        *ret = (struct door_caller){ .client = client->name,
-                                     .owner = owner,
-                                     .is_named = true,
-                                     .rights = client->rights,
-                                     .agents = client->agents,
-                                     .environments = client->environments };
+        *ret = caller;
         return true;
 }
 
@@ -251,8 +250,9 @@ bool door_admit(struct door *door, struct server_request *request, bool owned, s
         uid_t user;
 
         if (server_peer_user(request, &user)) {
-                if (!has_turn(door, request, door->count))
+                if (!has_turn(door, request, door->count, &socket_limits, NULL))
                         return false;
+                caller.limits = &socket_limits;
                 caller.client = caller.owner = arena_printf(request->arena, "uid:%lu", (unsigned long)user);
                 caller.itself = true;
                 caller.rights = BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE;

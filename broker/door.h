@@ -26,6 +26,7 @@ struct door_caller {
         bool is_named;                             /* by its token: it acts for this owner alone */
         unsigned rights;                           /* of enum broker_right */
         const struct value *agents, *environments; /* that it may name; NULL: all */
+        const struct broker_limits *limits;        /* as long as the door */
 };
 
 /* All borrowed; `issuers` are those of the clients. */

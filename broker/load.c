@@ -51,7 +51,7 @@ static bool add(struct load *load, const char *name, bool of_owner, size_t most)
                 (*link)->of_owner = of_owner;
                 memcpy((*link)->name, name, strlen(name) + 1);
         }
-        if ((*link)->under_way == most)
+        if ((*link)->under_way >= most) /* more: clients of one realm may have unlike limits */
                 return false;
         (*link)->under_way++;
         return true;
@@ -66,12 +66,13 @@ static void take(struct load *load, const char *name, bool of_owner) {
         free(count);
 }
 
-bool load_enter(struct load *load, const char *client, const char *owner) {
+bool load_enter(struct load *load, const struct broker_limits *limits, const char *client,
+                const char *owner) {
         bool entered;
 
         pthread_mutex_lock(&load->lock);
-        entered = add(load, client, false, LOAD_PER_CLIENT);
-        if (entered && owner && !add(load, owner, true, LOAD_PER_OWNER)) {
+        entered = add(load, client, false, limits->under_way);
+        if (entered && owner && !add(load, owner, true, limits->owner_under_way)) {
                 take(load, client, false);
                 entered = false;
         }

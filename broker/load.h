@@ -6,18 +6,18 @@
 #ifndef BERTH_BROKER_LOAD_H
 #define BERTH_BROKER_LOAD_H
 
+#include "broker/config.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-
-#define LOAD_PER_OWNER 64
-#define LOAD_PER_CLIENT 160
 
 struct load;
 struct load *load_new(void);
 void load_free(struct load *load); /* NULL is fine */
 
-/* False where one of the two has as many as it may; then nothing is to be left. `owner` may be NULL. */
-bool load_enter(struct load *load, const char *client, const char *owner);
+/* False where one of the two has as many as `limits` let it have; then nothing is to be left. `owner` may be NULL. */
+bool load_enter(struct load *load, const struct broker_limits *limits, const char *client,
+                const char *owner) MUST_USE;
 void load_leave(struct load *load, const char *client, const char *owner);
 
 #endif

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/rate.h"
 
-#define PART 1000 /* of one request; RATE_PER_SECOND of these come back in a millisecond */
+#define PART 1000 /* of one request; `per_second` of these come back in a millisecond */
 
-bool rate_take(struct rate *rate, int64_t now_ms) {
+bool rate_take(struct rate *rate, int64_t per_second, int64_t now_ms) {
         int64_t passed_ms = now_ms > rate->at_ms ? now_ms - rate->at_ms : 0;
 
-        /* Two seconds give all back: longer times would only overflow. */
-        if (passed_ms >= PART * (int64_t)RATE_AT_ONCE / RATE_PER_SECOND)
+        /* After a rest all is back: longer times would only overflow. */
+        if (passed_ms >= RATE_RESTS_MS)
                 rate->used = 0;
         else
-                rate->used -= passed_ms * RATE_PER_SECOND;
+                rate->used -= passed_ms * per_second;
         if (rate->used < 0)
                 rate->used = 0;
         if (now_ms > rate->at_ms)
                 rate->at_ms = now_ms;
-        if (rate->used + PART > (int64_t)RATE_AT_ONCE * PART)
+        if (rate->used + PART > per_second * RATE_RESTS_MS)
                 return false;
         rate->used += PART;
         return true;
+}
+
+void rate_return(struct rate *rate) {
+        rate->used -= PART;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many requests a second one client may make: so many at once, and as they are used up so many a second. Pure. */
+/* How many requests a second somebody may make: twice as many at once, and as they are used up so many a second. Pure. */
 #ifndef BERTH_BROKER_RATE_H
 #define BERTH_BROKER_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RATE_PER_SECOND 1000
-#define RATE_AT_ONCE 2000
+#define RATE_RESTS_MS 2000 /* who asks nothing for so long has all of it again */
 
 /* Zeroed: nothing was used yet. */
 struct rate {
@@ -15,7 +14,9 @@ struct rate {
         int64_t at_ms; /* monotonic */
 };
 
-/* False: too many. */
-bool rate_take(struct rate *rate, int64_t now_ms);
+/* False: too many. `per_second`: 1 to 1,000,000, the same for one rate each time. */
+bool rate_take(struct rate *rate, int64_t per_second, int64_t now_ms);
+/* Takes back what rate_take() gave last. */
+void rate_return(struct rate *rate);
 
 #endif

@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define LOOK_MS 1000
-#define WORKING 384 /* requests at a time: of one address half of them, of one owner LOAD_PER_OWNER */
+#define WORKING 384 /* requests at a time: of one address half of them */
 
 struct serving {
         struct broker broker;

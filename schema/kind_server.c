@@ -5,6 +5,8 @@
 #define DAY_S 86400
 #define LONGEST_S (14 * DAY_S)
 #define PATH_MAX_CHARACTERS 4096
+#define REQUESTS_PER_SECOND_MAX 1000000
+#define UNDER_WAY_MAX 384 /* that the server works on at a time */
 
 static const char *const acts_for[] = { "itself", "users", NULL };
 static const char *const rights[] = { "execute", "containers", "shell", "approve",
@@ -113,6 +115,42 @@ static const struct field jwt_fields[] = {
 static const char *const jwks_names[] = { "jwksFile", "jwksUrl", NULL };
 static const struct field_group jwt_groups[] = { { jwks_names, true }, { 0 } };
 
+static const struct field limit_fields[] = {
+        {
+                .name = "requestsPerSecond",
+                .type = FIELD_INTEGER,
+                .minimum = 1,
+                .maximum = REQUESTS_PER_SECOND_MAX,
+                .default_text = "1000",
+                .doc = "Requests of the client in a second; twice as many at once. What is beyond is answered with 429 and Retry-After.",
+        },
+        {
+                .name = "ownerRequestsPerSecond",
+                .type = FIELD_INTEGER,
+                .minimum = 1,
+                .maximum = REQUESTS_PER_SECOND_MAX,
+                .doc = "Of them those for one owner: a user who asks too often leaves the others their turns. Absent: no limit of its "
+                       "own.",
+        },
+        {
+                .name = "underWay",
+                .type = FIELD_INTEGER,
+                .minimum = 1,
+                .maximum = UNDER_WAY_MAX,
+                .default_text = "160",
+                .doc = "Requests and streams of the client that are under way at a time.",
+        },
+        {
+                .name = "ownerUnderWay",
+                .type = FIELD_INTEGER,
+                .minimum = 1,
+                .maximum = UNDER_WAY_MAX,
+                .default_text = "64",
+                .doc = "Those of one owner, by all clients of the realm together. A client that acts for itself is one owner.",
+        },
+        { 0 },
+};
+
 static const struct field client_fields[] = {
         {
                 .name = "name",
@@ -188,6 +226,12 @@ static const struct field client_fields[] = {
                 .maximum = 1000,
                 .item = &served_environment_field,
                 .doc = "The environments that it may name, and finds listed. Absent: all.",
+        },
+        {
+                .name = "limits",
+                .type = FIELD_OBJECT,
+                .fields = limit_fields,
+                .doc = "How often it may ask, and how much it may have under way.",
         },
         { 0 },
 };

@@ -12,7 +12,8 @@ EVERYTHING = {
     "tls": {"certFile": "cert", "keyFile": "key"},
     "clients": [
         {"name": "app", "realm": "company", "tokenFile": "token", "actsFor": "users", "may": ["execute", "observe"],
-         "agents": ["coder"], "environments": ["data"]},
+         "agents": ["coder"], "environments": ["data"],
+         "limits": {"requestsPerSecond": 50, "ownerRequestsPerSecond": 5, "underWay": 20, "ownerUnderWay": 4}},
         {"name": "people", "tokenSha256": HASH, "may": ["approve", "administer"]},
         {"name": "sso", "may": ["execute"],
          "jwt": {"issuer": "https://i", "audience": "berth", "jwksUrl": "https://i/keys", "ownerClaim": "sub"}},
@@ -41,6 +42,9 @@ BROKEN = {
     "keys over http": {"clients": [{"name": "a", "may": ["execute"], "jwt": {"issuer": "i", "audience": "b", "jwksUrl": "http://i"}}]},
     "a key without its certificate": {"tls": {"keyFile": "key"}},
     "trusted anywhere": {"shell": {"trusted": [{"agent": "a", "command": ["df"]}]}},
+    "nothing at a time": {"clients": [{**CLIENT, "limits": {"underWay": 0}}]},
+    "more than the server works on": {"clients": [{**CLIENT, "limits": {"ownerUnderWay": 385}}]},
+    "a limit in words": {"clients": [{**CLIENT, "limits": {"requestsPerSecond": "many"}}]},
     "misspelt": {"client": []},
 }
 

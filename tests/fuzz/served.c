@@ -60,7 +60,7 @@ static void fail(const char *what, const struct error *err) {
 
 int __real_listen_open(const char *address, int *ret_socket, unsigned *ret_port, struct error *err);
 int __wrap_listen_open(const char *address, int *ret_socket, unsigned *ret_port, struct error *err);
-bool __wrap_rate_take(struct rate *rate, int64_t now_ms);
+bool __wrap_rate_take(struct rate *rate, int64_t per_second, int64_t now_ms);
 
 int __wrap_listen_open(const char *address, int *ret_socket, unsigned *ret_port, struct error *err) {
         int result = __real_listen_open(address, ret_socket, ret_port, err);
@@ -69,8 +69,9 @@ int __wrap_listen_open(const char *address, int *ret_socket, unsigned *ret_port,
         return result;
 }
 
-bool __wrap_rate_take(struct rate *rate, int64_t now_ms) {
+bool __wrap_rate_take(struct rate *rate, int64_t per_second, int64_t now_ms) {
         (void)rate;
+        (void)per_second;
         (void)now_ms;
         return true;
 }

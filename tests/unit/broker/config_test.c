@@ -85,7 +85,8 @@ static void clients(void **state) {
              "  - {name: one, tokenFile: token, may: [execute, administer]}\n"
              "  - {name: two, realm: r, tokenSha256: "
              "00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00fe, actsFor: users, "
-             "may: [containers, shell, observe], agents: [x], environments: [y, z]}\n"
+             "may: [containers, shell, observe], agents: [x], environments: [y, z], "
+             "limits: {requestsPerSecond: 20, ownerRequestsPerSecond: 2, underWay: 8, ownerUnderWay: 3}}\n"
              "  - {name: three, may: [approve], jwt: {issuer: i, audience: b, jwksFile: keys, ownerClaim: sub}}\n",
              false);
         assert_int_equal(loaded->result, 0);
@@ -112,6 +113,10 @@ static void clients(void **state) {
         assert_int_equal(client->token_hash[1], 0xff);
         assert_int_equal(client->token_hash[31], 0xfe);
         assert_int_equal(client->environments->count, 2);
+        assert_int_equal(client->limits.per_second, 20);
+        assert_int_equal(client->limits.owner_per_second, 2);
+        assert_int_equal(client->limits.under_way, 8);
+        assert_int_equal(client->limits.owner_under_way, 3);
 
         client = &loaded->config.clients[2];
         assert_true(client->for_users);
@@ -121,6 +126,29 @@ static void clients(void **state) {
         assert_string_equal(client->jwt.owner_claim, "sub");
         assert_non_null(client->jwt.keys_file);
         assert_null(client->jwt.keys_url);
+}
+
+/* What the manifest does not say is what the schema tells people. */
+static void usual_limits(void **state) {
+        static const char *const entries[] = { "", ", limits: {}", ", limits: {ownerRequestsPerSecond: 7}" };
+        const struct broker_limits usual = BROKER_LIMITS_INIT;
+        struct loaded *loaded = *state;
+
+        for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+                const struct broker_limits *limits;
+
+                load(loaded,
+                     arena_printf(loaded->arena,
+                                  HEAD "  clients: [{name: a, tokenFile: token, may: [execute]%s}]\n",
+                                  entries[i]),
+                     false);
+                assert_int_equal(loaded->result, 0);
+                limits = &loaded->config.clients[0].limits;
+                assert_int_equal(limits->per_second, usual.per_second);
+                assert_int_equal(limits->under_way, usual.under_way);
+                assert_int_equal(limits->owner_under_way, usual.owner_under_way);
+                assert_int_equal(limits->owner_per_second, i == 2 ? 7 : 0);
+        }
 }
 
 static void refused(void **state) {
@@ -179,6 +207,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(defaults, begin, end),
                 cmocka_unit_test_setup_teardown(clients, begin, end),
+                cmocka_unit_test_setup_teardown(usual_limits, begin, end),
                 cmocka_unit_test_setup_teardown(refused, begin, end),
                 cmocka_unit_test_setup_teardown(elsewhere, begin, end),
         };

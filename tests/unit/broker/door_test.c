@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of owners, lists of names, and how often one client may ask; who is let in: tests/e2e/test_serve.py. */
+/* Names of owners, and lists of names; who is let in: tests/e2e/test_serve.py. */
 #include "broker/door.h"
-#include "broker/rate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,34 +53,10 @@ static void lists(void **state) {
         arena_free(arena);
 }
 
-static unsigned take_all(struct rate *rate, int64_t now_ms) {
-        unsigned taken = 0;
-
-        while (rate_take(rate, now_ms))
-                taken++;
-        return taken;
-}
-
-static void rates(void **state) {
-        struct rate rate = { 0 };
-
-        (void)state;
-        assert_int_equal(take_all(&rate, 1000000), RATE_AT_ONCE);
-        assert_false(rate_take(&rate, 1000000));
-        assert_int_equal(take_all(&rate, 1000001), RATE_PER_SECOND / 1000);
-        assert_int_equal(take_all(&rate, 1000501), RATE_PER_SECOND / 2);
-        /* A clock that went back gives nothing, and a long pause no more than all. */
-        assert_int_equal(take_all(&rate, 5), 0);
-        assert_int_equal(take_all(&rate, 1001501), RATE_PER_SECOND);
-        assert_int_equal(take_all(&rate, INT64_MAX), RATE_AT_ONCE);
-        assert_int_equal(take_all(&rate, INT64_MAX), 0);
-}
-
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(owner_names),
                 cmocka_unit_test(lists),
-                cmocka_unit_test(rates),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,18 +11,20 @@
 
 #include <stdio.h>
 
+static const struct broker_limits limits = BROKER_LIMITS_INIT;
+
 static void an_owner_leaves_room(void **state) {
         struct load *load = load_new();
 
         (void)state;
-        for (size_t i = 0; i < LOAD_PER_OWNER; i++)
-                assert_true(load_enter(load, "client", "r/ann"));
-        assert_false(load_enter(load, "client", "r/ann"));
-        assert_false(load_enter(load, "other", "r/ann"));
-        assert_true(load_enter(load, "client", "r/bob"));
+        for (size_t i = 0; i < limits.owner_under_way; i++)
+                assert_true(load_enter(load, &limits, "client", "r/ann"));
+        assert_false(load_enter(load, &limits, "client", "r/ann"));
+        assert_false(load_enter(load, &limits, "other", "r/ann"));
+        assert_true(load_enter(load, &limits, "client", "r/bob"));
         load_leave(load, "client", "r/ann");
-        assert_true(load_enter(load, "client", "r/ann"));
-        for (size_t i = 0; i < LOAD_PER_OWNER; i++)
+        assert_true(load_enter(load, &limits, "client", "r/ann"));
+        for (size_t i = 0; i < limits.owner_under_way; i++)
                 load_leave(load, "client", "r/ann");
         load_leave(load, "client", "r/bob");
         load_free(load);
@@ -34,19 +36,19 @@ static void a_client_leaves_room(void **state) {
         char owner[32];
 
         (void)state;
-        for (size_t i = 0; i < LOAD_PER_OWNER; i++)
-                assert_true(load_enter(load, "same", "same"));
-        for (size_t i = 0; i < LOAD_PER_CLIENT; i++)
-                assert_false(load_enter(load, "same", "same"));
-        for (size_t i = LOAD_PER_OWNER; i < LOAD_PER_CLIENT; i++) {
+        for (size_t i = 0; i < limits.owner_under_way; i++)
+                assert_true(load_enter(load, &limits, "same", "same"));
+        for (size_t i = 0; i < limits.under_way; i++)
+                assert_false(load_enter(load, &limits, "same", "same"));
+        for (size_t i = limits.owner_under_way; i < limits.under_way; i++) {
                 snprintf(owner, sizeof(owner), "r/%zu", i);
-                assert_true(load_enter(load, "same", owner));
+                assert_true(load_enter(load, &limits, "same", owner));
         }
-        assert_false(load_enter(load, "same", NULL));
-        assert_true(load_enter(load, "another", NULL));
-        for (size_t i = 0; i < LOAD_PER_OWNER; i++)
+        assert_false(load_enter(load, &limits, "same", NULL));
+        assert_true(load_enter(load, &limits, "another", NULL));
+        for (size_t i = 0; i < limits.owner_under_way; i++)
                 load_leave(load, "same", "same");
-        for (size_t i = LOAD_PER_OWNER; i < LOAD_PER_CLIENT; i++) {
+        for (size_t i = limits.owner_under_way; i < limits.under_way; i++) {
                 snprintf(owner, sizeof(owner), "r/%zu", i);
                 load_leave(load, "same", owner);
         }
@@ -54,10 +56,35 @@ static void a_client_leaves_room(void **state) {
         load_free(load);
 }
 
+/* Clients of one realm share owners, and may have unlike limits. */
+static void limits_are_each_clients(void **state) {
+        const struct broker_limits wide = { .under_way = 5, .owner_under_way = 4 },
+                                   narrow = { .under_way = 2, .owner_under_way = 2 };
+        struct load *load = load_new();
+
+        (void)state;
+        for (size_t i = 0; i < 4; i++)
+                assert_true(load_enter(load, &wide, "wide", "r/ann"));
+        assert_false(load_enter(load, &narrow, "narrow", "r/ann"));
+        assert_false(load_enter(load, &wide, "wide", "r/ann"));
+        assert_true(load_enter(load, &wide, "wide", "r/bob"));
+        assert_false(load_enter(load, &wide, "wide", "r/cid"));
+        for (size_t i = 0; i < 2; i++)
+                assert_true(load_enter(load, &narrow, "narrow", "r/cid"));
+        assert_false(load_enter(load, &narrow, "narrow", NULL));
+        for (size_t i = 0; i < 4; i++)
+                load_leave(load, "wide", "r/ann");
+        load_leave(load, "wide", "r/bob");
+        for (size_t i = 0; i < 2; i++)
+                load_leave(load, "narrow", "r/cid");
+        load_free(load);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(an_owner_leaves_room),
                 cmocka_unit_test(a_client_leaves_room),
+                cmocka_unit_test(limits_are_each_clients),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

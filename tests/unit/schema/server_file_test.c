@@ -18,7 +18,8 @@ static const struct alone_case cases[] = {
           "  tls: {certFile: c, keyFile: k}\n"
           "  clients:\n"
           "  - {name: app, realm: company, tokenFile: t, actsFor: users, may: [execute, containers, shell, observe],\n"
-          "     agents: [coder], environments: [data]}\n"
+          "     agents: [coder], environments: [data],\n"
+          "     limits: {requestsPerSecond: 1000000, ownerRequestsPerSecond: 1, underWay: 384, ownerUnderWay: 1}}\n"
           "  - {name: people, tokenSha256: " HASH ", may: [approve, administer]}\n"
           "  - {name: sso, may: [execute], jwt: {issuer: 'https://i', audience: berth, jwksUrl: 'https://i/keys', ownerClaim: sub}}\n"
           "  - {name: file, may: [execute], actsFor: users, jwt: {issuer: i, audience: berth, jwksFile: k}}\n"
@@ -49,6 +50,12 @@ static const struct alone_case cases[] = {
         { HEAD "  behindProxy: maybe\n", "behindProxy" },
         { HEAD "  stak: x\n", "did you mean stack?" },
 
+        { CLIENT ", limits: {requestsPerSecond: 0}}\n", "requestsPerSecond" },
+        { CLIENT ", limits: {ownerRequestsPerSecond: 1000001}}\n", "ownerRequestsPerSecond" },
+        { CLIENT ", limits: {underWay: 385}}\n", "underWay" },
+        { CLIENT ", limits: {ownerUnderWay: 1.5}}\n", "ownerUnderWay" },
+        { CLIENT ", limits: {perSecond: 5}}\n", "perSecond" },
+        { CLIENT ", limits: 5}\n", "limits" },
         { HEAD "  clients: []\n", "clients" },
         { HEAD "  clients: [{name: a, may: [execute]}]\n", "needs tokenFile, tokenSha256 or jwt" },
         { CLIENT ", tokenFile: t}\n", "only one of tokenFile, tokenSha256 or jwt can be given" },
