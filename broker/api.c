@@ -27,7 +27,7 @@ static void answer_health(struct server_request *request) {
 }
 
 static void answer_readiness(struct server_request *request) {
-        const struct broker *broker = request->context;
+        struct broker *broker = request->context;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         bool ready = ready_write(&broker->ready, &text);
 

@@ -4,6 +4,9 @@
  * that does not answer holds up nobody else. Whoever waits for keys counts attempts: what counts is that one has ended since he
  * looked, whatever came of it.
  *
+ * Whoever checks a signature holds the keys that there were when he began; new ones take their place at once, however many check
+ * and whether they ever pause. The old ones go with the last who holds them.
+ *
  * Of a token that nobody vouches for nothing is logged, and nothing is kept.
  */
 #include "broker/issuers.h"
@@ -28,15 +31,20 @@
 #define RETRY_LAST_MS 60000
 #define THREAD_STACK ((size_t)512 << 10)
 
+struct keys {
+        size_t holders; /* the source among them, and whoever checks by them */
+        struct jwks *jwks;
+};
+
 struct source {
         struct issuers *issuers;
         const struct broker_client *client; /* the first that has it: for messages */
         struct http_pool *http;             /* of a URL */
         pthread_t thread;
         bool started;
-        pthread_rwlock_t in_use; /* of `jwks` */
-        struct jwks *jwks;       /* NULL: none yet */
-        pthread_mutex_t lock;    /* of all below */
+        pthread_mutex_t in_use; /* of `keys` and its holders: never held for longer than a look */
+        struct keys *keys;      /* NULL: none yet */
+        pthread_mutex_t lock;   /* of all below */
         pthread_cond_t changed;
         bool stopping, wanted, under_way;
         uint64_t attempts; /* that ended */
@@ -61,14 +69,43 @@ static int64_t now_ms(void) {
 
 /* --- keys --- */
 
-static void use_keys(struct source *source, struct jwks *jwks) {
-        struct jwks *before;
+static struct keys *hold_keys(struct source *source) {
+        struct keys *keys;
 
-        pthread_rwlock_wrlock(&source->in_use);
-        before = source->jwks;
-        source->jwks = jwks;
-        pthread_rwlock_unlock(&source->in_use);
-        jwks_free(before);
+        pthread_mutex_lock(&source->in_use);
+        keys = source->keys;
+        if (keys)
+                keys->holders++;
+        pthread_mutex_unlock(&source->in_use);
+        return keys;
+}
+
+static void let_go(struct source *source, struct keys *keys) {
+        bool is_last;
+
+        if (!keys)
+                return;
+        pthread_mutex_lock(&source->in_use);
+        is_last = --keys->holders == 0;
+        pthread_mutex_unlock(&source->in_use);
+        if (!is_last)
+                return;
+        jwks_free(keys->jwks);
+        free(keys);
+}
+
+static void use_keys(struct source *source, struct jwks *jwks) {
+        struct keys *keys = jwks ? calloc(1, sizeof(*keys)) : NULL, *before;
+
+        if (jwks && !keys)
+                abort();
+        if (keys)
+                *keys = (struct keys){ .holders = 1, .jwks = jwks };
+        pthread_mutex_lock(&source->in_use);
+        before = source->keys;
+        source->keys = keys;
+        pthread_mutex_unlock(&source->in_use);
+        let_go(source, before);
 }
 
 /* One line for each new trouble, and one when it is over. */
@@ -159,7 +196,7 @@ static void attempt(struct source *source) {
         source->retry_ms = source->retry_ms == 0                  ? RETRY_FIRST_MS
                            : 2 * source->retry_ms < RETRY_LAST_MS ? 2 * source->retry_ms
                                                                   : RETRY_LAST_MS;
-        if (source->jwks && now_ms() - source->succeeded_ms > ISSUERS_FORGET_S * INT64_C(1000))
+        if (source->keys && now_ms() - source->succeeded_ms > ISSUERS_FORGET_S * INT64_C(1000))
                 use_keys(source, NULL);
 }
 
@@ -241,12 +278,11 @@ static bool await_attempt(struct source *source, uint64_t seen, bool *ret_crowde
 /* --- tokens --- */
 
 static enum jwt_verdict verify(struct source *source, const struct jwt *jwt, bool *ret_has_keys) {
-        enum jwt_verdict verdict;
+        struct keys *keys = hold_keys(source);
+        enum jwt_verdict verdict = keys ? jwt_verify(jwt, keys->jwks) : JWT_UNKNOWN_KEY;
 
-        pthread_rwlock_rdlock(&source->in_use);
-        *ret_has_keys = source->jwks != NULL;
-        verdict = source->jwks ? jwt_verify(jwt, source->jwks) : JWT_UNKNOWN_KEY;
-        pthread_rwlock_unlock(&source->in_use);
+        *ret_has_keys = keys != NULL;
+        let_go(source, keys);
         return verdict;
 }
 
@@ -326,7 +362,7 @@ static int open_source(struct source *source, struct error *err) {
         pthread_attr_t small;
         int code = 0;
 
-        if (pthread_rwlock_init(&source->in_use, NULL) != 0 || pthread_mutex_init(&source->lock, NULL) != 0 ||
+        if (pthread_mutex_init(&source->in_use, NULL) != 0 || pthread_mutex_init(&source->lock, NULL) != 0 ||
             pthread_condattr_init(&monotonic) != 0 ||
             pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
             pthread_cond_init(&source->changed, &monotonic) != 0 || pthread_attr_init(&small) != 0 ||
@@ -403,10 +439,10 @@ void issuers_free(struct issuers *issuers) {
                 if (source->started)
                         pthread_join(source->thread, NULL);
                 http_pool_free(source->http);
-                jwks_free(source->jwks);
+                use_keys(source, NULL);
                 pthread_cond_destroy(&source->changed);
                 pthread_mutex_destroy(&source->lock);
-                pthread_rwlock_destroy(&source->in_use);
+                pthread_mutex_destroy(&source->in_use);
         }
         interrupt_dispose(&issuers->stop);
         free(issuers->of_client);

@@ -73,7 +73,7 @@ void mcp_answer_fault(struct server_request *request, const struct mcp_message *
 }
 
 static void accept_message(struct server_request *request) {
-        server_answer(request, 202, "application/json", "", 0);
+        server_answer(request, 202, NULL, "", 0);
 }
 
 /* --- methods --- */

@@ -123,6 +123,7 @@ void measures_write(struct broker *broker, struct strbuf *ret) {
         if (broker->tls)
                 metrics_set(broker->metrics, MEASURE_CERTIFICATE_EXPIRES, (double)tls_expires_s(broker->tls),
                             none);
+        (void)!ready_ask(&broker->ready); /* where it does not come to an end: what was found before */
         for (enum ready_check check = 0; check < READY_CHECKS; check++)
                 metrics_set(broker->metrics, MEASURE_READY, ready_is(&broker->ready, check),
                             (const char *const[METRICS_LABELS]){ ready_name(check) });

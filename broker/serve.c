@@ -2,7 +2,7 @@
 /*
  * Started in this order: the lock, which keeps a second server out of the folder; the token, where there must be one; the sockets;
  * HTTP. The main thread waits for signals, feeds systemd's watchdog, and looks each second whether the state still is where it was
- * and can be read: probes only look at what it found, so that asking for them costs nothing.
+ * and can be read. Whether all else works it looks once a probe asks.
  */
 #include "broker/serve.h"
 
@@ -153,6 +153,8 @@ static int start(struct serving *serving, const struct broker_config *config, co
             instance_open(folder, "serve", &serving->broker.instance, err) < 0)
                 return -1;
         mention_open_folder(serving, folder);
+        if (ready_open(&serving->broker.ready, err) < 0)
+                return -1;
         for (size_t i = 0; i < config->client_count; i++)
                 serving->clients[i] = config->clients[i];
         if (config->own_token &&
@@ -227,7 +229,10 @@ static void look_at_certificate(const struct serving *serving) {
 /* -1 where the folder is not there any more: a second server could be started in another of that name. */
 static int wait_for_end(struct serving *serving, const char *folder, struct error *err) {
         const struct interrupt *interrupt = interrupt_of_user();
-        struct pollfd polled = { .fd = interrupt_descriptor(interrupt, INTERRUPT_FINISH), .events = POLLIN };
+        struct pollfd polled[] = {
+                { .fd = interrupt_descriptor(interrupt, INTERRUPT_FINISH), .events = POLLIN },
+                { .fd = ready_descriptor(&serving->broker.ready), .events = POLLIN },
+        };
         int64_t watchdog_ms = systemd_watchdog_ms();
         int pause_ms = watchdog_ms > 0 && watchdog_ms < LOOK_MS ? (int)watchdog_ms : LOOK_MS;
         struct error why;
@@ -242,13 +247,14 @@ static int wait_for_end(struct serving *serving, const char *folder, struct erro
                                          folder);
                 if (watchdog_ms > 0)
                         systemd_tell("WATCHDOG=1");
-                poll(&polled, 1, pause_ms);
+                poll(polled, 2, pause_ms);
         }
         return 0;
 }
 
 static void end(struct serving *serving) {
         issuers_stop(serving->issuers);
+        ready_end(&serving->broker.ready);
         server_stop(serving->server);
         tls_close(serving->broker.tls);
         broker_sessions_free(serving->broker.sessions);
@@ -259,18 +265,18 @@ static void end(struct serving *serving) {
         e2b_free(serving->broker.e2b);
         applied_free(serving->broker.applied);
         metrics_free(serving->broker.metrics);
+        ready_close(&serving->broker.ready);
         instance_close(&serving->broker.instance);
 }
 
 int serve_run(const struct broker_config *config, const char *folder, const struct broker_places *places,
               struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct serving serving = { .broker = { .instance = INSTANCE_NONE },
+        struct serving serving = { .broker = { .instance = INSTANCE_NONE, .ready = { .wakes = -1 } },
                                    .clients = arena_array(arena, config->client_count + 1,
                                                           sizeof(*serving.clients)) };
         int result;
 
-        atomic_init(&serving.broker.ready.failing, 0);
         atomic_init(&serving.broker.server, NULL);
         result = start(&serving, config, folder, places, arena, err);
         if (result == 0) {

@@ -92,7 +92,7 @@ void answer_head_write(const struct answer_head *head, struct strbuf *ret) {
                 write_field("Transfer-Encoding", "chunked", ret);
         else if (head->length >= 0)
                 strbuf_printf(ret, "Content-Length: %" PRId64 "\r\n", head->length);
-        if (head->length != ANSWER_BODILESS)
+        if (head->length != ANSWER_BODILESS && head->type)
                 write_field("Content-Type", head->type, ret);
         if (!has_header(head, "Cache-Control"))
                 write_field("Cache-Control", "no-store", ret);

@@ -19,7 +19,7 @@ struct answer_header {
 
 struct answer_head {
         unsigned status;
-        const char *type;
+        const char *type; /* of the body; NULL: there is none to have one */
         const struct answer_header *headers;
         size_t header_count;
         int64_t length;  /* of the body, or one of the above */

@@ -102,7 +102,7 @@ static struct request *set_answer(struct server_request *request, unsigned statu
                 abort();
         own->answered = true;
         own->status = status;
-        own->type = arena_strdup(request->arena, type);
+        own->type = type ? arena_strdup(request->arena, type) : NULL;
         return own;
 }
 

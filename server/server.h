@@ -111,7 +111,7 @@ bool server_peer_user(const struct server_request *request, uid_t *ret);
 /* The first of that name in the query; NULL where there is none. */
 const char *server_query(const struct server_request *request, const char *name);
 
-/* One answer a request; what is added to it comes before it. Bytes are copied. Control characters in values become blanks. */
+/* One answer a request; what is added to it comes before it. Bytes are copied. Control characters in values become blanks. `type`: NULL where there are none. */
 void server_add_header(struct server_request *request, const char *name, const char *value);
 void server_answer(struct server_request *request, unsigned status, const char *type, const void *bytes,
                    size_t length);
