@@ -3,7 +3,7 @@
  * A store of objects by key, as S3 is one, behind a seam: whoever keeps something there does not know how it is reached. What
  * is asked of a body:
  *
- *   - an object is written whole or not at all, and what was written is what every later get, head and put by condition sees;
+ *   - an object is written whole or not at all, and what was written is what every later get and put by condition sees;
  *   - of two puts with the same condition at most one succeeds;
  *   - list may lag behind, and is not to be relied on for what is missing from it.
  *
@@ -34,7 +34,7 @@ enum object_outcome {
 struct object_answer {
         char etag[128];      /* the object's, for put_if_match: opaque */
         int64_t date_ms;     /* the store's clock as it answered, in whole seconds */
-        int64_t modified_ms; /* when the object was written, by that same clock; get and head only */
+        int64_t modified_ms; /* when the object was written, by that same clock; get only */
         struct strbuf body;  /* get only, whole */
 };
 #define OBJECT_ANSWER_INIT \
@@ -51,14 +51,10 @@ struct object_store;
  */
 struct object_store_ops {
         int (*get)(struct object_store *store, const char *key, struct object_answer *ret, struct error *err);
-        int (*head)(struct object_store *store, const char *key, struct object_answer *ret,
-                    struct error *err);
         int (*put_if_absent)(struct object_store *store, const char *key, const void *bytes, size_t length,
                              struct object_answer *ret, struct error *err);
         int (*put_if_match)(struct object_store *store, const char *key, const char *etag, const void *bytes,
                             size_t length, struct object_answer *ret, struct error *err);
-        /* OBJECT_DONE where there is none. */
-        int (*delete_object)(struct object_store *store, const char *key, struct error *err);
         /* All keys that begin with the prefix, in order. */
         int (*list)(struct object_store *store, const char *prefix, struct arena *arena, const char ***ret,
                     size_t *ret_count, struct error *err);

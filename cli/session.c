@@ -11,7 +11,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "controller/stack_state.h"
 #include "providers/aws/aws.h"
+#include "providers/aws/state_objects.h"
 #include "providers/local/local.h"
 
 #include <errno.h>
@@ -21,7 +23,8 @@
 #include <unistd.h>
 
 static const struct provider_ops *const providers[] = { &aws_provider_ops, &local_provider_ops };
-const struct provider_registry session_registry = { providers, sizeof(providers) / sizeof(providers[0]) };
+const struct provider_registry session_registry = { providers, sizeof(providers) / sizeof(providers[0]),
+                                                    state_objects_open };
 
 void session_init(struct session *session) {
         *session = (struct session){ .arena = arena_new() };
@@ -89,18 +92,88 @@ static char *default_state(const char *path) {
         return path_join(strbuf_text(&folder), ".berth");
 }
 
+/* The folder for what is of this machine, also where the state lies elsewhere. */
 const char *session_state_folder(struct session *session, const struct options *options) {
         if (!session->state_folder)
-                session->state_folder =
-                        options->state ? strdup(options->state) : default_state(options->path);
+                session->state_folder = options->state && !stack_state_has_scheme(options->state)
+                                                ? strdup(options->state)
+                                                : default_state(options->path);
         if (!session->state_folder)
                 abort();
         return session->state_folder;
 }
 
+/*
+ * For verbs that need no manifests: what the Stack says of the state, and of how AWS is reached. Mistakes are for others to
+ * report, and standard input can be read once only.
+ */
+static void load_quietly(struct session *session, const struct options *options) {
+        struct load_options load = { .provider = options->provider, .missing_environments = true };
+        struct diagnostics ignored;
+        struct manifests manifests = { 0 };
+        struct error failure;
+
+        if (session->manifests.stack || strcmp(options->path, "-") == 0)
+                return;
+        diagnostics_init(&ignored, session->arena);
+        if (manifests_load(options->path, &load, session->arena, &manifests, &ignored, &failure) == 0)
+                session->manifests = manifests;
+        else
+                log_debug("the Stack was not read: %s", failure.message);
+}
+
+/* A state in the folder that nobody would look at any more. */
+static int refuse_both(const char *folder, const char *place, struct error *err) {
+        struct error ignored;
+        struct state *state;
+        bool lives;
+
+        if (state_open(folder, STATE_READ, &state, &ignored) < 0)
+                return 0;
+        lives = *state_lineage(state) != '\0';
+        state_close(state);
+        return lives ? error_set(
+                               err,
+                               "the Stack says that its state lies in %s, but there is one in %s too: give --state to "
+                               "say which is meant, or remove the folder",
+                               place, folder)
+                     : 0;
+}
+
+int session_state_place(struct session *session, const struct options *options, const char **ret,
+                        struct error *err) {
+        const char *folder = session_state_folder(session, options), *declared;
+        bool loaded = session->manifests.stack != NULL;
+
+        if (options->state) {
+                if (stack_state_has_scheme(options->state))
+                        load_quietly(session, options);
+                *ret = options->state;
+                return 0;
+        }
+        if (!loaded && state_folder_holds(folder)) {
+                *ret = folder;
+                return 0;
+        }
+        load_quietly(session, options);
+        declared = stack_state_declared(&session->manifests);
+        if (declared && refuse_both(folder, declared, err) < 0)
+                return -1;
+        *ret = declared ? declared : folder;
+        return 0;
+}
+
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) {
-        return state_open(session_state_folder(session, options), mode, &session->state, err);
+        struct stack_state_args args = {
+                .registry = &session_registry,
+                .clock = &clock_system,
+        };
+
+        if (session_state_place(session, options, &args.place, err) < 0)
+                return -1;
+        args.manifests = &session->manifests;
+        return stack_state_open(&args, mode, &session->state, err);
 }
 
 int session_take_lease(struct session *session, const struct options *options, const char *command,
@@ -111,6 +184,11 @@ int session_take_lease(struct session *session, const struct options *options, c
         if (state_lease_acquire(session->state, command, err) < 0)
                 return -1;
         session->leased = true;
+        if (state_keeps_versions(session->state) == 0)
+                log_warning(
+                        "the bucket of %s keeps no older versions of its objects: what is deleted there by mistake "
+                        "is lost; turn versioning on",
+                        state_folder(session->state));
         return 0;
 }
 
@@ -122,7 +200,13 @@ int session_open_existing(struct session *session, const struct options *options
         return error_set_kind(err, ERROR_NOT_FOUND,
                               "there is no state in %s: nothing was applied from here yet, or --state "
                               "(BERTH_STATE) or -f names the wrong place",
-                              session_state_folder(session, options));
+                              state_folder(session->state));
+}
+
+/* Whether the state lies elsewhere than in a folder; after session_load(). */
+static bool session_is_shared(const struct session *session, const struct options *options) {
+        return options->state ? stack_state_has_scheme(options->state)
+                              : stack_state_declared(&session->manifests) != NULL;
 }
 
 int session_open_provider(struct session *session, const struct options *options, struct error *err) {
@@ -134,7 +218,14 @@ int session_open_provider(struct session *session, const struct options *options
                 .clock = &clock_system,
         };
 
-        return stack_provider_open(&args, &session->provider_ops, &session->provider, err);
+        if (stack_provider_open(&args, &session->provider_ops, &session->provider, err) < 0)
+                return -1;
+        if (session->provider_ops == &local_provider_ops && session_is_shared(session, options))
+                return error_set(
+                        err,
+                        "the local provider's resources are on this machine alone, and so is their state: a state "
+                        "in S3 is for provider aws");
+        return 0;
 }
 
 int session_open(struct session *session, const struct options *options, struct error *err) {
@@ -145,6 +236,8 @@ int session_open(struct session *session, const struct options *options, struct 
                 return -1;
         if (session_open_state(session, options, STATE_CREATE, err) == 0)
                 return 0;
+        if (session_is_shared(session, options))
+                return -1;
         if (access(session_state_folder(session, options), W_OK) < 0 && (errno == EACCES || errno == EROFS))
                 return error_context(
                         err,

@@ -34,8 +34,17 @@ void session_report(struct session *session, const struct options *options, bool
  */
 int session_load(struct session *session, const struct options *options, bool missing_environments,
                  struct error *err) MUST_USE;
-/* The state's folder, as --state, BERTH_STATE or the manifests' place say; borrowed. */
+/*
+ * The state's folder, as --state, BERTH_STATE or the manifests' place say; borrowed. Where the state lies in S3: the folder beside
+ * the manifests, for what is of this machine.
+ */
 const char *session_state_folder(struct session *session, const struct options *options);
+/*
+ * Where the state lies: as --state or BERTH_STATE say, else as the Stack says, else the folder. Loads the manifests, without a word
+ * about their mistakes, where they are not loaded and are needed for that.
+ */
+int session_state_place(struct session *session, const struct options *options, const char **ret,
+                        struct error *err) MUST_USE;
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
 /*

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/object_store.h"
 #include "providers/provider.h"
 #include "schema/manifest.h"
 
@@ -16,6 +17,9 @@
 struct provider_registry {
         const struct provider_ops *const *providers;
         size_t count;
+        /* Opens the objects of a shared state, "s3://BUCKET/PREFIX"; `stack_aws` is the Stack's `aws` map, or NULL. Makes no call. */
+        int (*open_objects)(const char *url, const struct value *stack_aws, const struct clock *clock,
+                            struct object_store **ret, struct error *err);
 };
 
 /* NULL where the registry has none of that name. */

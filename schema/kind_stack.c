@@ -184,6 +184,23 @@ static const struct field local_fields[] = {
         { 0 },
 };
 
+#define S3_STATE_PATTERN "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9!_.*'()/-]{1,512}"
+#define S3_STATE_PATTERN_MESSAGE "s3://BUCKET/PREFIX"
+
+static const struct field state_fields[] = {
+        {
+                .name = "s3",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 640,
+                .pattern = S3_STATE_PATTERN,
+                .pattern_message = S3_STATE_PATTERN_MESSAGE,
+                .doc = "s3://BUCKET/PREFIX: a prefix of a bucket that is there, for this stack's state alone. Best a bucket of its "
+                       "own, with versioning. For provider aws.",
+        },
+        { 0 },
+};
+
 static const struct field guard_fields[] = {
         {
                 .name = "maxDeletes",
@@ -254,6 +271,13 @@ static const struct field stack_fields[] = {
                 .type = FIELD_OBJECT,
                 .fields = local_fields,
                 .doc = "Settings of the local provider.",
+        },
+        {
+                .name = "state",
+                .type = FIELD_OBJECT,
+                .fields = state_fields,
+                .doc = "Where the state lies that a team and its pipelines share. Absent: in a folder. --state and BERTH_STATE are "
+                       "taken first.",
         },
         {
                 .name = "guards",

@@ -54,15 +54,20 @@ int folder_look(const char *folder, bool *ret_present, struct error *err) {
         return 0;
 }
 
+bool state_folder_holds(const char *folder) {
+        struct error ignored;
+        bool data = false;
+
+        return look_for_file(folder, STORE_DATA_FILE, &data, &ignored) == 0 && data;
+}
+
 bool state_lies_in(const char *folder, const char *lineage) {
         char *path TEXT_CLEANUP = path_join(folder, STATE_LINEAGE_FILE);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored;
-        bool data = false;
 
         return file_read(path, UUID_SIZE + 1, &text, &ignored) == 0 &&
-               strncmp(strbuf_text(&text), lineage, strlen(lineage)) == 0 &&
-               look_for_file(folder, STORE_DATA_FILE, &data, &ignored) == 0 && data;
+               strncmp(strbuf_text(&text), lineage, strlen(lineage)) == 0 && state_folder_holds(folder);
 }
 
 int folder_write_lineage(const char *folder, const char *lineage, struct error *err) {

@@ -96,7 +96,7 @@ static const char *next_line(struct reading *reading, size_t *ret_length) {
         return line;
 }
 
-static bool read_hash(const char *hex, uint8_t ret[SHA256_SIZE]) {
+bool shared_hash_read(const char *hex, uint8_t ret[SHA256_SIZE]) {
         if (!hex || strlen(hex) != (size_t)2 * SHA256_SIZE)
                 return false;
         for (size_t i = 0; i < SHA256_SIZE; i++) {
@@ -134,7 +134,8 @@ static bool read_head(struct reading *reading, struct shared_entry *ret) {
         if (!json_is_object(head) || !copy_text(head, "lineage", ret->lineage, sizeof(ret->lineage)) ||
             !copy_text(head, "id", ret->id, sizeof(ret->id)) || !read_number(head, "number", &ret->number) ||
             !read_number(head, "epoch", &ret->epoch) || !read_number(head, "serial", &ret->serial) ||
-            !read_number(head, "changes", &changes) || !read_hash(json_text(head, "previous"), ret->previous))
+            !read_number(head, "changes", &changes) ||
+            !shared_hash_read(json_text(head, "previous"), ret->previous))
                 return false;
         /* Each has a head at least: a number of them that the bytes cannot hold is not allocated for. */
         if (changes > (uint64_t)(reading->end - reading->at) / CHANGE_HEAD)

@@ -54,6 +54,9 @@ struct shared_entry {
 /* 16 random bytes. */
 void shared_new_id(char ret[SHARED_ID_SIZE]);
 
+/* From 64 hex digits; false where the text, which may be NULL, is none such. */
+bool shared_hash_read(const char *hex, uint8_t ret[SHA256_SIZE]);
+
 /* Appends the bytes; sets entry->hash. -1 where a key or value is too long for the form. */
 int shared_form_write(struct shared_entry *entry, struct strbuf *ret, struct error *err) MUST_USE;
 /*

@@ -11,6 +11,7 @@
 #include "state/backup.h"
 #include "state/codec.h"
 #include "state/migrate.h"
+#include "state/shared_state.h"
 #include "state/state_parts.h"
 
 #include <endian.h>
@@ -191,11 +192,57 @@ int state_open(const char *folder, enum state_mode mode, struct state **ret, str
         return 0;
 }
 
+static int open_shared(struct state *state, struct object_store *store, const struct clock *clock,
+                       const char *who, struct error *err) {
+        if (shared_open(store, clock, who, state->mode, &state->shared, &state->store, err) < 0)
+                return -1;
+        if (state->store)
+                return migrate(state->store, shared_cache_path(state->shared), migrations, STATE_FORMAT,
+                               false, err) < 0
+                               ? -1
+                               : store_read(state->store, read_identity, state, err);
+        random_bytes(state->secret_key, sizeof(state->secret_key));
+        return 0;
+}
+
+int state_open_shared(struct object_store *store, const struct clock *clock, const char *who,
+                      enum state_mode mode, struct state **ret, struct error *err) {
+        struct state *state = new_state(store->place, mode);
+
+        if (open_shared(state, store, clock, who, err) < 0) {
+                name_folder(state, err);
+                state_close(state);
+                return -1;
+        }
+        *ret = state;
+        return 0;
+}
+
+bool state_is_shared(const struct state *state) {
+        return state->shared != NULL;
+}
+
+int state_catch_up(struct state *state, struct error *err) {
+        return state->shared ? shared_catch_up(state->shared, err) : 0;
+}
+
+int state_keeps_versions(struct state *state) {
+        return state->shared ? shared_keeps_versions(state->shared) : -1;
+}
+
+int state_write(struct state *state, store_body *body, void *context, struct error *err) {
+        return state->shared ? shared_write(state->shared, body, context, err)
+                             : store_write(state->store, body, context, err);
+}
+
 void state_close(struct state *state) {
         if (!state)
                 return;
         state_lease_release(state);
-        store_close(state->store);
+        if (state->shared)
+                shared_close(state->shared);
+        else
+                store_close(state->store);
         pthread_mutex_destroy(&state->commit_lock);
         pthread_cond_destroy(&state->commit_done);
         pthread_mutex_destroy(&state->lease_lock);
@@ -289,7 +336,7 @@ static int take_run(struct store_txn *txn, void *context, struct error *err) {
 int state_new_run(struct state *state, uint64_t *ret, struct error *err) {
         struct new_run taking = { .state = state };
 
-        if (state_check_writable(state, err) < 0 || store_write(state->store, take_run, &taking, err) < 0)
+        if (state_check_writable(state, err) < 0 || state_write(state, take_run, &taking, err) < 0)
                 return -1;
         *ret = taking.run;
         return 0;

@@ -33,6 +33,21 @@ enum state_mode {
 int state_open(const char *folder, enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
 void state_close(struct state *state); /* NULL is fine */
 
+/*
+ * The same of a state that many machines share (docs/state.md). `store` is the state's from now on, also where this fails; `who`,
+ * "anna@ci-7", is for people. Here STATE_CREATE makes nothing yet: what nobody has made is made when the lease is taken.
+ */
+struct object_store;
+struct clock;
+int state_open_shared(struct object_store *store, const struct clock *clock, const char *who,
+                      enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
+bool state_is_shared(const struct state *state);
+/* Reads what others have written since; of a folder's state, which is always up to date, there is nothing to do. */
+int state_catch_up(struct state *state, struct error *err) MUST_USE;
+/* Of a shared state: 1 where older versions of its objects are kept, 0 where not, -1 where that cannot be known. */
+int state_keeps_versions(struct state *state);
+
+/* As messages name it: the folder, or "s3://BUCKET/PREFIX". */
 const char *state_folder(const struct state *state);
 /* A UUID given to the state when it was made; "" while absent. */
 const char *state_lineage(const struct state *state);
@@ -139,6 +154,8 @@ int state_load_history(struct state *state, size_t limit, struct arena *arena, s
 int state_load_meta(struct state *state, const char *name, struct arena *arena, const char **ret,
                     struct error *err) MUST_USE;
 
+/* Whether there is a state in that folder, by the files there: it may be damaged. */
+bool state_folder_holds(const char *folder);
 /* Whether the state of that lineage lies in that folder, by the files there. */
 bool state_lies_in(const char *folder, const char *lineage);
 
@@ -190,8 +207,9 @@ int state_new_run(struct state *state, uint64_t *ret, struct error *err) MUST_US
 /* The lease: at most one run changes a state. */
 struct lease_holder {
         long pid;
-        const char *host, *boot_id, *command;
-        int64_t since_ms, heartbeat_ms; /* wall time */
+        const char *host, *boot_id, *command; /* boot_id: NULL of a shared state's */
+        const char *who;                      /* "anna"; NULL of a folder's */
+        int64_t since_ms, heartbeat_ms;       /* wall time */
         bool alive; /* as far as can be told from here: same host and boot, process there; or heartbeat fresh */
 };
 /*

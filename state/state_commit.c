@@ -202,12 +202,11 @@ static void commit_group(struct state *state, struct commit_request *first) {
         struct group group = { .state = state, .first = first };
         struct error failure;
 
-        if (first->next && store_write(state->store, write_group, &group, &failure) >= 0)
+        if (first->next && state_write(state, write_group, &group, &failure) >= 0)
                 return;
         group.alone = true;
         for (; group.first; group.first = group.first->next)
-                group.first->result =
-                        store_write(state->store, write_group, &group, group.first->err) < 0 ? -1 : 0;
+                group.first->result = state_write(state, write_group, &group, group.first->err) < 0 ? -1 : 0;
 }
 
 static void enqueue(struct state *state, struct commit_request *request) {

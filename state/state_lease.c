@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "process/identity.h"
 #include "state/codec.h"
+#include "state/shared_state.h"
 #include "state/state_parts.h"
 
 #include <errno.h>
@@ -257,6 +258,8 @@ int state_lease_acquire(struct state *state, const char *command, struct error *
 
         if (state_check_writable(state, err) < 0)
                 return -1;
+        if (state->shared)
+                return shared_acquire(state->shared, state->lineage, command, false, err);
         if (state->lease_held)
                 return error_set(err, "this run holds the lock of the state in %s already", state->folder);
         while (taking.token == 0)
@@ -279,6 +282,8 @@ void state_lease_release(struct state *state) {
         struct error failure;
         uint64_t token;
 
+        if (state->shared)
+                shared_release(state->shared);
         if (!state->lease_held)
                 return;
         pthread_mutex_lock(&state->lease_lock);
@@ -324,6 +329,8 @@ static int read_holder(struct store_txn *txn, void *context, struct error *err) 
 int state_lease_show(struct state *state, struct arena *arena, struct lease_holder **ret, struct error *err) {
         struct showing showing = { .arena = arena };
 
+        if (state->shared)
+                return shared_show(state->shared, arena, ret, err);
         if (state->store && state_read(state, read_holder, &showing, err) < 0)
                 return -1;
         *ret = showing.holder;
@@ -354,5 +361,7 @@ int state_lease_break(struct state *state, bool force, struct error *err) {
                 return 0;
         if (state_check_writable(state, err) < 0)
                 return -1;
+        if (state->shared)
+                return shared_break(state->shared, state->lineage, force, err);
         return store_write(state->store, break_lease, &breaking, err) < 0 ? -1 : 0;
 }

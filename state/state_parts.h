@@ -23,10 +23,12 @@
 #define META_TEXT "text/"
 
 struct commit_request;
+struct shared;
 
 struct state {
-        char *folder;
-        struct store *store; /* NULL while the state is absent (STATE_READ only) */
+        char *folder;          /* of a shared state: where it lies, "s3://..." */
+        struct shared *shared; /* NULL where it lies in a folder; it owns the store then */
+        struct store *store;   /* NULL while the state is absent (STATE_READ only) */
         enum state_mode mode;
         char lineage[UUID_SIZE];
         uint8_t secret_key[SHA256_SIZE];
@@ -64,6 +66,9 @@ int folder_read_lineage(const char *folder, char ret[UUID_SIZE], struct error *e
 
 /* store_read(), with the folder named where it fails. */
 int state_read(struct state *state, store_body *body, void *context, struct error *err) MUST_USE;
+
+/* store_write(); of a shared state, as shared_write() does it. */
+int state_write(struct state *state, store_body *body, void *context, struct error *err) MUST_USE;
 
 /* 1 and the numbers, or 0 where the key is absent. */
 int meta_numbers(struct store_txn *txn, const char *key, uint64_t *ret, size_t count,

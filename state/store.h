@@ -86,6 +86,17 @@ int store_read(struct store *store, store_body *body, void *context, struct erro
 /* All of it, durable when it returns, or nothing, where the body or the commit fails. */
 int store_write(struct store *store, store_body *body, void *context, struct error *err) MUST_USE;
 
+/*
+ * What store_write() would change, without changing it: each put and delete of the body is told, in order; `data` NULL is a delete.
+ * The body may be called more than once here too: what was told before is void then.
+ */
+typedef void store_told(void *context, enum store_database database, const char *key, const void *data,
+                        size_t length);
+int store_rehearse(struct store *store, store_body *body, void *context, store_told *told, void *told_context,
+                   struct error *err) MUST_USE;
+/* For a store that is a copy of what is kept elsewhere: that its file was removed or replaced fails no write. */
+void store_may_vanish(struct store *store);
+
 /* 1 and the value, or 0 where there is none. */
 int store_get(struct store_txn *txn, enum store_database database, const char *key, struct slice *ret,
               struct error *err) MUST_USE;

@@ -88,7 +88,8 @@ struct store {
         MDB_txn *
                 pinned; /* grouped layouts: reads what was synced last, so that its pages are not used again */
         char *synced;   /* path of the file that says what that was; NULL: each commit is synced */
-        bool unlocked;  /* opened without a lock file: nothing keeps a writer from what we read */
+        bool may_vanish;
+        bool unlocked; /* opened without a lock file: nothing keeps a writer from what we read */
         struct store_file file;
 };
 
@@ -96,6 +97,13 @@ struct store_txn {
         struct store *store;
         MDB_txn *txn;
         bool writes, changed, map_full;
+        const struct rehearsal *rehearsal; /* or NULL */
+};
+
+/* Whoever wants to know what would be written. */
+struct rehearsal {
+        store_told *told;
+        void *context;
 };
 
 struct store_cursor {
@@ -308,8 +316,8 @@ static int commit_txn(struct store_txn *txn, struct error *err) {
 static int check_place(const struct store *store, struct error *err) {
         mdb_filehandle_t descriptor;
 
-        if (sym_mdb_env_get_fd(store->env, &descriptor) == 0 &&
-            descriptor_is_at(descriptor, store->path) == 1)
+        if (store->may_vanish || (sym_mdb_env_get_fd(store->env, &descriptor) == 0 &&
+                                  descriptor_is_at(descriptor, store->path) == 1))
                 return 0;
         return error_set(err,
                          "the state file %s was removed or replaced while it was in use: what is done now "
@@ -321,20 +329,21 @@ static int check_place(const struct store *store, struct error *err) {
  * One transaction: the caller's body, the seal, the commit. GROW where the map was too small for any of them: nothing
  * is kept then, and the body runs again.
  */
-static int attempt_write(struct store *store, store_body *body, void *context, size_t *ret_map_size,
-                         struct error *err) {
+static int attempt_write(struct store *store, store_body *body, void *context,
+                         const struct rehearsal *rehearsal, size_t *ret_map_size, struct error *err) {
         struct store_txn txn = { .store = store };
         int result, committed = 0;
 
         if (begin_txn(store, true, &txn, err) < 0)
                 return -1;
+        txn.rehearsal = rehearsal;
         *ret_map_size = store->map_size;
         result = body(&txn, context, err);
-        if (result >= 0 && txn.changed && put_seal(&txn, err) < 0)
+        if (result >= 0 && txn.changed && !rehearsal && put_seal(&txn, err) < 0)
                 result = -1;
-        if (result >= 0 && txn.changed && check_place(store, err) < 0)
+        if (result >= 0 && txn.changed && !rehearsal && check_place(store, err) < 0)
                 result = -1;
-        if (result >= 0)
+        if (result >= 0 && !rehearsal)
                 committed = commit_txn(&txn, err);
         end_txn(&txn);
         if (txn.map_full)
@@ -342,7 +351,8 @@ static int attempt_write(struct store *store, store_body *body, void *context, s
         return committed ? committed : result;
 }
 
-int store_write(struct store *store, store_body *body, void *context, struct error *err) {
+static int write_or_rehearse(struct store *store, store_body *body, void *context,
+                             const struct rehearsal *rehearsal, struct error *err) {
         struct error failure; /* an attempt may fail and the next succeed: `err` is untouched then */
         int result;
 
@@ -351,7 +361,7 @@ int store_write(struct store *store, store_body *body, void *context, struct err
         for (;;) {
                 size_t map_size;
 
-                result = attempt_write(store, body, context, &map_size, &failure);
+                result = attempt_write(store, body, context, rehearsal, &map_size, &failure);
                 if (result == GROW)
                         result = grow_map(store, map_size, true, &failure) < 0 ? -1 : GROW;
                 if (result != GROW)
@@ -360,6 +370,21 @@ int store_write(struct store *store, store_body *body, void *context, struct err
         if (result < 0)
                 *err = failure;
         return result;
+}
+
+int store_write(struct store *store, store_body *body, void *context, struct error *err) {
+        return write_or_rehearse(store, body, context, NULL, err);
+}
+
+int store_rehearse(struct store *store, store_body *body, void *context, store_told *told, void *told_context,
+                   struct error *err) {
+        const struct rehearsal rehearsal = { told, told_context };
+
+        return write_or_rehearse(store, body, context, &rehearsal, err);
+}
+
+void store_may_vanish(struct store *store) {
+        store->may_vanish = true;
 }
 
 uint64_t store_txn_number(const struct store_txn *txn) {
@@ -409,6 +434,8 @@ int store_put(struct store_txn *txn, enum store_database database, const char *k
 
         if (check_key(name, err) < 0)
                 return -1;
+        if (txn->rehearsal)
+                txn->rehearsal->told(txn->rehearsal->context, database, key, data, length);
         return note_change(txn, sym_mdb_put(txn->txn, txn->store->databases[database], &name, &value, 0),
                            err);
 }
@@ -419,6 +446,8 @@ int store_delete(struct store_txn *txn, enum store_database database, const char
 
         if (check_key(name, err) < 0)
                 return -1;
+        if (txn->rehearsal)
+                txn->rehearsal->told(txn->rehearsal->context, database, key, NULL, 0);
         code = sym_mdb_del(txn->txn, txn->store->databases[database], &name, NULL);
         return code == MDB_NOTFOUND ? 0 : note_change(txn, code, err);
 }

@@ -109,6 +109,22 @@ int s3_read_tagging(const struct aws_response *response, struct arena *arena, st
         return 0;
 }
 
+struct aws_request s3_get_bucket_versioning(const struct s3_bucket *bucket) {
+        return setting(bucket, "GetBucketVersioning", "GET", "versioning");
+}
+
+int s3_read_versioning(const struct aws_response *response, struct arena *arena, bool *ret,
+                       struct error *err) {
+        struct xml_document *document XML_CLEANUP = NULL;
+        const char *status;
+
+        if (aws_answer_xml(response, "s3 GetBucketVersioning", "VersioningConfiguration", &document, err) < 0)
+                return -1;
+        status = xml_text(xml_root(document), "Status", arena);
+        *ret = status && strcmp(status, "Enabled") == 0;
+        return 0;
+}
+
 struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const struct value *tags,
                                          struct arena *arena) {
         struct aws_request request = setting(bucket, "PutBucketTagging", "PUT", "tagging");

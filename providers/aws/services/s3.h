@@ -40,6 +40,10 @@ struct aws_request s3_delete_bucket(const struct s3_bucket *bucket);
 struct aws_request s3_get_bucket_tagging(const struct s3_bucket *bucket);
 int s3_read_tagging(const struct aws_response *response, struct arena *arena, struct value **ret,
                     struct error *err) MUST_USE;
+/* GET ?versioning -> <VersioningConfiguration><Status>Enabled, Suspended; none where it never was. *ret: Enabled. */
+struct aws_request s3_get_bucket_versioning(const struct s3_bucket *bucket);
+int s3_read_versioning(const struct aws_response *response, struct arena *arena, bool *ret,
+                       struct error *err) MUST_USE;
 /* PUT ?tagging: replaces all tags. `tags`: a map of texts. */
 struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const struct value *tags,
                                          struct arena *arena);

@@ -29,7 +29,7 @@ static const char *open_for(const char *declared, const char *asked, const char 
         struct value spec = { .type = VALUE_MAP };
         struct resource stack = { .name = "lab", .spec = &spec };
         struct manifests manifests = { .stack = &stack };
-        struct provider_registry registry = { providers, count };
+        struct provider_registry registry = { .providers = providers, .count = count };
         struct stack_provider_args args = { .registry = &registry,
                                             .manifests = &manifests,
                                             .provider = asked,

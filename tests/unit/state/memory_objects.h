@@ -163,9 +163,10 @@ static inline void memory_deliver(struct memory_objects *memory) {
         }
 }
 
-static inline int memory_look(struct memory_objects *memory, const char *operation, const char *key,
-                              bool whole, struct object_answer *ret, struct error *err) {
-        enum memory_fault fault = memory_fault(memory, operation, key);
+static inline int memory_get(struct object_store *store, const char *key, struct object_answer *ret,
+                             struct error *err) {
+        struct memory_objects *memory = (struct memory_objects *)(void *)store;
+        enum memory_fault fault = memory_fault(memory, "get", key);
         struct memory_object *object = memory_at(memory, key);
 
         if (fault == FAULT_LOST_ANSWER || fault == FAULT_LOST_REQUEST)
@@ -178,20 +179,9 @@ static inline int memory_look(struct memory_objects *memory, const char *operati
                 return OBJECT_ABSENT;
         ret->modified_ms = memory_seconds(memory, object->modified_ms);
         snprintf(ret->etag, sizeof(ret->etag), "%s", object->etag);
-        if (whole)
-                strbuf_append_bytes(&ret->body, object->bytes,
-                                    fault == FAULT_CUT ? object->length / 2 : object->length);
+        strbuf_append_bytes(&ret->body, object->bytes,
+                            fault == FAULT_CUT ? object->length / 2 : object->length);
         return OBJECT_DONE;
-}
-
-static inline int memory_get(struct object_store *store, const char *key, struct object_answer *ret,
-                             struct error *err) {
-        return memory_look((struct memory_objects *)(void *)store, "get", key, true, ret, err);
-}
-
-static inline int memory_head(struct object_store *store, const char *key, struct object_answer *ret,
-                              struct error *err) {
-        return memory_look((struct memory_objects *)(void *)store, "head", key, false, ret, err);
 }
 
 static inline int memory_put_if_absent(struct object_store *store, const char *key, const void *bytes,
@@ -213,15 +203,6 @@ static inline void memory_remove(struct memory_objects *memory, const char *key)
         *place = object->next;
         free(object->bytes);
         free(object);
-}
-
-static inline int memory_delete(struct object_store *store, const char *key, struct error *err) {
-        struct memory_objects *memory = (struct memory_objects *)(void *)store;
-
-        if (memory_fault(memory, "delete", key) == FAULT_REFUSED)
-                return error_set(err, "403 AccessDenied");
-        memory_remove(memory, key);
-        return OBJECT_DONE;
 }
 
 static inline int memory_list(struct object_store *store, const char *prefix, struct arena *arena,
@@ -264,10 +245,8 @@ static inline void memory_close(struct object_store *store) {
 
 static const struct object_store_ops memory_ops = {
         .get = memory_get,
-        .head = memory_head,
         .put_if_absent = memory_put_if_absent,
         .put_if_match = memory_put_if_match,
-        .delete_object = memory_delete,
         .list = memory_list,
         .keeps_versions = memory_keeps_versions,
         .close = memory_close,

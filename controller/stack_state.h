@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a stack, wherever it lies: a folder, or a place that has a scheme, "s3://BUCKET/PREFIX". One way of opening it for
+ * all who do.
+ */
+#ifndef BERTH_CONTROLLER_STACK_STATE_H
+#define BERTH_CONTROLLER_STACK_STATE_H
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "controller/stack_provider.h"
+#include "schema/manifest.h"
+#include "state/state.h"
+
+/* Whether the text has a scheme, known or not: then it is no folder's path. */
+bool stack_state_has_scheme(const char *place);
+
+/* What the Stack says (spec.state), or NULL. `manifests` may be NULL. */
+const char *stack_state_declared(const struct manifests *manifests);
+
+struct stack_state_args {
+        const struct provider_registry *registry;
+        const struct manifests
+                *manifests;        /* whose Stack says how AWS is reached; NULL: as the environment says */
+        const char *place;         /* a folder, or with a scheme */
+        const struct clock *clock; /* borrowed for the state's life */
+};
+
+/* state_open(), or state_open_shared(). A scheme that is not known is an error. */
+int stack_state_open(const struct stack_state_args *args, enum state_mode mode, struct state **ret,
+                     struct error *err) MUST_USE;
+
+#endif

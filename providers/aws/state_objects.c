@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One call each, by the client that all of AWS is called by. What an answer means for a conditional write:
+ *
+ *     2xx                                 carried out
+ *     404 NoSuchKey                       there is no such object
+ *     412 PreconditionFailed              the condition does not hold
+ *     409 ConditionalRequestConflict      two wrote at once: it was not carried out
+ *     none, cut off, 429, 5xx             not known, after as many tries as any call gets
+ *     anything else                       refused
+ *
+ * (S3 User Guide, "How to prevent object overwrites with conditional writes".)
+ */
+#include "providers/aws/state_objects.h"
+
+#include "base/array.h"
+#include "providers/aws/client/client.h"
+#include "providers/aws/services/s3.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OBJECT_LIMIT ((size_t)1 << 30) /* bytes of an answer */
+#define PREFIX_MAX 512
+#define OWN_PREFIX "berth" /* where stacks keep their own objects in their buckets */
+
+struct state_objects {
+        struct object_store store;
+        struct arena *arena;
+        struct aws_client *client;
+        struct s3_bucket bucket;
+        const char *prefix; /* without slashes at its ends */
+};
+
+/* The URL */
+
+static bool is_bucket(const char *name, size_t length) {
+        if (length < 3 || length > 63)
+                return false;
+        return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") >= length;
+}
+
+/* What S3 calls safe in keys; no segment that an URL would lose. */
+static bool is_prefix(const char *prefix, size_t length) {
+        static const char *const safe =
+                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/!-_.*'()";
+
+        if (length < 1 || length > PREFIX_MAX || strspn(prefix, safe) < length)
+                return false;
+        for (const char *at = prefix, *end = prefix + length; at <= end;) {
+                const char *slash = memchr(at, '/', (size_t)(end - at));
+                size_t part = (size_t)((slash ? slash : end) - at);
+
+                if (part == 0 || (part == 1 && *at == '.') || (part == 2 && at[0] == '.' && at[1] == '.'))
+                        return false;
+                at += part + 1;
+        }
+        return true;
+}
+
+/* The parts, of which the last has no slash behind it. */
+static int take_apart(const char *url, const char **ret_bucket, size_t *ret_bucket_length,
+                      const char **ret_prefix, size_t *ret_prefix_length, struct error *err) {
+        const char *bucket = url + strlen(STATE_OBJECTS_SCHEME), *slash;
+        size_t bucket_length, prefix_length;
+
+        if (strncmp(url, STATE_OBJECTS_SCHEME, strlen(STATE_OBJECTS_SCHEME)) != 0)
+                return error_set(err, "%s is no state in S3: s3://BUCKET/PREFIX", url);
+        bucket_length = strcspn(bucket, "/");
+        if (!is_bucket(bucket, bucket_length))
+                return error_set(err, "%s names no bucket: s3://BUCKET/PREFIX", url);
+        slash = bucket + bucket_length;
+        prefix_length = *slash ? strlen(slash + 1) : 0;
+        if (prefix_length > 0 && slash[prefix_length] == '/')
+                prefix_length--;
+        if (prefix_length == 0)
+                return error_set(
+                        err, "%s names no place in the bucket: s3://BUCKET/PREFIX, a prefix for each state",
+                        url);
+        if (!is_prefix(slash + 1, prefix_length))
+                return error_set(
+                        err,
+                        "%s: the prefix of a state is letters, digits and !-_.*'() in parts between slashes",
+                        url);
+        if (strncmp(slash + 1, OWN_PREFIX, strlen(OWN_PREFIX)) == 0 &&
+            (prefix_length == strlen(OWN_PREFIX) || slash[1 + strlen(OWN_PREFIX)] == '/'))
+                return error_set(
+                        err, "%s: below berth/ lies what stacks keep in their buckets: take another prefix",
+                        url);
+        *ret_bucket = bucket;
+        *ret_bucket_length = bucket_length;
+        *ret_prefix = slash + 1;
+        *ret_prefix_length = prefix_length;
+        return 0;
+}
+
+int state_objects_check(const char *url, struct error *err) {
+        const char *bucket, *prefix;
+        size_t bucket_length, prefix_length;
+
+        return take_apart(url, &bucket, &bucket_length, &prefix, &prefix_length, err);
+}
+
+/* Calls */
+
+static struct state_objects *objects_of(struct object_store *store) {
+        return (struct state_objects *)(void *)store;
+}
+
+static const char *key_of(const struct state_objects *objects, const char *key, struct arena *arena) {
+        return arena_printf(arena, "%s/%s", objects->prefix, key);
+}
+
+/* What a call came to that has failed with `failure`. */
+static int outcome_of(const struct aws_response *response, const struct error *failure, struct error *err) {
+        static const char *const moved[] = { "PreconditionFailed", "ConditionalRequestConflict", NULL };
+
+        if (aws_failed_with(response, "NoSuchKey"))
+                return OBJECT_ABSENT;
+        if (aws_failed_with_any(response, moved))
+                return OBJECT_MOVED;
+        *err = *failure;
+        /* Without an answer there is no status; of bytes that make no sense it is that of a success. */
+        if (response->status < 300 || response->status == 429 || response->status >= 500)
+                return OBJECT_UNKNOWN;
+        return -1;
+}
+
+static void note_answer(struct aws_response *response, struct object_answer *ret) {
+        object_answer_release(ret);
+        memcpy(ret->etag, response->etag, sizeof(ret->etag));
+        ret->date_ms = response->date_ms;
+        ret->modified_ms = response->modified_ms;
+        ret->body = response->body;
+        response->body = (struct strbuf)STRBUF_INIT;
+}
+
+static int call(struct state_objects *objects, const struct aws_request *request, struct object_answer *ret,
+                struct error *err) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure = { 0 };
+        int outcome = OBJECT_DONE;
+
+        if (aws_call(objects->client, request, &response, &failure) < 0)
+                outcome = outcome_of(&response, &failure, err);
+        if (ret && (outcome == OBJECT_DONE || outcome == OBJECT_ABSENT))
+                note_answer(&response, ret);
+        return outcome;
+}
+
+static int get(struct object_store *store, const char *key, struct object_answer *ret, struct error *err) {
+        struct state_objects *objects = objects_of(store);
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct aws_request request = s3_get_object(&objects->bucket, key_of(objects, key, arena), arena);
+
+        request.answer_limit = OBJECT_LIMIT;
+        return call(objects, &request, ret, err);
+}
+
+static int put(struct object_store *store, const char *key, const char *etag, const void *bytes,
+               size_t length, struct object_answer *ret, struct error *err) {
+        struct state_objects *objects = objects_of(store);
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct aws_request request = s3_put_object(&objects->bucket, key_of(objects, key, arena), bytes,
+                                                   length, "application/octet-stream", etag, arena);
+
+        return call(objects, &request, ret, err);
+}
+
+static int put_if_absent(struct object_store *store, const char *key, const void *bytes, size_t length,
+                         struct object_answer *ret, struct error *err) {
+        return put(store, key, NULL, bytes, length, ret, err);
+}
+
+static int list(struct object_store *store, const char *prefix, struct arena *arena, const char ***ret,
+                size_t *ret_count, struct error *err) {
+        struct state_objects *objects = objects_of(store);
+        const char *whole = key_of(objects, prefix, arena), *token = NULL;
+        size_t skipped = strlen(objects->prefix) + 1, count = 0;
+        const char **keys = NULL;
+
+        do {
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                struct aws_request request = s3_list_objects(&objects->bucket, whole, token);
+                struct error failure = { 0 };
+                struct s3_page page;
+
+                if (aws_call(objects->client, &request, &response, &failure) < 0)
+                        return outcome_of(&response, &failure, err);
+                if (s3_read_objects(&response, arena, &page, err) < 0)
+                        return -1;
+                for (size_t i = 0; i < page.count; i++) {
+                        keys = array_grow(arena, keys, count, sizeof(*keys));
+                        keys[count++] = page.objects[i].key + skipped;
+                }
+                token = page.next;
+        } while (token);
+        *ret = keys;
+        *ret_count = count;
+        return OBJECT_DONE;
+}
+
+static int keeps_versions(struct object_store *store, bool *ret, struct error *err) {
+        struct state_objects *objects = objects_of(store);
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct aws_request request = s3_get_bucket_versioning(&objects->bucket);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+
+        if (aws_call(objects->client, &request, &response, err) < 0 ||
+            s3_read_versioning(&response, arena, ret, err) < 0)
+                return -1;
+        return OBJECT_DONE;
+}
+
+static void close_objects(struct object_store *store) {
+        struct state_objects *objects = objects_of(store);
+
+        if (!objects)
+                return;
+        aws_client_close(objects->client);
+        arena_free(objects->arena);
+        free(objects);
+}
+
+static const struct object_store_ops ops = {
+        .get = get,
+        .put_if_absent = put_if_absent,
+        .put_if_match = put,
+        .list = list,
+        .keeps_versions = keeps_versions,
+        .close = close_objects,
+};
+
+int state_objects_open(const char *url, const struct value *stack_aws, const struct clock *clock,
+                       struct object_store **ret, struct error *err) {
+        const char *bucket, *prefix;
+        size_t bucket_length, prefix_length;
+        struct state_objects *objects;
+        struct aws_client *client;
+
+        if (take_apart(url, &bucket, &bucket_length, &prefix, &prefix_length, err) < 0)
+                return -1;
+        if (aws_client_open(stack_aws, clock, &client, err) < 0)
+                return error_context(err, "the state in %s", url);
+        objects = calloc(1, sizeof(*objects));
+        if (!objects)
+                abort();
+        objects->arena = arena_new();
+        objects->client = client;
+        objects->bucket.name = arena_strndup(objects->arena, bucket, bucket_length);
+        objects->prefix = arena_strndup(objects->arena, prefix, prefix_length);
+        objects->store = (struct object_store){
+                .ops = &ops,
+                .place = arena_printf(objects->arena, STATE_OBJECTS_SCHEME "%s/%s", objects->bucket.name,
+                                      objects->prefix),
+        };
+        *ret = &objects->store;
+        return 0;
+}

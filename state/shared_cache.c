@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A copy is made aside and moved into place as a whole folder, since a store's lock file belongs to one data file: whoever has the
+ * folder before open goes on with it, as with any copy that somebody has removed.
+ */
+#include "state/shared_cache.h"
+
+#include "base/array.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "state/sealed_value.h"
+#include "state/state_parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAKINGS_MAX 3 /* where others make the same copy at the same time */
+
+bool shared_cache_is_shared(enum store_database database, const char *key) {
+        return database != STORE_META ||
+               (strcmp(key, STORE_SEAL_KEY) != 0 && strcmp(key, SHARED_CACHE_META) != 0 &&
+                strcmp(key, META_LEASE) != 0);
+}
+
+uint64_t shared_changes_bytes(const struct shared_change *changes, size_t count) {
+        uint64_t bytes = 0;
+
+        for (size_t i = 0; i < count; i++)
+                bytes += strlen(changes[i].key) + changes[i].length;
+        return bytes;
+}
+
+/* Folders */
+
+/* NULL where the environment names none. */
+static char *folder_of(const char *lineage) {
+        const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+        char *folder, *berth TEXT_CLEANUP = NULL;
+
+        if (cache && *cache == '/') {
+                berth = path_join(cache, "berth");
+        } else if (home && *home == '/') {
+                char *base TEXT_CLEANUP = path_join(home, ".cache");
+
+                berth = path_join(base, "berth");
+        } else {
+                return NULL;
+        }
+        folder = path_join(berth, lineage);
+        return folder;
+}
+
+static void remove_copy(const char *folder) {
+        static const char *const names[] = { STORE_DATA_FILE, STORE_LOCK_FILE, STATE_LINEAGE_FILE };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                char *path TEXT_CLEANUP = path_join(folder, names[i]);
+
+                unlink(path);
+        }
+        rmdir(folder);
+}
+
+void shared_cache_close(struct shared_cache *cache) {
+        store_close(cache->store);
+        if (cache->temporary && cache->folder)
+                remove_copy(cache->folder);
+        free(cache->folder);
+        *cache = (struct shared_cache)SHARED_CACHE_INIT;
+}
+
+int shared_cache_temporary(struct shared_cache *ret, struct error *err) {
+        const char *base = getenv("TMPDIR");
+        char *folder = path_join(base && *base == '/' ? base : "/tmp", "berth-state-XXXXXX");
+
+        if (!mkdtemp(folder)) {
+                (void)error_set(
+                        err,
+                        "cannot make the folder %s: %s; set XDG_CACHE_HOME to one that can be written to",
+                        folder, strerror(errno));
+                free(folder);
+                return -1;
+        }
+        *ret = (struct shared_cache){ .folder = folder, .temporary = true };
+        return 0;
+}
+
+/* A new folder beside where the copy of that lineage lies; else a temporary one. */
+static int make_folder(const char *lineage, struct shared_cache *ret, struct error *err) {
+        char *place TEXT_CLEANUP = folder_of(lineage);
+        struct strbuf name STRBUF_CLEANUP = STRBUF_INIT;
+        struct error unmade;
+
+        if (!place)
+                return shared_cache_temporary(ret, err);
+        strbuf_printf(&name, "%.*s", (int)(strlen(place) - strlen(lineage) - 1), place);
+        if (folder_make(strbuf_text(&name), &unmade) < 0) {
+                log_debug("state: %s", unmade.message);
+                return shared_cache_temporary(ret, err);
+        }
+        strbuf_printf(&name, "/%s.XXXXXX", lineage);
+        if (!mkdtemp(name.data)) {
+                log_debug("state: cannot make the folder %s: %s", name.data, strerror(errno));
+                return shared_cache_temporary(ret, err);
+        }
+        *ret = (struct shared_cache){ .folder = strbuf_take(&name), .temporary = true };
+        return 0;
+}
+
+/* Where the copy stands */
+
+enum { PLACE_NUMBER, PLACE_EPOCH, PLACE_SNAPSHOT, PLACE_SNAPSHOT_BYTES, PLACE_LOG_BYTES, PLACE_NUMBERS };
+
+static int put_place(struct store_txn *txn, const struct shared_place *place, struct error *err) {
+        const uint64_t numbers[PLACE_NUMBERS] = {
+                [PLACE_NUMBER] = place->number,       [PLACE_EPOCH] = place->epoch,
+                [PLACE_SNAPSHOT] = place->snapshot,   [PLACE_SNAPSHOT_BYTES] = place->snapshot_bytes,
+                [PLACE_LOG_BYTES] = place->log_bytes,
+        };
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct sealed_value form = { 0 };
+        char hex[SHA256_HEX_SIZE];
+        uint8_t *bytes;
+        size_t length;
+
+        for (size_t i = 0; i < PLACE_NUMBERS; i++)
+                sealed_value_add_number(&form, numbers[i]);
+        digest_hex(place->hash, SHA256_SIZE, hex);
+        sealed_value_add_text(&form, hex);
+        if (sealed_value_pack(&form, arena, &bytes, &length, err) < 0)
+                return -1;
+        return state_put_sealed(txn, STORE_META, SHARED_CACHE_META, bytes, length, err);
+}
+
+static int get_place(struct store_txn *txn, struct shared_place *ret, struct error *err) {
+        const struct sealed_place where = { store_database_name(STORE_META), SHARED_CACHE_META };
+        struct sealed_value form;
+        struct slice value;
+        int found = store_get(txn, STORE_META, SHARED_CACHE_META, &value, err);
+
+        if (found < 0)
+                return -1;
+        if (found == 0)
+                return error_set(err, "the copy does not say where it stands");
+        if (sealed_value_parse(value.data, value.length, where, PLACE_NUMBERS, 1, &form, err) < 0)
+                return -1;
+        *ret = (struct shared_place){
+                .number = form.numbers[PLACE_NUMBER],
+                .epoch = form.numbers[PLACE_EPOCH],
+                .snapshot = form.numbers[PLACE_SNAPSHOT],
+                .snapshot_bytes = form.numbers[PLACE_SNAPSHOT_BYTES],
+                .log_bytes = form.numbers[PLACE_LOG_BYTES],
+        };
+        return shared_hash_read(form.texts[0].text, ret->hash)
+                       ? 0
+                       : error_set(err, "the copy does not say where it stands");
+}
+
+static int read_place(struct store_txn *txn, void *context, struct error *err) {
+        return get_place(txn, context, err);
+}
+
+/* Opening and making */
+
+int shared_cache_open(const char *lineage, struct shared_cache *ret, struct error *err) {
+        struct shared_cache cache = { .folder = folder_of(lineage) };
+
+        if (!cache.folder)
+                return error_set(err, "neither XDG_CACHE_HOME nor HOME is set");
+        if (store_open(cache.folder, STORE_MODE_WRITE, &cache.store, err) < 0 ||
+            store_read(cache.store, read_place, &cache.place, err) < 0) {
+                shared_cache_close(&cache);
+                return -1;
+        }
+        store_may_vanish(cache.store);
+        *ret = cache;
+        return 0;
+}
+
+struct filling {
+        const struct shared_entry *base;
+        struct shared_place place;
+};
+
+static int put_changes(struct store_txn *txn, const struct shared_entry *entry, struct error *err) {
+        for (size_t i = 0; i < entry->count; i++) {
+                const struct shared_change *change = &entry->changes[i];
+                int result;
+
+                if (!shared_cache_is_shared(change->database, change->key))
+                        continue;
+                result = change->value ? store_put(txn, change->database, change->key, change->value,
+                                                   change->length, err)
+                                       : store_delete(txn, change->database, change->key, err);
+                if (result < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int fill(struct store_txn *txn, void *context, struct error *err) {
+        const struct filling *filling = context;
+
+        return put_changes(txn, filling->base, err) < 0 ? -1 : put_place(txn, &filling->place, err);
+}
+
+/* Puts the folder where the copy lies, in place of one that is there. */
+static int move_into_place(const struct shared_cache *made, const char *place) {
+        struct strbuf aside STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&aside, "%s.old", made->folder);
+        if (rename(place, strbuf_text(&aside)) == 0)
+                remove_copy(strbuf_text(&aside));
+        return rename(made->folder, place);
+}
+
+int shared_cache_make(const char *lineage, const struct shared_log *log, const struct shared_entry *base,
+                      struct shared_cache *ret, struct error *err) {
+        struct filling filling = { .base = base };
+        char *place TEXT_CLEANUP = folder_of(lineage);
+        struct shared_cache made;
+        int result;
+
+        filling.place = (struct shared_place){
+                .number = log->number,
+                .epoch = log->epoch,
+                .snapshot = log->number,
+                .snapshot_bytes = shared_changes_bytes(base->changes, base->count),
+        };
+        memcpy(filling.place.hash, log->hash, SHA256_SIZE);
+        if (make_folder(lineage, &made, err) < 0)
+                return -1;
+        result = store_open(made.folder, STORE_MODE_NEW, &made.store, err);
+        if (result == 0)
+                result = store_write(made.store, fill, &filling, err);
+        if (result < 0) {
+                shared_cache_close(&made);
+                return error_context(err, "the copy of the state on this machine");
+        }
+        store_close(made.store);
+        made.store = NULL;
+        for (int times = 0; place && times < MAKINGS_MAX; times++) {
+                struct error failure;
+
+                if (move_into_place(&made, place) < 0)
+                        continue;
+                made.temporary = false;
+                shared_cache_close(&made);
+                if (shared_cache_open(lineage, ret, &failure) == 0)
+                        return 0;
+                *err = failure;
+                return -1;
+        }
+        /* Where it cannot be put there it serves this process alone. */
+        if (store_open(made.folder, STORE_MODE_WRITE, &made.store, err) < 0) {
+                shared_cache_close(&made);
+                return -1;
+        }
+        store_may_vanish(made.store);
+        made.place = filling.place;
+        *ret = made;
+        return 0;
+}
+
+/* Going on */
+
+struct applying {
+        const struct shared_entry *entry;
+        struct shared_place place;
+        bool gap;
+};
+
+static int apply_entry(struct store_txn *txn, void *context, struct error *err) {
+        struct applying *applying = context;
+        const struct shared_entry *entry = applying->entry;
+
+        applying->gap = false;
+        if (get_place(txn, &applying->place, err) < 0)
+                return -1;
+        if (applying->place.number >= entry->number)
+                return 0;
+        if (applying->place.number + 1 != entry->number ||
+            memcmp(applying->place.hash, entry->previous, SHA256_SIZE) != 0) {
+                applying->gap = true;
+                return 0;
+        }
+        applying->place.number = entry->number;
+        applying->place.epoch = entry->epoch;
+        applying->place.log_bytes += shared_changes_bytes(entry->changes, entry->count);
+        memcpy(applying->place.hash, entry->hash, SHA256_SIZE);
+        return put_changes(txn, entry, err) < 0 ? -1 : put_place(txn, &applying->place, err);
+}
+
+int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entry, bool *ret_gap,
+                       struct error *err) {
+        struct applying applying = { .entry = entry };
+
+        if (store_write(cache->store, apply_entry, &applying, err) < 0)
+                return -1;
+        cache->place = applying.place;
+        *ret_gap = applying.gap;
+        return 0;
+}
+
+static int write_place(struct store_txn *txn, void *context, struct error *err) {
+        return put_place(txn, context, err);
+}
+
+int shared_cache_note_snapshot(struct shared_cache *cache, uint64_t bytes, struct error *err) {
+        struct shared_place place = cache->place;
+
+        place.snapshot = place.number;
+        place.snapshot_bytes = bytes;
+        place.log_bytes = 0;
+        if (store_write(cache->store, write_place, &place, err) < 0)
+                return -1;
+        cache->place = place;
+        return 0;
+}
+
+/* Everything */
+
+struct dump {
+        struct arena *arena;
+        struct shared_change *changes;
+        size_t count;
+};
+
+static int dump_database(struct store_txn *txn, enum store_database database, struct dump *dump,
+                         struct error *err) {
+        struct store_cursor *cursor STORE_CURSOR_CLEANUP = NULL;
+        struct slice key, value;
+        int found;
+
+        if (store_cursor_open(txn, database, false, &cursor, err) < 0)
+                return -1;
+        while ((found = store_cursor_next(cursor, &key, &value, err)) > 0) {
+                const char *name = arena_strndup(dump->arena, key.data, key.length);
+
+                if (!shared_cache_is_shared(database, name))
+                        continue;
+                dump->changes = array_grow(dump->arena, dump->changes, dump->count, sizeof(*dump->changes));
+                dump->changes[dump->count++] = (struct shared_change){
+                        .database = database,
+                        .key = name,
+                        .value = arena_strndup(dump->arena, value.data, value.length),
+                        .length = value.length,
+                };
+        }
+        return found;
+}
+
+static int dump_all(struct store_txn *txn, void *context, struct error *err) {
+        for (int database = 0; database < STORE_DATABASE_COUNT; database++) {
+                if (dump_database(txn, (enum store_database)database, context, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+int shared_cache_dump(struct store *store, struct arena *arena, struct shared_change **ret, size_t *ret_count,
+                      struct error *err) {
+        struct dump dump = { .arena = arena };
+
+        if (store_read(store, dump_all, &dump, err) < 0)
+                return -1;
+        *ret = dump.changes;
+        *ret_count = dump.count;
+        return 0;
+}

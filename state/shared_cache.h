@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copy of a shared state on this machine: a store as a state's folder has it, and where in the log it stands. It may be lost,
+ * damaged or out of date at any time, and is then made anew; it is never believed over the log.
+ *
+ * It lies in $XDG_CACHE_HOME/berth/LINEAGE (~/.cache where that is not set). Where no such folder can be made it lies in a temporary
+ * one, which goes with the state.
+ *
+ * Processes of one machine may use one copy: an entry is applied by whoever comes first, in one transaction with the place.
+ */
+#ifndef BERTH_STATE_SHARED_CACHE_H
+#define BERTH_STATE_SHARED_CACHE_H
+
+#include "state/shared_log.h"
+#include "state/store.h"
+
+#include <stdbool.h>
+
+#define SHARED_CACHE_META "shared" /* where the copy stands, in STORE_META; of this machine alone */
+
+/* Where a copy stands in the log, and what a reader without one would have to read. */
+struct shared_place {
+        uint64_t number, epoch;
+        uint64_t snapshot;       /* number of the newest snapshot known, 0 for the root */
+        uint64_t snapshot_bytes; /* of its changes */
+        uint64_t log_bytes;      /* of the entries' changes behind it */
+        uint8_t hash[SHA256_SIZE];
+};
+
+struct shared_cache {
+        char *folder; /* owned */
+        bool temporary;
+        struct store *store;
+        struct shared_place place; /* as of the last call */
+};
+#define SHARED_CACHE_INIT \
+        { 0 }
+/* Closes the store; removes what is temporary. */
+void shared_cache_close(struct shared_cache *cache);
+
+/* Makes an empty folder that goes with the cache. */
+int shared_cache_temporary(struct shared_cache *ret, struct error *err) MUST_USE;
+
+/* Opens the copy of that lineage. -1: there is none that is of use. */
+int shared_cache_open(const char *lineage, struct shared_cache *ret, struct error *err) MUST_USE;
+/* Makes it anew, from the root or a snapshot that `log` stands at. */
+int shared_cache_make(const char *lineage, const struct shared_log *log, const struct shared_entry *base,
+                      struct shared_cache *ret, struct error *err) MUST_USE;
+/*
+ * Applies the entry that follows where the copy stands. Fine where another process has applied it already; *ret_gap where the copy
+ * stands elsewhere: make it anew.
+ */
+int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entry, bool *ret_gap,
+                       struct error *err) MUST_USE;
+/* A snapshot of where it stands is there now. */
+int shared_cache_note_snapshot(struct shared_cache *cache, uint64_t bytes, struct error *err) MUST_USE;
+/* All that it holds but what is of this machine alone; in the arena. */
+int shared_cache_dump(struct store *store, struct arena *arena, struct shared_change **ret, size_t *ret_count,
+                      struct error *err) MUST_USE;
+
+/* Whether a value is part of the shared state: neither the store's own, nor this machine's, nor a folder's lease. */
+bool shared_cache_is_shared(enum store_database database, const char *key);
+uint64_t shared_changes_bytes(const struct shared_change *changes, size_t count);
+
+#endif
