@@ -103,6 +103,14 @@ const char *session_state_folder(struct session *session, const struct options *
         return session->state_folder;
 }
 
+int session_check_folder(const struct options *options, const char *verb, struct error *err) {
+        if (!options->state || !stack_state_has_scheme(options->state))
+                return 0;
+        return error_set(
+                err, "berth %s keeps what it has in a folder, which --state (BERTH_STATE) names: %s is none",
+                verb, options->state);
+}
+
 /*
  * For verbs that need no manifests: what the Stack says of the state, and of how AWS is reached. Mistakes are for others to
  * report, and standard input can be read once only.
@@ -218,14 +226,13 @@ int session_open_provider(struct session *session, const struct options *options
                 .clock = &clock_system,
         };
 
+        const char *place;
+
         if (stack_provider_open(&args, &session->provider_ops, &session->provider, err) < 0)
                 return -1;
-        if (session->provider_ops == &local_provider_ops && session_is_shared(session, options))
-                return error_set(
-                        err,
-                        "the local provider's resources are on this machine alone, and so is their state: a state "
-                        "in S3 is for provider aws");
-        return 0;
+        if (session_state_place(session, options, &place, err) < 0)
+                return -1;
+        return stack_state_check_provider(place, session->provider_ops, err);
 }
 
 int session_open(struct session *session, const struct options *options, struct error *err) {

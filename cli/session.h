@@ -39,6 +39,8 @@ int session_load(struct session *session, const struct options *options, bool mi
  * the manifests, for what is of this machine.
  */
 const char *session_state_folder(struct session *session, const struct options *options);
+/* For daemons, which keep what they have in a folder: fails where --state or BERTH_STATE names a place of another kind. */
+int session_check_folder(const struct options *options, const char *verb, struct error *err) MUST_USE;
 /*
  * Where the state lies: as --state or BERTH_STATE say, else as the Stack says, else the folder. Loads the manifests, without a word
  * about their mistakes, where they are not loaded and are needed for that.

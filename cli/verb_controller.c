@@ -68,7 +68,8 @@ static int run_controller(const struct options *options, struct error *err) {
                 return error_set(
                         err,
                         "--allow goes with approve; for what a source always lets through, set `allow` in the Controller");
-        if (check_file(options, err) < 0 || load_config(&session, options, &config, err) < 0)
+        if (session_check_folder(options, "controller", err) < 0 || check_file(options, err) < 0 ||
+            load_config(&session, options, &config, err) < 0)
                 return -1;
         if (options->provider && !stack_provider_find(&session_registry, options->provider))
                 return error_set(err, "there is no provider \"%s\": it is aws or local", options->provider);

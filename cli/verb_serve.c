@@ -165,7 +165,8 @@ int verb_serve(const struct options *options, struct error *err) {
         session_init(&session);
         if (options->print_openapi)
                 return print_openapi(err);
-        if (load_config(&session, options, &config, err) < 0)
+        if (session_check_folder(options, "serve", err) < 0 ||
+            load_config(&session, options, &config, err) < 0)
                 return -1;
         of_stack.path = config.stack;
         context.sessions = value_get(config.spec, "sessions");

@@ -161,7 +161,10 @@ static int run_job(void *context, size_t job, struct turn *turn) {
         int result;
 
         begin_work(applying, work);
-        result = take_journalled_step(applying, work, turn, &ret->error);
+        /* Also a stage that only waits makes no call more when somebody else may be at work. */
+        result = state_lease_check(applying->state, &ret->error) < 0
+                         ? abandon_change(applying, work)
+                         : take_journalled_step(applying, work, turn, &ret->error);
         ret->duration_ms = monotonic_now(applying) - work->started_ms;
         return result;
 }

@@ -24,6 +24,16 @@ const char *stack_state_declared(const struct manifests *manifests) {
         return declared ? value_get_text(declared, "s3") : NULL;
 }
 
+int stack_state_check_provider(const char *place, const struct provider_ops *ops, struct error *err) {
+        if (!stack_state_has_scheme(place) || ops->lineage)
+                return 0;
+        return error_set(
+                err,
+                "what provider %s makes is on this machine alone, and so is its state: a state in S3 (%s) is for "
+                "provider aws",
+                ops->name, place);
+}
+
 int stack_state_open(const struct stack_state_args *args, enum state_mode mode, struct state **ret,
                      struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();

@@ -18,6 +18,12 @@ bool stack_state_has_scheme(const char *place);
 /* What the Stack says (spec.state), or NULL. `manifests` may be NULL. */
 const char *stack_state_declared(const struct manifests *manifests);
 
+/*
+ * Fails where the place is one that machines share, and what the provider makes is this machine's alone: another machine's plan would
+ * find nothing of it.
+ */
+int stack_state_check_provider(const char *place, const struct provider_ops *ops, struct error *err) MUST_USE;
+
 struct stack_state_args {
         const struct provider_registry *registry;
         const struct manifests

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "controller/report.h"
 #include "controller/saved_plan.h"
+#include "controller/stack_state.h"
 #include "gitops/approval.h"
 #include "gitops/attempt_text.h"
 #include "gitops/carry_out.h"
@@ -110,13 +111,46 @@ static int load_manifests(struct work *work) {
                                            : attempt_give_up(work, "InvalidManifests", &err);
 }
 
+/*
+ * Where the stack's state lies in S3 it is opened anew for each attempt: others write to it meanwhile. The source's own keeps the
+ * controller's status then, and must not hold another state of the stack.
+ */
+static int open_shared(struct work *work) {
+        const char *declared = stack_state_declared(&work->manifests);
+        const struct stack_state_args args = {
+                .registry = work->following->args->registry,
+                .manifests = &work->manifests,
+                .place = work->config->state ? work->config->state : declared,
+                .clock = work->following->clock,
+        };
+        struct error err = { 0 };
+        uint64_t serial;
+
+        work->state = work->source->state;
+        if (!args.place)
+                return 0;
+        if (state_serial(work->state, &serial, &err) < 0)
+                return attempt_give_up(work, "StateFailed", &err);
+        if (serial > 0) {
+                (void)error_set(
+                        &err,
+                        "the state is to lie in %s, but the source has one in %s already: take that away first",
+                        args.place, work->source->folder);
+                return attempt_give_up(work, "StateFailed", &err);
+        }
+        if (stack_state_open(&args, STATE_CREATE, &work->shared, &err) < 0)
+                return attempt_give_up(work, "StateFailed", &err);
+        work->state = work->shared;
+        return 0;
+}
+
 /* A state belongs to one stack. A commit that names another one is wrong, and trying again does not mend it. */
 static int check_stack_name(struct work *work) {
         const struct resource *stack = work->manifests.stack;
         const char *recorded, *source = work->config->name;
         struct error err = { 0 };
 
-        if (state_load_meta(work->source->state, "stack", work->arena, &recorded, &err) < 0)
+        if (state_load_meta(work->state, "stack", work->arena, &recorded, &err) < 0)
                 return attempt_give_up(work, "StateFailed", &err);
         if (!recorded || strcmp(recorded, stack->name) == 0)
                 return 0;
@@ -150,7 +184,8 @@ static int open_provider(struct work *work) {
         };
         struct error err = { 0 };
 
-        if (stack_provider_open(&args, &work->ops, &work->provider, &err) < 0)
+        if (stack_provider_open(&args, &work->ops, &work->provider, &err) < 0 ||
+            stack_state_check_provider(state_folder(work->state), work->ops, &err) < 0)
                 return attempt_give_up(work, "ProviderFailed", &err);
         return 0;
 }
@@ -158,7 +193,7 @@ static int open_provider(struct work *work) {
 static int take_lease(struct work *work) {
         struct error err = { 0 };
 
-        if (state_lease_acquire(work->source->state, ATTEMPT_COMMAND, &err) == 0)
+        if (state_lease_acquire(work->state, ATTEMPT_COMMAND, &err) == 0)
                 return 0;
         work->attempt->locked = err.kind == ERROR_LOCKED;
         return attempt_give_up(work, work->attempt->locked ? "Locked" : "StateFailed", &err);
@@ -168,7 +203,7 @@ static struct plan_args planning_of(struct work *work, const struct manifests *m
         const struct source_config *config = work->config;
         struct plan_args planning = {
                 .manifests = manifests,
-                .state = work->source->state,
+                .state = work->state,
                 .provider_ops = work->ops,
                 .provider = work->provider,
                 .clock = work->following->clock,
@@ -226,7 +261,7 @@ static void forget_approval(struct work *work, const char *why) {
 }
 
 static int open_saved(struct work *work, struct error *err) {
-        struct state *state = work->source->state;
+        struct state *state = work->state;
 
         if (saved_plan_read(work->source->plan_path, state, work->arena, &work->saved, err) < 0)
                 return -1;
@@ -377,7 +412,7 @@ static void plan_and_decide(struct work *work) {
                 plan_findings_count(work);
         }
         if (may_apply)
-                state_lease_release(work->source->state);
+                state_lease_release(work->state);
 }
 
 void attempt_run(struct attempt *attempt) {
@@ -390,9 +425,10 @@ void attempt_run(struct attempt *attempt) {
         };
 
         snprintf(attempt->verdict.commit, sizeof(attempt->verdict.commit), "%s", attempt->commit);
-        if (load_manifests(&work) == 0 && check_stack_name(&work) == 0)
+        if (load_manifests(&work) == 0 && open_shared(&work) == 0 && check_stack_name(&work) == 0)
                 plan_and_decide(&work);
         saved_plan_release(&work.saved);
         if (work.ops)
                 work.ops->close(work.provider);
+        state_close(work.shared);
 }

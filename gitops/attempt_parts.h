@@ -14,6 +14,8 @@ struct work {
         struct source *source;
         struct following *following;
         const struct source_config *config;
+        struct state *state;  /* of the stack: the source's own, or `shared` */
+        struct state *shared; /* opened for this attempt, where the state lies in S3; else NULL */
         struct arena *arena;
         struct manifests manifests;
         struct diagnostics diagnostics;

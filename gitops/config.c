@@ -103,6 +103,7 @@ static void read_source(struct named_files *files, const struct value *spec, str
                         .known_hosts_file = named_files_member(files, credentials, "knownHostsFile"),
                         .ca_file = named_files_member(files, credentials, "caFile"),
                 },
+                .state = value_get_text(spec, "state"),
                 .pins = value_get(spec, "pins"),
                 .may = value_get(spec, "may"),
                 .suspended = value_get_boolean(spec, "suspended", false),

@@ -33,7 +33,8 @@ struct source_config {
                 *may; /* of the manifest, as the field tables say: pins.h; NULL where absent */
         struct allowance *allowances; /* `allow`: refusals that never stop this source */
         size_t allowance_count;
-        bool suspended; /* from the start; `resume` overrides it */
+        const char *state; /* "s3://BUCKET/PREFIX"; NULL: as the Stack says, else the source's folder */
+        bool suspended;    /* from the start; `resume` overrides it */
 };
 
 enum notify_event {

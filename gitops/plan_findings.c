@@ -120,7 +120,7 @@ void plan_findings_count(struct work *work) {
         struct record *records;
         struct error err;
 
-        if (state_load_records(work->source->state, work->arena, &records, &count, &err) < 0)
+        if (state_load_records(work->state, work->arena, &records, &count, &err) < 0)
                 count = 0;
         for (size_t i = 0; i < count; i++) {
                 const struct kind *kind;

@@ -207,6 +207,26 @@ static void check_patterns(struct loading *loading, const struct value *sources,
         }
 }
 
+/* A state is of one stack. */
+static void check_states(struct loading *loading, const struct value *sources, uint32_t at) {
+        const struct value *source = &sources->items[at], *state = typed_member(source, "state", VALUE_TEXT);
+        const struct value *path = typed_member(source, "path", VALUE_TEXT);
+
+        if (state && path && is_pattern(path->text))
+                problem_error(loading, place_of(state), "let each folder's Stack name its own (spec.state)",
+                              "the path is a pattern, of which each folder has a state of its own");
+        for (uint32_t i = 0; state && i < at; i++) {
+                const struct value *other = typed_member(&sources->items[i], "state", VALUE_TEXT);
+
+                if (!other || strcmp(other->text, state->text) != 0)
+                        continue;
+                problem_error(loading, place_of(state), "give each source a prefix of its own",
+                              "%.200s is the state of the source on line %u already", state->text,
+                              other->line);
+                return;
+        }
+}
+
 void check_controller(struct loading *loading, const struct draft *draft) {
         const struct value *spec = draft->resource.spec;
         const struct value *sources = typed_member(spec, "sources", VALUE_LIST);
@@ -218,5 +238,6 @@ void check_controller(struct loading *loading, const struct draft *draft) {
                 check_source(loading, &sources->items[i]);
                 check_unique(loading, sources, i);
                 check_patterns(loading, sources, i);
+                check_states(loading, sources, i);
         }
 }

@@ -487,6 +487,16 @@ static const struct field source_fields[] = {
                        "ID[:ADDR].",
         },
         {
+                .name = "state",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 640,
+                .pattern = S3_STATE_PATTERN,
+                .pattern_message = S3_STATE_PATTERN_MESSAGE,
+                .doc = "s3://BUCKET/PREFIX: where the stack's state lies, so that the controller may move to another machine. "
+                       "Absent: as its Stack says (spec.state), else the source's folder.",
+        },
+        {
                 .name = "suspended",
                 .type = FIELD_BOOLEAN,
                 .default_text = "false",

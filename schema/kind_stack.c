@@ -184,9 +184,6 @@ static const struct field local_fields[] = {
         { 0 },
 };
 
-#define S3_STATE_PATTERN "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9!_.*'()/-]{1,512}"
-#define S3_STATE_PATTERN_MESSAGE "s3://BUCKET/PREFIX"
-
 static const struct field state_fields[] = {
         {
                 .name = "s3",

@@ -232,6 +232,10 @@ static int check_held(struct shared *shared, struct error *err) {
         return result;
 }
 
+int shared_check(struct shared *shared, struct error *err) {
+        return is_leased(shared) ? check_held(shared, err) : 0;
+}
+
 /* Writing */
 
 struct changes {

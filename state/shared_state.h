@@ -34,6 +34,8 @@ int shared_write(struct shared *shared, store_body *body, void *context, struct 
 
 int shared_acquire(struct shared *shared, const char *lineage, const char *command, bool force,
                    struct error *err) MUST_USE;
+/* ERROR_LOCKED where a lease that was taken is lost. */
+int shared_check(struct shared *shared, struct error *err) MUST_USE;
 void shared_release(struct shared *shared);
 int shared_show(struct shared *shared, struct arena *arena, struct lease_holder **ret,
                 struct error *err) MUST_USE;

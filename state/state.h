@@ -219,6 +219,11 @@ struct lease_holder {
  */
 int state_lease_acquire(struct state *state, const char *command, struct error *err) MUST_USE;
 void state_lease_release(struct state *state);
+/*
+ * Whether a lease that was taken still holds, as far as is known without asking: ERROR_LOCKED where not. A folder's is looked at by
+ * each commit alone: 0.
+ */
+int state_lease_check(struct state *state, struct error *err) MUST_USE;
 /* *ret NULL where nobody holds it. */
 int state_lease_show(struct state *state, struct arena *arena, struct lease_holder **ret,
                      struct error *err) MUST_USE;

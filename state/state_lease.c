@@ -299,6 +299,10 @@ void state_lease_release(struct state *state) {
         state->lease_token = 0;
 }
 
+int state_lease_check(struct state *state, struct error *err) {
+        return state->shared ? shared_check(state->shared, err) : 0;
+}
+
 /* Looking, and breaking */
 
 struct showing {
