@@ -92,7 +92,8 @@ static void print_program(void) {
                 "exec and session run, which else exit as the program did: the deadline came; it could not be run; it was "
                 "interrupted; it was killed, or had no memory left.");
         fputs(".SH ENVIRONMENT\n", stdout);
-        paragraph("BERTH_STATE", "Where the state lies, a folder or s3://BUCKET/PREFIX, where --state is not given.");
+        paragraph("BERTH_STATE",
+                  "Where the state lies, a folder or s3://BUCKET/PREFIX, where --state is not given.");
         paragraph("NO_COLOR", "No colour, where it is set and not empty.");
         paragraph("AWS_*", "Region, credentials and endpoints, as every AWS tool reads them.");
         fputs(".SH SEE ALSO\nberth\\-manifests(5)\n", stdout);

@@ -300,16 +300,24 @@ static int show_lock(struct session *session, const struct options *options, str
         if (holder)
                 clock_format(holder->since_ms, since, sizeof(since));
         if (options->json)
-                print_json(holder ? json_pack("{s:b, s:I, s:s?, s:s?, s:s, s:b}", "held", 1, "pid",
-                                              (json_int_t)holder->pid, "host", holder->host, "command",
-                                              holder->command, "since", since, "alive", holder->alive)
+                print_json(holder ? json_pack("{s:b, s:I, s:o, s:o, s:o, s:s, s:b}", "held", 1, "pid",
+                                              (json_int_t)holder->pid, "host", json_from_text(holder->host),
+                                              "who", json_from_text(holder->who), "command",
+                                              json_from_text(holder->command), "since", since, "alive",
+                                              holder->alive)
                                   : json_pack("{s:b}", "held", 0));
         else if (!holder)
                 puts("Nobody holds the lock.");
         else
-                printf("Held by process %ld on %s (%s) since %s%s.\n", holder->pid,
-                       holder->host ? holder->host : "?", holder->command ? holder->command : "?", since,
-                       holder->alive ? "" : "; that process is dead, and the next run takes the lock");
+                terminal_print_line(
+                        stdout,
+                        arena_printf(
+                                session->arena, "Held by process %ld on %s (%s%s%s) since %s%s.", holder->pid,
+                                holder->host ? holder->host : "?", holder->who ? holder->who : "",
+                                holder->who ? ": " : "", holder->command ? holder->command : "?", since,
+                                holder->alive ? ""
+                                              : "; that process is dead, and the next run takes the lock"),
+                        0, 0);
         return EXIT_DONE;
 }
 

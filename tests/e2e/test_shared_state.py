@@ -2,7 +2,10 @@
 """One state for several machines, in S3: each machine has folders and a home of its own, and nothing else in common."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
 
 import pytest
 
@@ -46,6 +49,26 @@ class Team:
         """The heads of all commits."""
         bodies = [self.s3.get_object(Bucket=BUCKET, Key=f"research/{key}")["Body"].read() for key in self.keys("log/")]
         return [json.loads(body.split(b"\n", 2)[1]) for body in bodies]
+
+    def elsewhere(self):
+        """What holds the lock becomes a process of another machine: whether it lives is not to be seen from here."""
+        lease = self.lease()
+        pid, start, _, namespace = lease["process"].split("-")
+        lease["process"] = "-".join([pid, start, "1234567890abcdef", namespace])
+        self.s3.put_object(Bucket=BUCKET, Key="research/lease", Body=json.dumps(lease).encode())
+
+    def check(self, *names):
+        """From a machine that has seen nothing of it: all is as it shall be, nothing is there twice, and no commit is missing."""
+        fresh = self.machine(f"fresh-{len(list(self.folder.iterdir()))}")
+        write(fresh, *names)
+        fresh("plan", "--detailed-exitcode").expect(0)
+        fresh("state", "verify").expect(0)
+        shown = fresh("state", "show", "--json").expect(0).json()
+        assert shown["journal"] == []
+        assert len(self.cloud.functions()) == len(names)
+        heads = self.log()
+        assert [head["number"] for head in heads] == list(range(1, len(heads) + 1))
+        assert len({head["id"] for head in heads}) == len(heads)
 
     def lease(self):
         return json.loads(self.s3.get_object(Bucket=BUCKET, Key="research/lease")["Body"].read())
@@ -101,3 +124,212 @@ def test_a_scheme_that_is_not_known_is_an_error(offline):
             result = offline(*verb, "--state", place).expect(1)
             assert said in result.err
     assert not (offline.stack / "s3:").exists() and not (offline.stack / "gs:").exists()
+
+
+class Running:
+    """An apply whose pid is known before it begins, so that the proxy can signal it."""
+
+    def __init__(self, machine, *args):
+        self.pidfile = machine.folder / "pid"
+        self.pidfile.unlink(missing_ok=True)
+        shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.pidfile), str(machine.binary), *args]
+        self.machine, self.args = machine, args
+        self.process = subprocess.Popen(shell, cwd=machine.stack, env=machine.env, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+
+    def wait_stopped(self):
+        os.waitpid(self.process.pid, os.WUNTRACED)
+
+    def go_on(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def end(self):
+        """Its exit code, negative where a signal ended it, and all it said."""
+        try:
+            out, err = self.process.communicate(timeout=self.machine.timeout)
+        finally:
+            self.process.kill()
+        return self.process.returncode, (out + err).decode("utf-8", "replace")
+
+
+def signals(machine, when, number="KILL"):
+    return {"kind": "signal", "when": when, "signal": number, "pidfile": str(machine.folder / "pid")}
+
+
+def test_who_was_stopped_and_lost_the_lock_stops(team):
+    first, second = team.machine("first"), team.machine("second")
+    write(first, "a", "b")
+    write(second, "a", "b")
+    team.cloud.faults(({"operation": "CreateFunction", "nth": 1}, signals(first, "before", "STOP")))
+    running = Running(first, "apply", "--yes", "--parallel", "1")
+    try:
+        running.wait_stopped()
+        refused = second("apply", "--yes").expect(4)
+        assert f"process {running.process.pid} on " in refused.err and "apply, since 20" in refused.err
+        held = second("lock", "show", "--json").expect(0).json()
+        assert (held["held"], held["pid"], held["command"], held["alive"]) == (True, running.process.pid, "apply", True)
+        assert held["who"] and held["host"] and held["since"]
+        second("lock", "release").expect(4)
+        second("lock", "release", "--force").expect(0)
+        assert second("lock", "show", "--json").expect(0).json() == {"held": False}
+        second("apply", "--yes").expect(0)
+        mark = team.cloud.mark()
+    finally:
+        running.go_on()
+    code, said = running.end()
+    assert code == 4, said
+    assert "was taken from this run" in said
+    # It tried to write down what it had done, and did nothing else.
+    assert [c for c in team.cloud.changing_calls(mark) if not c["params"].get("Key", "").startswith("research/")] == []
+    team.cloud.faults()
+    team.check("a", "b")
+
+
+def test_a_lock_ends_by_the_clock_of_s3(team):
+    first, second = team.machine("first"), team.machine("second")
+    write(first, "a")
+    write(second, "a")
+    team.cloud.faults(({"operation": "CreateFunction", "nth": 1}, signals(first, "after")))
+    code, said = Running(first, "apply", "--yes").end()
+    assert code == -signal.SIGKILL, said
+    team.cloud.faults()
+    team.elsewhere()
+    assert "loses the lock 30 s later by itself" in second("apply", "--yes").expect(4).err
+    # Nor does this machine's clock count, which is ten minutes behind now.
+    team.cloud.settings(clock_skew_s=600)
+    second("apply", "--yes").expect(4)
+    team.cloud.settings(object_age_days={"research/lease": 40 / (24 * 3600)})
+    second("apply", "--yes").expect(0)
+    team.cloud.settings(clock_skew_s=0, object_age_days={})
+    team.check("a")
+
+
+def commits_of_an_apply(team):
+    machine = team.machine("undisturbed")
+    write(machine, "a")
+    mark = team.cloud.mark()
+    machine("apply", "--yes").expect(0)
+    puts = [call for call in team.cloud.calls(mark, operation="PutObject") if "research/" in call["params"]["Key"]]
+    machine("destroy", "--yes").expect(0)
+    return len(puts)
+
+
+@pytest.mark.timeout(900)
+def test_killed_at_a_write_and_gone_on_elsewhere(team):
+    """At some of the writes to the state, before and after S3 has them; the machine never comes back."""
+    count = commits_of_an_apply(team)
+    assert count > 6
+    for number, (nth, when) in enumerate([(2, "before"), (count // 2, "after"), (count // 2 + 1, "before"), (count - 1, "after"), (count, "before")]):
+        dying, next_one = team.machine(f"dying-{number}"), team.machine(f"next-{number}")
+        write(dying, "a")
+        write(next_one, "a")
+        team.cloud.faults(({"operation": "PutObject", "resource": "research/", "nth": nth}, signals(dying, when)))
+        code, said = Running(dying, "apply", "--yes").end()
+        assert code in (0, -signal.SIGKILL), (nth, when, said)
+        team.cloud.faults()
+        shutil.rmtree(dying.folder)
+        next_one("apply", "--yes").expect(0)
+        team.check("a")
+        next_one("destroy", "--yes").expect(0)
+
+
+FAULTS = {
+    "no answer to what was done": ({"operation": "PutObject", "resource": "research/log/"}, {"kind": "lost"}),
+    "no answer to what was not": ({"operation": "PutObject", "resource": "research/log/"}, {"kind": "reset"}),
+    "409": ({"operation": "PutObject", "resource": "research/log/"}, {"kind": "error", "status": 409, "code": "ConditionalRequestConflict"}),
+    "412": ({"operation": "PutObject", "resource": "research/log/"}, {"kind": "error", "status": 412, "code": "PreconditionFailed"}),
+    "503": ({"operation": "PutObject", "resource": "research/log/"}, {"kind": "error", "status": 503, "code": "ServiceUnavailable"}),
+    "slow down": ({"operation": "PutObject", "resource": "research/log/"}, {"kind": "error", "status": 503, "code": "SlowDown"}),
+    "an entry that is cut off": ({"operation": "GetObject", "resource": "research/log/"}, {"kind": "truncate"}),
+    "a lock without an answer": ({"operation": "PutObject", "resource": "research/lease"}, {"kind": "lost"}),
+    "a root without an answer": ({"operation": "PutObject", "resource": "research/state"}, {"kind": "lost"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_answers_that_go_wrong(team, fault):
+    machine = team.machine("first")
+    write(machine, "a")
+    match, action = FAULTS[fault]
+    team.cloud.faults(({**match, "nth": [1, 3]}, action))
+    machine("apply", "--yes").expect(0)
+    machine("plan", "--detailed-exitcode").expect(0)
+    assert team.cloud.fault_hits()[0] >= 1
+    team.cloud.faults()
+    team.check("a")
+
+
+def test_s3_that_stays_away_ends_the_apply(team):
+    machine = team.machine("first")
+    write(machine, "a")
+    team.cloud.faults(({"operation": "PutObject", "resource": "research/log/", "nth": list(range(3, 400))}, {"kind": "reset"}))
+    result = machine("apply", "--yes").expect(1)
+    assert "research/log/000000000003 was written is not known" in result.err
+    assert team.cloud.functions() == {}
+    team.cloud.faults()
+    machine("apply", "--yes").expect(0)
+    team.check("a")
+
+
+@pytest.mark.only("ministack", "moto gives the answer to GetBucketVersioning another root than S3 does")
+def test_a_bucket_without_versions_is_warned_of(team):
+    machine = team.machine("first")
+    write(machine, "a")
+    assert "keeps no older versions" not in machine("apply", "--yes").expect(0).err
+    team.version(False)
+    assert "keeps no older versions" in machine("apply", "--yes").expect(0).err
+
+
+def test_a_copy_of_another_log_is_not_believed(team):
+    """The objects are put back to what they were: what a machine has of later commits is void."""
+    first = team.machine("first")
+    write(first, "a")
+    first("apply", "--yes").expect(0)
+    kept = team.keys("log/")
+    write(first, "a", "b")
+    first("apply", "--yes").expect(0)
+    for key in set(team.keys("log/")) - set(kept):
+        team.s3.delete_object(Bucket=BUCKET, Key=f"research/{key}")
+    assert "Environment/b" not in first("state", "list").expect(0).out
+
+
+@pytest.mark.parametrize("damaged", ["state", "snapshot/", "log/"])
+def test_damage_is_said(team, damaged):
+    machine = team.machine("first")
+    write(machine, "a")
+    machine("apply", "--yes").expect(0)
+    if damaged == "log/":  # what a snapshot saves reading is not read
+        for key in team.keys("snapshot/"):
+            team.s3.delete_object(Bucket=BUCKET, Key=f"research/{key}")
+    key = f"research/{team.keys(damaged)[-1]}"
+    body = team.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    team.s3.put_object(Bucket=BUCKET, Key=key, Body=body[:-40])
+    assert f"s3://{BUCKET}/{key} is damaged or was cut off" in machine("plan").expect(1).err
+
+
+def test_what_is_this_machines_alone_has_its_state_here(offline):
+    offline.write("stack.yaml", stacks.text(stacks.document("Stack", "team", {"provider": "local"})))
+    for verb in (["plan"], ["apply", "--yes"]):
+        assert "is for provider aws" in offline(*verb, "--state", PLACE).expect(1).err
+    assert "names: s3://" in offline("controller", "-f", "x.yaml", "--state", PLACE).expect(1).err
+
+
+def test_a_state_in_both_places_is_refused(team):
+    machine = team.machine("first")
+    write(machine, "a")
+    machine("apply", "--yes", "--state", str(machine.stack / ".berth")).expect(0)
+    machine.declared = {"state": {"s3": PLACE}}
+    del machine.env["BERTH_STATE"]
+    write(machine, "a")
+    assert "but there is one in" in machine("plan").expect(1).err
+    assert team.keys() == []
+
+
+def test_secrets_are_not_in_the_bucket(team):
+    machine = team.machine("first")
+    secret = "correct-horse-battery"
+    machine.write("stack.yaml", stacks.text(
+        stacks.stack(), stacks.environment("a", variables={"TOKEN": {"value": secret, "sensitive": True}}), stacks.agent("of-a", environment="a")))  # fmt: skip
+    machine("apply", "--yes").expect(0)
+    for key in team.keys():
+        assert secret.encode() not in team.s3.get_object(Bucket=BUCKET, Key=f"research/{key}")["Body"].read()
