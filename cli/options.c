@@ -374,9 +374,6 @@ static int check_state(const struct options *options, const struct verb *verb, b
                 return 0;
         if (state_place_parse(options->state, arena, &place, err) < 0)
                 return error_context(err, named ? "--state" : "BERTH_STATE");
-        if (place.type != STATE_PLACE_FOLDER)
-                return error_set(err, "%s: the state %s: this Berth keeps states in folders only",
-                                 named ? "--state" : "BERTH_STATE", place.text);
         return 0;
 }
 

@@ -12,14 +12,15 @@
 #include "base/object_store.h"
 #include "providers/provider.h"
 #include "schema/manifest.h"
+#include "schema/state_place.h"
 
 /* Const tables, static in the program. */
 struct provider_registry {
         const struct provider_ops *const *providers;
         size_t count;
-        /* Opens the objects of a shared state, "s3://BUCKET/PREFIX"; `stack_aws` is the Stack's `aws` map, or NULL. Makes no call. */
-        int (*open_objects)(const char *url, const struct value *stack_aws, const struct clock *clock,
-                            struct object_store **ret, struct error *err);
+        /* Opens the objects of a shared state, which lies in S3; `stack_aws` is the Stack's `aws` map, or NULL. Makes no call. */
+        int (*open_objects)(const struct state_place *place, const struct value *stack_aws,
+                            const struct clock *clock, struct object_store **ret, struct error *err);
 };
 
 /* NULL where the registry has none of that name. */

@@ -49,7 +49,7 @@ extern const struct field host_field; /* an item of hosts */
 #define DIGEST_PATTERN "sha256:[0-9a-f]{64}"
 #define DIGEST_PATTERN_MESSAGE "a digest: sha256: and 64 lower-case hex digits"
 /* A state's place in S3. */
-#define S3_STATE_PATTERN "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9!_.*'()/-]{1,512}"
+#define S3_STATE_PATTERN "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9_.=/-]{1,512}"
 #define S3_STATE_PATTERN_MESSAGE "s3://BUCKET/PREFIX"
 #define ROLE_PATTERN "arn:aws(-[a-z]+)*:iam::[0-9]{12}:role/([A-Za-z0-9+=,.@_-]+/)*[A-Za-z0-9+=,.@_-]+"
 #define KMS_KEY_PATTERN \

@@ -2,6 +2,7 @@
 #include "base/terminal.h"
 #include "schema/fields.h"
 #include "schema/loading.h"
+#include "schema/state_place.h"
 
 #include <string.h>
 #include <strings.h>
@@ -475,10 +476,21 @@ static void resolve_tag_labels(struct loading *loading) {
         }
 }
 
+/* What the pattern cannot say of a place in S3. */
+static void check_state_place(struct loading *loading, const struct value *state) {
+        const struct value *s3 = typed_member(state, "s3", VALUE_TEXT);
+        struct state_place place;
+        struct error failure;
+
+        if (s3 && state_place_parse(s3->text, loading->arena, &place, &failure) < 0)
+                problem_error(loading, place_of(s3), NULL, "%s", failure.message);
+}
+
 static void check_stack(struct loading *loading, const struct draft *draft) {
         const struct value *tags = typed_member(draft->resource.spec, "tags", VALUE_MAP);
 
         check_aws(loading, typed_member(draft->resource.spec, "aws", VALUE_MAP));
+        check_state_place(loading, typed_member(draft->resource.spec, "state", VALUE_MAP));
         if (tags)
                 check_tag_cases(loading, tags);
         if (typed_member(draft->resource.spec, "tagLabels", VALUE_LIST))

@@ -14,6 +14,7 @@
 #include "providers/aws/state_objects.h"
 
 #include "base/array.h"
+#include "base/text.h"
 #include "providers/aws/client/client.h"
 #include "providers/aws/services/s3.h"
 
@@ -21,8 +22,7 @@
 #include <string.h>
 
 #define OBJECT_LIMIT ((size_t)1 << 30) /* bytes of an answer */
-#define PREFIX_MAX 512
-#define OWN_PREFIX "berth" /* where stacks keep their own objects in their buckets */
+#define OWN_PREFIX "berth"             /* where stacks keep their own objects in their buckets */
 
 struct state_objects {
         struct object_store store;
@@ -31,75 +31,6 @@ struct state_objects {
         struct s3_bucket bucket;
         const char *prefix; /* without slashes at its ends */
 };
-
-/* The URL */
-
-static bool is_bucket(const char *name, size_t length) {
-        if (length < 3 || length > 63)
-                return false;
-        return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") >= length;
-}
-
-/* What S3 calls safe in keys; no segment that an URL would lose. */
-static bool is_prefix(const char *prefix, size_t length) {
-        static const char *const safe =
-                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/!-_.*'()";
-
-        if (length < 1 || length > PREFIX_MAX || strspn(prefix, safe) < length)
-                return false;
-        for (const char *at = prefix, *end = prefix + length; at <= end;) {
-                const char *slash = memchr(at, '/', (size_t)(end - at));
-                size_t part = (size_t)((slash ? slash : end) - at);
-
-                if (part == 0 || (part == 1 && *at == '.') || (part == 2 && at[0] == '.' && at[1] == '.'))
-                        return false;
-                at += part + 1;
-        }
-        return true;
-}
-
-/* The parts, of which the last has no slash behind it. */
-static int take_apart(const char *url, const char **ret_bucket, size_t *ret_bucket_length,
-                      const char **ret_prefix, size_t *ret_prefix_length, struct error *err) {
-        const char *bucket = url + strlen(STATE_OBJECTS_SCHEME), *slash;
-        size_t bucket_length, prefix_length;
-
-        if (strncmp(url, STATE_OBJECTS_SCHEME, strlen(STATE_OBJECTS_SCHEME)) != 0)
-                return error_set(err, "%s is no state in S3: s3://BUCKET/PREFIX", url);
-        bucket_length = strcspn(bucket, "/");
-        if (!is_bucket(bucket, bucket_length))
-                return error_set(err, "%s names no bucket: s3://BUCKET/PREFIX", url);
-        slash = bucket + bucket_length;
-        prefix_length = *slash ? strlen(slash + 1) : 0;
-        if (prefix_length > 0 && slash[prefix_length] == '/')
-                prefix_length--;
-        if (prefix_length == 0)
-                return error_set(
-                        err, "%s names no place in the bucket: s3://BUCKET/PREFIX, a prefix for each state",
-                        url);
-        if (!is_prefix(slash + 1, prefix_length))
-                return error_set(
-                        err,
-                        "%s: the prefix of a state is letters, digits and !-_.*'() in parts between slashes",
-                        url);
-        if (strncmp(slash + 1, OWN_PREFIX, strlen(OWN_PREFIX)) == 0 &&
-            (prefix_length == strlen(OWN_PREFIX) || slash[1 + strlen(OWN_PREFIX)] == '/'))
-                return error_set(
-                        err, "%s: below berth/ lies what stacks keep in their buckets: take another prefix",
-                        url);
-        *ret_bucket = bucket;
-        *ret_bucket_length = bucket_length;
-        *ret_prefix = slash + 1;
-        *ret_prefix_length = prefix_length;
-        return 0;
-}
-
-int state_objects_check(const char *url, struct error *err) {
-        const char *bucket, *prefix;
-        size_t bucket_length, prefix_length;
-
-        return take_apart(url, &bucket, &bucket_length, &prefix, &prefix_length, err);
-}
 
 /* Calls */
 
@@ -231,29 +162,27 @@ static const struct object_store_ops ops = {
         .close = close_objects,
 };
 
-int state_objects_open(const char *url, const struct value *stack_aws, const struct clock *clock,
-                       struct object_store **ret, struct error *err) {
-        const char *bucket, *prefix;
-        size_t bucket_length, prefix_length;
+int state_objects_open(const struct state_place *place, const struct value *stack_aws,
+                       const struct clock *clock, struct object_store **ret, struct error *err) {
         struct state_objects *objects;
         struct aws_client *client;
 
-        if (take_apart(url, &bucket, &bucket_length, &prefix, &prefix_length, err) < 0)
-                return -1;
+        if (strcmp(place->prefix, OWN_PREFIX) == 0 || text_begins_with(place->prefix, OWN_PREFIX "/"))
+                return error_set(
+                        err,
+                        "the state %s: below berth/ lies what stacks keep in their buckets: take another prefix",
+                        place->text);
         if (aws_client_open(stack_aws, clock, &client, err) < 0)
-                return error_context(err, "the state in %s", url);
+                return error_context(err, "the state %s", place->text);
         objects = calloc(1, sizeof(*objects));
         if (!objects)
                 abort();
         objects->arena = arena_new();
         objects->client = client;
-        objects->bucket.name = arena_strndup(objects->arena, bucket, bucket_length);
-        objects->prefix = arena_strndup(objects->arena, prefix, prefix_length);
-        objects->store = (struct object_store){
-                .ops = &ops,
-                .place = arena_printf(objects->arena, STATE_OBJECTS_SCHEME "%s/%s", objects->bucket.name,
-                                      objects->prefix),
-        };
+        objects->bucket.name = arena_strdup(objects->arena, place->bucket);
+        objects->prefix = arena_strdup(objects->arena, place->prefix);
+        objects->store =
+                (struct object_store){ .ops = &ops, .place = arena_strdup(objects->arena, place->text) };
         *ret = &objects->store;
         return 0;
 }
