@@ -153,7 +153,8 @@ static int list_tools(struct served *served, json_t **ret, struct mcp_fault *fau
                 return -1;
         if (mcp_sessions_environments(&served->call, &names, &count, &problem) < 0)
                 return fail_problem(served, &problem, fault);
-        *ret = json_checked(json_pack("{s:o}", "tools", mcp_tools_json(count ? names : NULL)));
+        *ret = json_checked(json_pack("{s:o}", "tools",
+                                      mcp_tools_json(count ? names : NULL, served->call.request->arena)));
         *ret = with_cache(served->message, *ret, LISTS_TTL_MS);
         return 0;
 }
@@ -199,8 +200,9 @@ static int read_resource(struct served *served, json_t **ret, struct mcp_fault *
 
 /* Answers the request itself where it returns 1. */
 static int call_tool(struct served *served, json_t **ret, struct mcp_fault *fault) {
-        const json_t *name = json_object_get(served->message->params, "name"),
-                     *arguments = json_object_get(served->message->params, "arguments");
+        const json_t *name = json_object_get(served->message->params, "name");
+        json_t *arguments = json_object_get(served->message->params, "arguments"),
+               *none JSON_CLEANUP = json_checked(json_object());
         const struct mcp_tool *tool = json_is_string(name) ? mcp_tool_find(json_string_value(name)) : NULL;
         struct mcp_answer answer = { 0 };
         struct problem problem;
@@ -210,7 +212,9 @@ static int call_tool(struct served *served, json_t **ret, struct mcp_fault *faul
                                      json_is_string(name) ? json_string_value(name) : "it has no name");
         if (arguments && !json_is_object(arguments))
                 return mcp_fault_set(fault, MCP_INVALID_PARAMS, 200, "arguments must be an object");
-        if (mcp_tool_check(tool, arguments, &problem) < 0) {
+        if (!arguments)
+                arguments = none;
+        if (mcp_tool_check(tool, arguments, served->call.request->arena, &problem) < 0) {
                 *ret = mcp_tool_problem(&problem);
         } else if (!tool->answer) {
                 mcp_run_answer(&served->call, served->message, arguments, served->mcp_session);

@@ -200,9 +200,6 @@ int mcp_files_write(const struct mcp_call *call, const json_t *arguments, struct
         struct workspace_file file;
         bool made;
 
-        if (json_is_string(text) == json_is_string(base64))
-                return problem_set(problem, PROBLEM_INVALID,
-                                   "write_file needs one of content and contentBase64");
         if (open_session(call, arguments, &opened, problem) < 0 ||
             opened_bound(call->call, &opened, interrupt, &limits, problem) < 0 ||
             workspace_put_begin(&opened.workspace, path, &none, &limits, interrupt, &put, problem) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words are for models, which pay for each of them: short, exact, with limits. The schemas of answers say what may be relied on,
- * and let members be added.
+ * The words are for models, which pay for each of them: short, exact, with limits. Arguments and answers are those of HTTP, by the same
+ * tables: what is asked for there and here cannot part ways. The schemas of answers let members be added.
  */
 #include "broker/mcp_tools.h"
 
@@ -10,61 +10,59 @@
 #include "base/strbuf.h"
 #include "broker/mcp_files.h"
 #include "broker/mcp_sessions.h"
+#include "broker/shapes.h"
+#include "schema/json_check.h"
+#include "schema/reference.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT "\"string\""
-#define MAYBE_TEXT "[\"string\", \"null\"]"
-#define TYPE(type) "{\"type\": " type "}"
-#define OBJECT(properties, required) \
-        "{\"type\": \"object\", \"properties\": {" properties "}, \"required\": [" required "]}"
-#define LIST(items) "{\"type\": \"array\", \"items\": " items "}"
-
-#define STREAM                                                                                               \
-        OBJECT("\"content\": " TYPE(TEXT) ", \"bytesTotal\": " TYPE("\"integer\"") ", \"truncated\": " TYPE( \
-                       "\"boolean\""),                                                                       \
-               "\"content\", \"truncated\"")
-#define CHANGED                                                                                              \
-        LIST(OBJECT("\"path\": " TYPE(TEXT) ", \"bytes\": " TYPE("\"integer\"") ", \"sha256\": " TYPE(TEXT), \
-                    "\"path\""))
-#define SKIPPED LIST(OBJECT("\"path\": " TYPE(TEXT) ", \"reason\": " TYPE(TEXT), "\"path\""))
-
-#define RESULT                                                                                                                                                                                                                            \
-        OBJECT("\"session\": " TYPE(TEXT) ", \"n\": " TYPE(                                                                                                                                                                               \
-                       "\"integer\"") ", \"status\": {\"type\": \"string\", "                                                                                                                                                             \
-                                      "\"enum\": [\"ok\", \"error\", \"timeout\", \"memory\", \"interrupted\", \"killed\", \"failed\"]}, "                                                                                                \
-                                      "\"exitCode\": " TYPE(                                                                                                                                                                              \
-                                              "[\"integer\", \"null\"]") ", \"stdout\": " STREAM                                                                                                                                          \
-                                                                         ", \"stderr\": " STREAM                                                                                                                                          \
-                                                                         ", \"value\": " TYPE("[\"object\", \"null\"]") ", \"displays\": " LIST(TYPE("\"object\"")) ", \"error\": " TYPE("[\"object\", \"null\"]") ", \"detail\": " TYPE( \
-                                                                                 MAYBE_TEXT) ", \"files\": " OBJECT("\"changed\": " CHANGED                                                                                               \
-                                                                                                                    ", \"deleted\": " LIST(                                                                                               \
-                                                                                                                            TYPE(TEXT)),                                                                                                  \
-                                                                                                                    "\"changed\"") ", \"usage\": " TYPE("\"object\"") ", \"state\": " TYPE("[\"object\", \"null\"]"),                     \
-               "\"session\", \"n\", \"status\", \"stdout\", \"stderr\", \"value\", \"error\", \"files\", \"state\"")
-
-#define SESSION                                                                                                               \
-        OBJECT("\"id\": " TYPE(TEXT) ", \"environment\": " TYPE(TEXT) ", \"agent\": " TYPE(MAYBE_TEXT) ", \"status\": " TYPE( \
-                       TEXT) ", \"createdAt\": " TYPE(TEXT) ", \"expiresAt\": " TYPE(MAYBE_TEXT),                             \
-               "\"id\", \"environment\", \"status\"")
-#define LISTED "\"cursor\": " TYPE(MAYBE_TEXT)
-#define FILE_MEMBERS                                                                     \
-        "\"path\": " TYPE(TEXT) ", \"bytes\": " TYPE("\"integer\"") ", \"etag\": " TYPE( \
-                TEXT) ", \"writtenAt\": " TYPE(TEXT)
-
-#define NUMBER(name, least, most, doc) \
-        { (name), JSON_INTEGER, false, (doc), NULL, (least), (most), NULL }
-#define WORDS(name, required, doc) \
-        { (name), JSON_STRING, (required), (doc), NULL, 0, 0, NULL }
+#define MEMBER_OF(shape_, field_) .shape = &(shape_), .field = (field_)
+#define ONE_OF(fields_, field_) .fields = (fields_), .field = (field_)
 #define END \
-        { NULL, JSON_NULL, false, NULL, NULL, 0, 0, NULL }
+        { .field = NULL, }
 
-#define SESSION_OF_FILES "Id of a session, also one that has ended: its files stay."
+/* --- what HTTP says by paths and headers --- */
+
+static const struct field read_fields[] = {
+        { .name = "offset",
+          .type = FIELD_INTEGER,
+          .maximum = (int64_t)1 << 53,
+          .default_text = "0",
+          .doc = "The byte to begin at." },
+        { .name = "length",
+          .type = FIELD_INTEGER,
+          .minimum = 1,
+          .maximum = MCP_FILES_READ_MAX,
+          .default_text = "65536",
+          .doc = "How many bytes at most." },
+        { 0 },
+};
+static const struct field read_more[] = {
+        { .name = "offset", .type = FIELD_INTEGER, .required = true, .doc = "The byte that it begins at." },
+        { .name = "length", .type = FIELD_INTEGER, .required = true, .doc = "How many bytes are here." },
+        { .name = "content", .type = FIELD_TEXT, .doc = "Text." },
+        { .name = "contentBase64", .type = FIELD_TEXT, .doc = "Other bytes." },
+        { 0 },
+};
+static const struct field ended_fields[] = {
+        { .name = "session", .type = FIELD_TEXT, .required = true, .doc = "Its id." },
+        { .name = "ended", .type = FIELD_BOOLEAN, .required = true, .doc = "That it has ended." },
+        { 0 },
+};
+static const struct field shape_ended = { .type = FIELD_OBJECT,
+                                          .fields = ended_fields,
+                                          .doc = "A session that has ended." };
+
+#define SESSION(doc_, required_) \
+        { ONE_OF(shape_path_fields, "id"), .name = "session", .doc = (doc_), .required = (required_) }
+#define SESSION_OF_FILES SESSION("Id of a session, also one that has ended: its files stay.", true)
 #define PATH_DOC "Relative to the workspace, /workspace in the sandbox: \"out/plot.png\"."
+#define FILE_PATH \
+        { MEMBER_OF(shape_input_file, "path"), .doc = PATH_DOC }
 
-static const char *const languages[] = { "python", "sh", NULL };
+static const char *const contents[] = { "content", "contentBase64", NULL };
+static const struct field_group one_content[] = { { contents, true }, { 0 } };
 
 static const struct mcp_tool tools[] = {
         { .name = "run_code",
@@ -77,51 +75,50 @@ static const struct mcp_tool tools[] = {
                  "Standard output and error are cut after 64 KiB each: write more to a file. No input(), no network.",
           .arguments =
                   (const struct mcp_argument[]){
-                          WORDS("code", true, "The code."),
-                          { "language", JSON_STRING, false,
-                            "Default python. sh shares the files, not the variables.", languages, 0, 0,
-                            NULL },
-                          WORDS("session", false,
-                                "Id from an earlier answer. Left out: a new session, whose id is in the answer."),
-                          WORDS("environment", false, "For a new session: what it runs in."),
-                          WORDS("agent", false,
-                                "For a new session, in place of environment: the agent it runs for."),
-                          NUMBER("timeoutSeconds", 1, ENGINE_TIMEOUT_MAX, "Default 300."),
+                          { MEMBER_OF(shape_execution_wish, "code") },
+                          { MEMBER_OF(shape_execution_wish, "language") },
+                          SESSION("Id from an earlier answer. Left out: a new session, whose id is in the answer.",
+                                  false),
+                          { MEMBER_OF(shape_session_wish, "environment"), .also = "For a new session." },
+                          { MEMBER_OF(shape_session_wish, "agent"),
+                            .also = "For a new session, in place of environment." },
+                          { MEMBER_OF(shape_execution_wish, "timeoutSeconds") },
                           END },
-          .output = RESULT,
+          .answer_shape = &shape_execution,
           .destroys = true },
         { .name = "list_sessions",
           .title = "List sessions",
           .doc = "Lists your living sessions, the oldest first. Status idle, parked (variables are kept on disk), running, "
                  "starting or queued.",
-          .arguments =
-                  (const struct mcp_argument[]){ WORDS("environment", false, "Only those in it."),
-                                                 WORDS("agent", false, "Only those of it."),
-                                                 NUMBER("limit", 1, ENGINE_LIST_MAX, "Default 100."),
-                                                 WORDS("cursor", false, "From the answer before."), END },
-          .output = OBJECT("\"items\": " LIST(SESSION) ", " LISTED, "\"items\""),
+          .arguments = (const struct mcp_argument[]){ { ONE_OF(shape_sessions_query, "environment"),
+                                                        .doc = "Only those in it.", .single = true },
+                                                      { ONE_OF(shape_sessions_query, "agent"),
+                                                        .doc = "Only those of it.", .single = true },
+                                                      { ONE_OF(shape_sessions_query, "limit") },
+                                                      { ONE_OF(shape_sessions_query, "cursor") },
+                                                      END },
+          .answer_shape = &shape_session,
+          .answer_list = true,
           .only_reads = true,
           .answer = mcp_sessions_list },
         { .name = "end_session",
           .title = "End a session",
           .doc = "Ends a session: what runs in it is killed and its variables are gone. Its files stay, and are read by the same id.",
-          .arguments = (const struct mcp_argument[]){ WORDS("session", true, "Its id."), END },
-          .output = OBJECT("\"session\": " TYPE(TEXT) ", \"ended\": " TYPE("\"boolean\""),
-                           "\"session\", \"ended\""),
+          .arguments = (const struct mcp_argument[]){ SESSION("Its id.", true), END },
+          .answer_shape = &shape_ended,
           .destroys = true,
           .repeats = true,
           .answer = mcp_sessions_end },
         { .name = "list_files",
           .title = "List files",
           .doc = "Lists the files of a session's workspace, sorted by path, folders left out.",
-          .arguments =
-                  (const struct mcp_argument[]){
-                          WORDS("session", true, SESSION_OF_FILES),
-                          WORDS("prefix", false, "Only paths that begin with it: \"out/\"."),
-                          NUMBER("limit", 1, ENGINE_LIST_MAX, "Default 100."),
-                          WORDS("cursor", false, "From the answer before."), END },
-          .output = OBJECT("\"items\": " LIST(OBJECT(FILE_MEMBERS, "\"path\", \"bytes\"")) ", " LISTED,
-                           "\"items\""),
+          .arguments = (const struct mcp_argument[]){ SESSION_OF_FILES,
+                                                      { ONE_OF(shape_files_query, "prefix") },
+                                                      { ONE_OF(shape_files_query, "limit") },
+                                                      { ONE_OF(shape_files_query, "cursor") },
+                                                      END },
+          .answer_shape = &shape_file,
+          .answer_list = true,
           .only_reads = true,
           .answer = mcp_files_list },
         { .name = "read_file",
@@ -129,27 +126,26 @@ static const struct mcp_tool tools[] = {
           .doc = "Reads a file of a session's workspace: text as `content`, other bytes as `contentBase64`, "
                  "PNG, JPEG, GIF and WebP up to 4 MiB as an image. At most 1 MiB of others: go on from `offset` + `length` while "
                  "that is less than `bytes`.",
-          .arguments =
-                  (const struct mcp_argument[]){
-                          WORDS("session", true, SESSION_OF_FILES), WORDS("path", true, PATH_DOC),
-                          NUMBER("offset", 0, INT64_MAX, "The byte to begin at. Default 0."),
-                          NUMBER("length", 1, MCP_FILES_READ_MAX, "Bytes at most. Default 65536."), END },
-          .output = OBJECT(
-                  FILE_MEMBERS ", \"offset\": " TYPE("\"integer\"") ", \"length\": " TYPE(
-                          "\"integer\"") ", \"content\": " TYPE(TEXT) ", \"contentBase64\": " TYPE(TEXT),
-                  "\"path\", \"bytes\", \"offset\", \"length\""),
+          .arguments = (const struct mcp_argument[]){ SESSION_OF_FILES,
+                                                      FILE_PATH,
+                                                      { ONE_OF(read_fields, "offset") },
+                                                      { ONE_OF(read_fields, "length") },
+                                                      END },
+          .answer_shape = &shape_file,
+          .answer_more = read_more,
           .only_reads = true,
           .answer = mcp_files_read },
         { .name = "write_file",
           .title = "Write a file",
           .doc = "Writes a whole file into a session's workspace, in place of what is there, with the folders on its way. The next run_code "
                  "finds it. Takes either content or contentBase64, up to 16 MiB.",
-          .arguments =
-                  (const struct mcp_argument[]){
-                          WORDS("session", true, SESSION_OF_FILES), WORDS("path", true, PATH_DOC),
-                          WORDS("content", false, "Text."),
-                          WORDS("contentBase64", false, "Any bytes, in base64 with padding."), END },
-          .output = OBJECT(FILE_MEMBERS ", \"sha256\": " TYPE(TEXT), "\"path\", \"bytes\", \"sha256\""),
+          .arguments = (const struct mcp_argument[]){ SESSION_OF_FILES,
+                                                      FILE_PATH,
+                                                      { MEMBER_OF(shape_input_file, "content") },
+                                                      { MEMBER_OF(shape_input_file, "contentBase64") },
+                                                      END },
+          .groups = one_content,
+          .answer_shape = &shape_file_put,
           .destroys = true,
           .repeats = true,
           .answer = mcp_files_write },
@@ -157,19 +153,12 @@ static const struct mcp_tool tools[] = {
           .title = "Copy files",
           .doc = "Copies files and folders from the workspace of one of your sessions into that of another. What is there already stays and "
                  "is listed as `conflict`, unless `replace` is true.",
-          .arguments =
-                  (const struct mcp_argument[]){
-                          WORDS("session", true, "Id of the session that gets them."),
-                          { "from", JSON_OBJECT, true, "Where they are.", NULL, 0, 0,
-                            "{\"type\": \"object\", \"properties\": {\"workspace\": {\"type\": \"string\", \"description\": \"Id of the session that has them.\"}, "
-                            "\"paths\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"minItems\": 1, \"maxItems\": 1000}}, "
-                            "\"required\": [\"workspace\", \"paths\"], \"additionalProperties\": false}" },
-                          WORDS("to", false, "Folder that gets them. Default: the workspace itself."),
-                          { "replace", JSON_TRUE, false, "Default false.", NULL, 0, 0, NULL },
-                          END },
-          .output = OBJECT("\"changed\": " CHANGED
-                           ", \"conflict\": " LIST(TYPE(TEXT)) ", \"skipped\": " SKIPPED,
-                           "\"changed\", \"conflict\", \"skipped\""),
+          .arguments = (const struct mcp_argument[]){ SESSION("Id of the session that gets them.", true),
+                                                      { MEMBER_OF(shape_copy, "from") },
+                                                      { MEMBER_OF(shape_copy, "to") },
+                                                      { MEMBER_OF(shape_copy, "replace") },
+                                                      END },
+          .answer_shape = &shape_copied,
           .destroys = true,
           .answer = mcp_files_copy },
 };
@@ -183,133 +172,125 @@ const struct mcp_tool *mcp_tool_find(const char *name) {
         return NULL;
 }
 
-/* --- what it takes --- */
+/* --- the tables put together --- */
 
-static bool has_type(const json_t *value, json_type type) {
-        return type == JSON_TRUE ? json_is_boolean(value) : json_typeof(value) == type;
+static struct field field_of(const struct mcp_argument *argument, struct arena *arena) {
+        const struct field *found =
+                field_find(argument->shape ? argument->shape->fields : argument->fields, argument->field);
+        struct field field;
+
+        if (!found)
+                abort(); /* the unit test goes through all rows */
+        field = argument->single ? *found->item : *found;
+        field.name = argument->name ? argument->name : found->name;
+        field.required = argument->required || found->required;
+        if (argument->doc)
+                field.doc = argument->doc;
+        if (argument->also)
+                field.doc = arena_printf(arena, "%s %s", field.doc, argument->also);
+        return field;
 }
 
-static const char *type_name(json_type type) {
-        switch (type) {
-        case JSON_INTEGER:
-                return "integer";
-        case JSON_TRUE:
-                return "boolean";
-        case JSON_OBJECT:
-                return "object";
-        case JSON_STRING:
-        case JSON_ARRAY:
-        case JSON_REAL:
-        case JSON_FALSE:
-        case JSON_NULL:
-        default:
-                return "string";
-        }
+/* The arguments as one table, ended by a NULL name. */
+static struct field *fields_of(const struct mcp_tool *tool, struct arena *arena) {
+        struct field *fields;
+        size_t count = 0;
+
+        while (tool->arguments[count].field)
+                count++;
+        fields = arena_array(arena, count + 1, sizeof(*fields));
+        for (size_t i = 0; i < count; i++)
+                fields[i] = field_of(&tool->arguments[i], arena);
+        fields[count] = (struct field){ 0 };
+        return fields;
 }
 
-static int check_argument(const struct mcp_argument *argument, const json_t *value, struct problem *problem) {
-        json_int_t number = json_integer_value(value);
-        const char *text = json_string_value(value);
+/* The members of what it answers, the same way. */
+static struct field answered_of(const struct mcp_tool *tool, struct arena *arena) {
+        struct field shape = *tool->answer_shape, *fields;
+        size_t count = 0, more = 0;
 
-        if (!has_type(value, argument->type))
-                return problem_set(problem, PROBLEM_INVALID, "%s must be of type %s", argument->name,
-                                   type_name(argument->type));
-        if (json_is_integer(value) && (argument->least || argument->most) &&
-            (number < argument->least || number > argument->most))
-                return problem_set(problem, PROBLEM_INVALID,
-                                   "%s must be from %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT,
-                                   argument->name, argument->least, argument->most);
-        if (!text)
+        if (!tool->answer_more)
+                return shape;
+        while (shape.fields[count].name)
+                count++;
+        while (tool->answer_more[more].name)
+                more++;
+        fields = arena_array(arena, count + more + 1, sizeof(*fields));
+        memcpy(fields, shape.fields, count * sizeof(*fields));
+        memcpy(fields + count, tool->answer_more, (more + 1) * sizeof(*fields));
+        shape.fields = fields;
+        return shape;
+}
+
+int mcp_tool_check(const struct mcp_tool *tool, json_t *arguments, struct arena *arena,
+                   struct problem *problem) {
+        const char *wrong = json_check(arguments, fields_of(tool, arena), tool->groups, arena);
+
+        if (!wrong)
                 return 0;
-        /* Code and contents may hold it; a name that is cut there would be another's. */
-        if (strlen(text) != json_string_length(value) && strcmp(argument->name, "code") != 0 &&
-            strcmp(argument->name, "content") != 0)
-                return problem_set(problem, PROBLEM_INVALID, "%s must have no NUL", argument->name);
-        for (const char *const *known = argument->values; known && strcmp(*known, text) != 0; known++) {
-                if (!known[1])
-                        return problem_set(problem, PROBLEM_INVALID, "%s must be one that its schema lists",
-                                           argument->name);
-        }
-        return 0;
-}
-
-int mcp_tool_check(const struct mcp_tool *tool, const json_t *arguments, struct problem *problem) {
-        const struct mcp_argument *argument;
-        const char *name;
-        json_t *value;
-
-        json_object_foreach ((json_t *)(uintptr_t)arguments, name, value) {
-                for (argument = tool->arguments; argument->name; argument++) {
-                        if (strcmp(argument->name, name) == 0)
-                                break;
-                }
-                if (!argument->name)
-                        return problem_set(problem, PROBLEM_INVALID, "%s has no argument %.100s", tool->name,
-                                           name);
-                if (json_is_null(value) && !argument->required)
-                        continue; /* models write null for what they leave out */
-                if (check_argument(argument, value, problem) < 0)
-                        return -1;
-        }
-        for (argument = tool->arguments; argument->name; argument++) {
-                if (argument->required && !json_object_get(arguments, argument->name))
-                        return problem_set(problem, PROBLEM_INVALID, "%s needs %s", tool->name,
-                                           argument->name);
-        }
-        return 0;
+        return problem_set(problem, PROBLEM_INVALID, "%s: %s", tool->name, wrong);
 }
 
 /* --- what is listed --- */
 
-static json_t *argument_json(const struct mcp_argument *argument, const char *environments) {
-        struct strbuf doc STRBUF_CLEANUP = STRBUF_INIT;
-        json_t *json = argument->schema ? json_loads(argument->schema, 0, NULL)
-                                        : json_pack("{s:s}", "type", type_name(argument->type));
+static json_t *input_json(const struct mcp_tool *tool, const char *environments, struct arena *arena) {
+        struct field *fields = fields_of(tool, arena);
+        const struct field whole = {
+                .type = FIELD_OBJECT, .fields = fields, .groups = tool->groups, .doc = ""
+        };
+        json_t *json;
 
-        strbuf_append(&doc, argument->doc);
-        if (environments && strcmp(argument->name, "environment") == 0)
-                strbuf_printf(&doc, " There are: %s.", environments);
-        json_put(json_checked(json), "description", json_from_text(strbuf_text(&doc)));
-        if (argument->values) {
-                size_t count = 0;
-
-                while (argument->values[count])
-                        count++;
-                json_put(json, "enum", json_from_texts(argument->values, count));
+        for (struct field *field = fields; environments && field->name; field++) {
+                if (strcmp(field->name, "environment") == 0)
+                        field->doc = arena_printf(arena, "%s There are: %s.", field->doc, environments);
         }
-        if (argument->least || argument->most)
-                json_put(json, "minimum", json_integer(argument->least));
-        if (argument->most && argument->most < INT64_MAX)
-                json_put(json, "maximum", json_integer(argument->most));
+        json = schema_json_field(&whole, SCHEMA_SHORT, NULL);
+        json_object_del(json, "description");
         return json;
 }
 
-static json_t *tool_json(const struct mcp_tool *tool, const char *environments) {
-        json_t *properties = json_checked(json_object()), *required = json_checked(json_array());
-        json_t *json = json_checked(json_pack("{s:s, s:s, s:s}", "name", tool->name, "title", tool->title,
-                                              "description", tool->doc));
+/* A client holds answers against it, and hardly a model reads it: members have their types, and no words. */
+static json_t *without_words(json_t *schema) {
+        json_t *member;
+        const char *name;
+        size_t index;
 
-        for (const struct mcp_argument *argument = tool->arguments; argument->name; argument++) {
-                json_put(properties, argument->name, argument_json(argument, environments));
-                if (argument->required)
-                        json_add(required, json_string(argument->name));
-        }
-        json_put(json, "inputSchema",
-                 json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties, "required",
-                           required, "additionalProperties", 0));
-        json_put(json, "outputSchema", json_loads(tool->output, 0, NULL));
-        json_put(json, "annotations",
-                 json_pack("{s:b, s:b, s:b, s:b}", "readOnlyHint", tool->only_reads, "destructiveHint",
-                           tool->destroys, "idempotentHint", tool->repeats || tool->only_reads,
-                           "openWorldHint", 0));
-        return json;
+        if (json_is_string(json_object_get(schema, "description")))
+                json_object_del(schema, "description");
+        json_object_foreach (json_object_get(schema, "properties"), name, member)
+                (void)without_words(member);
+        json_array_foreach (json_object_get(schema, "anyOf"), index, member)
+                (void)without_words(member);
+        if (json_object_get(schema, "items"))
+                (void)without_words(json_object_get(schema, "items"));
+        if (json_is_object(json_object_get(schema, "additionalProperties")))
+                (void)without_words(json_object_get(schema, "additionalProperties"));
+        return schema;
 }
 
-json_t *mcp_tools_json(const char *environments) {
+static json_t *output_json(const struct mcp_tool *tool, struct arena *arena) {
+        const struct field shape = answered_of(tool, arena);
+        json_t *schema = without_words(schema_json_field(&shape, SCHEMA_ANSWERED, NULL));
+
+        if (!tool->answer_list)
+                return schema;
+        return json_checked(json_pack("{s:s, s:[s, s], s:{s:{s:s, s:o}, s:{s:[s, s]}}}", "type", "object",
+                                      "required", "items", "cursor", "properties", "items", "type", "array",
+                                      "items", schema, "cursor", "type", "string", "null"));
+}
+
+json_t *mcp_tools_json(const char *environments, struct arena *arena) {
         json_t *list = json_checked(json_array());
 
-        for (size_t i = 0; i < TOOL_COUNT; i++)
-                json_add(list, tool_json(&tools[i], environments));
+        for (const struct mcp_tool *tool = tools; tool < tools + TOOL_COUNT; tool++)
+                json_add(list,
+                         json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name", tool->name,
+                                   "title", tool->title, "description", tool->doc, "inputSchema",
+                                   input_json(tool, environments, arena), "outputSchema",
+                                   output_json(tool, arena), "annotations", "readOnlyHint", tool->only_reads,
+                                   "destructiveHint", tool->destroys, "idempotentHint",
+                                   tool->repeats || tool->only_reads, "openWorldHint", 0));
         return list;
 }
 

@@ -7,6 +7,7 @@
 #define BERTH_BROKER_MCP_TOOLS_H
 
 #include "broker/call.h"
+#include "schema/kind.h"
 #include "sessions/problem.h"
 
 #include <jansson.h>
@@ -25,20 +26,28 @@ struct mcp_answer {
         bool failed;
 };
 
+/*
+ * An argument is a field of what the HTTP API is asked (shapes.h): its type, its range, its default and what it means stand there. What
+ * HTTP says by paths and headers has a field of the tools' own. One of `shape` and `fields` is set.
+ */
 struct mcp_argument {
-        const char *name;
-        json_type type;
-        bool required;
-        const char *doc;
-        const char *const *values; /* of a text: one of them, ended by NULL; or NULL */
-        json_int_t least, most;    /* of an integer; both 0: any */
-        const char *schema;        /* in place of the type; or NULL */
+        const struct field *shape;  /* an object that it is a member of; or */
+        const struct field *fields; /* fields that it is one of, ended by a NULL name */
+        const char *field;          /* its name there; NULL ends the list of arguments */
+        const char *name;           /* NULL: the same */
+        const char *doc;            /* what it means here, in place of the field's words; NULL: those */
+        const char *also;           /* behind those words; or NULL */
+        bool required;              /* here, whatever it is there */
+        bool single;                /* of a list: one item of it */
 };
 
 struct mcp_tool {
         const char *name, *title, *doc;
-        const struct mcp_argument *arguments; /* ended by a NULL name */
-        const char *output;                   /* a JSON Schema, as text */
+        const struct mcp_argument *arguments; /* ended by a NULL field */
+        const struct field_group *groups;     /* of those that have them; or NULL */
+        const struct field *answer_shape;     /* what it answers */
+        const struct field *answer_more;      /* beside what the shape has, ended by a NULL name; or NULL */
+        bool answer_list;                     /* a page of such: {items, cursor} */
         bool only_reads, destroys, repeats;   /* hints for who asks people before calling it */
         /* NULL: run_code, which is followed (mcp_run.h). */
         int (*answer)(const struct mcp_call *call, const json_t *arguments, struct mcp_answer *ret,
@@ -48,11 +57,12 @@ struct mcp_tool {
 /* NULL where there is none of that name. */
 const struct mcp_tool *mcp_tool_find(const char *name);
 
-/* PROBLEM_INVALID where the arguments are not those of the table. NULL is an empty object. */
-int mcp_tool_check(const struct mcp_tool *tool, const json_t *arguments, struct problem *problem);
+/* PROBLEM_INVALID where the arguments, an object, are not those of the table. A whole number that was written as 5.0 becomes 5. */
+int mcp_tool_check(const struct mcp_tool *tool, json_t *arguments, struct arena *arena,
+                   struct problem *problem);
 
-/* All of them, as tools/list has them. `environments`: the names that the caller may choose, for the model to know. */
-json_t *mcp_tools_json(const char *environments);
+/* All of them, as tools/list has them. `environments`: the names that the caller may choose, for the model to know; or NULL. */
+json_t *mcp_tools_json(const char *environments, struct arena *arena);
 
 /* A result of tools/call. The answer's references are given away. */
 json_t *mcp_tool_result(struct mcp_answer *answer);

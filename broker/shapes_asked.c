@@ -140,52 +140,49 @@ static const struct field file_fields[] = {
 };
 static const char *const contents[] = { "content", "contentBase64", NULL };
 static const struct field_group one_content[] = { { contents, true }, { 0 } };
-static const struct field input_file = { .name = "file",
-                                         .type = FIELD_OBJECT,
-                                         .component = "InputFile",
-                                         .fields = file_fields,
-                                         .groups = one_content,
-                                         .doc = "A file that comes with an execution." };
+const struct field shape_input_file = { .name = "file",
+                                        .type = FIELD_OBJECT,
+                                        .component = "InputFile",
+                                        .fields = file_fields,
+                                        .groups = one_content,
+                                        .doc = "A file that comes with an execution." };
 static const struct field pattern_text = { .name = "PATTERN",
                                            .type = FIELD_TEXT,
                                            .minimum = 1,
                                            .maximum = GLOB_MAX,
                                            .doc = "As a shell has them, and ** for any number of folders." };
 
-#define EXECUTION_FIELDS                                                                                     \
-        { .name = "code",                                                                                    \
-          .type = FIELD_TEXT,                                                                                \
-          .required = true,                                                                                  \
-          .doc = "What to run. With `stdin` it may have 33 MB." },                                           \
-                { .name = "language",                                                                        \
-                  .type = FIELD_TEXT,                                                                        \
-                  .choices_text = languages,                                                                 \
-                  .default_text = "python",                                                                  \
-                  .doc = "What runs it." },                                                                  \
-                VARIABLES("Environment variables of this execution, over the session's."),                   \
-                { .name = "stdin",                                                                           \
-                  .type = FIELD_TEXT,                                                                        \
-                  .doc = "Standard input; at its end where it is left out." },                               \
-                { .name = "timeoutSeconds",                                                                  \
-                  .type = FIELD_INTEGER,                                                                     \
-                  .unit = "seconds",                                                                         \
-                  .minimum = 1,                                                                              \
-                  .maximum = ENGINE_TIMEOUT_MAX,                                                             \
-                  .default_text = "300",                                                                     \
-                  .doc = "What still runs then is interrupted, and killed two seconds later." },             \
-                { .name = "onDisconnect",                                                                    \
-                  .type = FIELD_TEXT,                                                                        \
-                  .choices_text = disconnects,                                                               \
-                  .default_text = "continue",                                                                \
-                  .doc = "What becomes of it when nobody waits for it any more." },                          \
-                { .name = "files",                                                                           \
-                  .type = FIELD_LIST,                                                                        \
-                  .item = &input_file,                                                                       \
-                  .doc = "Files that are put into the workspace when it begins: up to 2,000 and 100 MiB." }, \
-        {                                                                                                    \
-                .name = "returnFiles", .type = FIELD_LIST, .maximum = RETURNED_PATTERNS_MAX,                 \
-                .item = &pattern_text,                                                                       \
-                .doc = "Patterns of paths: files of the workspace that the result is to bring along."        \
+#define EXECUTION_FIELDS                                                                                      \
+        { .name = "code", .type = FIELD_TEXT, .required = true, .doc = "What to run." },                      \
+                { .name = "language",                                                                         \
+                  .type = FIELD_TEXT,                                                                         \
+                  .choices_text = languages,                                                                  \
+                  .default_text = "python",                                                                   \
+                  .doc = "What runs it; `sh` shares the files, not the variables." },                         \
+                VARIABLES("Environment variables of this execution, over the session's."),                    \
+                { .name = "stdin",                                                                            \
+                  .type = FIELD_TEXT,                                                                         \
+                  .doc = "Standard input; at its end where it is left out. With `code` it may have 33 MB." }, \
+                { .name = "timeoutSeconds",                                                                   \
+                  .type = FIELD_INTEGER,                                                                      \
+                  .unit = "seconds",                                                                          \
+                  .minimum = 1,                                                                               \
+                  .maximum = ENGINE_TIMEOUT_MAX,                                                              \
+                  .default_text = "300",                                                                      \
+                  .doc = "What still runs then is interrupted, and killed two seconds later." },              \
+                { .name = "onDisconnect",                                                                     \
+                  .type = FIELD_TEXT,                                                                         \
+                  .choices_text = disconnects,                                                                \
+                  .default_text = "continue",                                                                 \
+                  .doc = "What becomes of it when nobody waits for it any more." },                           \
+                { .name = "files",                                                                            \
+                  .type = FIELD_LIST,                                                                         \
+                  .item = &shape_input_file,                                                                  \
+                  .doc = "Files that are put into the workspace when it begins: up to 2,000 and 100 MiB." },  \
+        {                                                                                                     \
+                .name = "returnFiles", .type = FIELD_LIST, .maximum = RETURNED_PATTERNS_MAX,                  \
+                .item = &pattern_text,                                                                        \
+                .doc = "Patterns of paths: files of the workspace that the result is to bring along."         \
         }
 
 static const struct field execution_wish_fields[] = {

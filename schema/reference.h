@@ -16,7 +16,8 @@ json_t *schema_json(const struct kind *kind);
 enum schema_style {
         SCHEMA_MANIFEST, /* read from YAML: a text may be written as a number */
         SCHEMA_ASKED,    /* sent by programs: as json_check() takes it */
-        SCHEMA_ANSWERED  /* sent to programs: members may be added one day */
+        SCHEMA_SHORT, /* the same, for models, which pay for each word: patterns, and that null may stand for nothing, are not told */
+        SCHEMA_ANSWERED /* sent to programs: members may be added one day */
 };
 /*
  * JSON Schema of what a field holds, a new reference. Objects that have a name as a component are put into `components`, and referred

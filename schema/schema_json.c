@@ -85,6 +85,8 @@ static void append_pattern(const struct writer *writer, struct strbuf *to, const
 static void put_pattern(const struct writer *writer, json_t *schema, const struct field *field) {
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
 
+        if (writer->style == SCHEMA_SHORT)
+                return;
         if (field->base64 && writer->style == SCHEMA_ASKED)
                 strbuf_append(&whole, "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$");
         else if (field->pattern)
@@ -143,7 +145,7 @@ static json_t *group_schema(const struct writer *writer, const struct field_grou
         json_t *alternatives = json_checked(json_array());
 
         for (const char *const *name = group->names; *name; name++)
-                json_add(alternatives, writer->style == SCHEMA_MANIFEST
+                json_add(alternatives, writer->style == SCHEMA_MANIFEST || writer->style == SCHEMA_SHORT
                                                ? json_pack("{s:[s]}", "required", *name)
                                                : json_pack("{s:[s], s:{s:{s:{s:s}}}}", "required", *name,
                                                            "properties", *name, "not", "type", "null"));
@@ -172,6 +174,8 @@ static json_t *make_optional(json_t *schema) {
 }
 
 static bool may_be_null(const struct writer *writer, const struct field *field) {
+        if (writer->style == SCHEMA_SHORT)
+                return false;
         return writer->style == SCHEMA_ANSWERED ? field->nullable : !field->required;
 }
 

@@ -3,13 +3,16 @@
 
 import asyncio
 import json
+import re
 import subprocess
+import sys
 
 import pytest
 from e2b import AsyncSandbox as PlainSandbox
 from e2b import FileType, NotFoundException, SandboxQuery, SandboxState
 from e2b_code_interpreter import AsyncSandbox
 
+from binary import ROOT
 from controllers import PATIENCE
 from test_e2b import PNG, SHOWN, options, shared  # noqa: F401 - a fixture
 from test_mcp_node import HERE, MODULES, NODE
@@ -66,6 +69,17 @@ def test_life_in_javascript(said):
     assert said["running"] == [True, False, "paused"] and said["again"] == ["7", True]
     assert "Authentication" in said["refused"] and "there is no environment never" in said["template"]["message"]
     assert said["killed"] == [True, False, False] and "NotFound" in said["ended"]
+
+
+# --- in the README ---
+
+
+def test_the_line_in_the_readme(shared):  # noqa: F811
+    line = re.search(r"python3 -c '(from e2b.*)'$", (ROOT / "README.md").read_text(), re.M).group(1)
+    url = f"http://127.0.0.1:{shared.port}"
+    env = {**shared.berth.env, "E2B_API_KEY": TOKENS["self"], "E2B_API_URL": url, "E2B_SANDBOX_URL": url}
+    found = subprocess.run([sys.executable, "-c", line], env=env, capture_output=True, text=True, timeout=120 * PATIENCE)
+    assert (found.returncode, found.stdout) == (0, "42\n"), found.stderr
 
 
 # --- asyncio ---
