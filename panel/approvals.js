@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Approvals: exactly what is asked for, by whom and why, and the two answers.
 import { ask, list, pathOf } from "./api.js";
-import { element, every, keep, say } from "./dom.js";
+import { element, every, keep, say, scrolling } from "./dom.js";
 import { shown, shownAge, shownBlock, shownTime, shownWord } from "./text.js";
 import { statusOf, tellProblem } from "./table.js";
 
@@ -24,7 +24,7 @@ function outcomeOf(result) {
         const output = text(result.stdout) + text(result.stderr);
 
         return [element("p", { class: "quiet", text: `exit code ${result.exitCode ?? "unknown"}` }),
-                output && element("pre", { text: shownBlock(output) })].filter(Boolean);
+                output && scrolling(element("pre", { role: "group", "aria-label": "Output", text: shownBlock(output) }))].filter(Boolean);
 }
 
 function makeApproval(approval, decide) {
@@ -35,7 +35,7 @@ function makeApproval(approval, decide) {
 
         return element("li", {}, element("article", { "aria-label": `Approval of ${command}` },
                 element("header", {}, element("span", {}), element("span", { class: "quiet" })),
-                element("pre", { class: "code", text: command }),
+                scrolling(element("pre", { class: "code", role: "group", "aria-label": "Command", text: command })),
                 element("dl", { class: "facts" }, FACTS.map(([name, read]) => [name, read(approval)]).filter(([, value]) => value)
                         .map(([name, value]) => element("div", {}, element("dt", { text: name }), element("dd", { text: shown(value) })))),
                 element("div", { class: "outcome" }), told,

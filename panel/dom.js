@@ -33,6 +33,18 @@ export function mark(node, name, value) {
                 node.setAttribute(name, value);
 }
 
+const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+        const isCut = target.scrollHeight > target.clientHeight || target.scrollWidth > target.clientWidth;
+
+        mark(target, "tabindex", isCut ? 0 : null);
+}));
+
+/** What may be larger than its place: while it is, Tab comes to it, so that keys scroll it in every browser. Gives the node. */
+export function scrolling(node) {
+        sizes.observe(node);
+        return node;
+}
+
 /**
  * Makes the children of `parent` those of `items`, in their order. What is there already is updated in its place, and the child that
  * has the focus is never taken out to be put elsewhere, which would lose it: the others move around it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ran in a session: its code, how it ended, and what came of it, the newest first. What runs is followed as it prints.
 import { ask, follow, get, list, pathOf } from "./api.js";
-import { element, keep, say } from "./dom.js";
+import { element, keep, say, scrolling } from "./dom.js";
 import { imageType, shown, shownAge, shownBlock, shownBytes, shownDuration, shownTime, tablesIn } from "./text.js";
 import { statusOf, tellProblem } from "./table.js";
 import { imageOf, tableOf } from "./preview.js";
@@ -22,7 +22,7 @@ function textOf(stream) {
 }
 
 function block(kind, label, text) {
-        return element("pre", { class: kind, role: "group", "aria-label": label, text: shownBlock(text) });
+        return scrolling(element("pre", { class: kind, role: "group", "aria-label": label, text: shownBlock(text) }));
 }
 
 function streamOf(stream, kind, label) {

@@ -2,7 +2,7 @@
 // One file, as far as it can be shown without letting it do anything: pictures by their first bytes, not their names; CSV as a table;
 // all else, HTML and SVG too, as text.
 import { ask, pathOf, Problem } from "./api.js";
-import { element } from "./dom.js";
+import { element, scrolling } from "./dom.js";
 import { imageType, isVast, readCsv, shown, shownBlock, shownBytes } from "./text.js";
 import { downloadLink, tellProblem } from "./table.js";
 
@@ -39,8 +39,8 @@ export function tableOf(rows, label) {
         const kinds = head.map((_, at) => body.length > 0 && body.every((row) => /^\s*[-+]?[\d.,]*\d([eE][-+]?\d+)?\s*%?$/.test(row[at] ?? "")) ? "figure" : null);
         const row = (name, texts, more) => element("tr", {}, texts.map((text, at) => element(name, { ...more, class: kinds[at], text })));
 
-        return element("div", { class: "scroll", role: "group", "aria-label": label }, element("table", { class: "data" },
-                element("thead", {}, row("th", head, { scope: "col" })), element("tbody", {}, body.map((texts) => row("td", texts)))));
+        return scrolling(element("div", { class: "scroll", role: "group", "aria-label": label }, element("table", { class: "data" },
+                element("thead", {}, row("th", head, { scope: "col" })), element("tbody", {}, body.map((texts) => row("td", texts))))));
 }
 
 function csvOf(text, path, isWhole) {
@@ -98,12 +98,12 @@ function contentOf(bytes, size, path, signal) {
         if (type && isWhole)
                 return { node: imageOf(bytes, type, shown(path), signal) };
         if (type || bytes.subarray(0, 8192).includes(0))
-                return { node: element("pre", { text: hexOf(bytes) }), note: type ? "too large to be shown here" : "no text: its first bytes" };
+                return { node: scrolling(element("pre", { role: "group", "aria-label": "Bytes", text: hexOf(bytes) })), note: type ? "too large to be shown here" : "no text: its first bytes" };
         const text = new TextDecoder().decode(bytes);
 
         if (/\.(csv|tsv)$/i.test(path))
                 return csvOf(text, path, isWhole);
-        return { node: element("pre", { text: shownBlock(text) }), note: isWhole ? "" : `the first ${shownBytes(bytes.length)}` };
+        return { node: scrolling(element("pre", { role: "group", "aria-label": "Text", text: shownBlock(text) })), note: isWhole ? "" : `the first ${shownBytes(bytes.length)}` };
 }
 
 export function makePreview(section, id, signal) {

@@ -37,13 +37,15 @@ static void check_fault(const struct mcp_fault *fault, const struct mcp_message 
 
 static void check_call(const struct mcp_message *message) {
         const char *name = json_text(message->params, "name");
-        const json_t *arguments = json_object_get(message->params, "arguments"), *code;
+        json_t *arguments = json_object_get(message->params, "arguments");
         const struct mcp_tool *tool = name ? mcp_tool_find(name) : NULL;
+        struct arena *arena ARENA_CLEANUP = arena_new();
         struct problem problem;
+        const json_t *code;
 
-        if (!tool || (arguments && !json_is_object(arguments)))
+        if (!tool || !json_is_object(arguments))
                 return;
-        if (mcp_tool_check(tool, arguments, &problem) < 0) {
+        if (mcp_tool_check(tool, arguments, arena, &problem) < 0) {
                 require(problem.code == PROBLEM_INVALID && problem.detail[0]);
                 json_decref(mcp_tool_problem(&problem));
         } else if (strcmp(name, "run_code") == 0) {
