@@ -509,6 +509,13 @@ class Silent:
             if self.text:
                 connection.sendall(self.text)
 
+    def wait(self):
+        """Until somebody has connected."""
+        end = time.monotonic() + 60
+        while not self.held:
+            assert time.monotonic() < end, "nobody connects"
+            time.sleep(0.02)
+
     def stop(self):
         self.socket.close()
         for connection in self.held:

@@ -99,7 +99,7 @@ class Standin(Child):
             env = {"GATEWAY_PORT": str(port), "BIND_HOST": "127.0.0.1", "LOG_LEVEL": "WARNING", "IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0"}
             health = self.url + "/_ministack/health"
         else:
-            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+            command = [sys.executable, "moto_kept.py", "--port", str(port)]
             env, health = {}, self.url + "/moto-api/"
         super().__init__(flavor, command, env)
         self.wait_until(lambda: http("GET", health)[0] == 200)

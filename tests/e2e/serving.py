@@ -65,6 +65,8 @@ class Serve(Daemon):
 
     def configure(self, **spec):
         spec = {"stack": "stack", "listen": "127.0.0.1:0", **spec}
+        # A checkpoint that takes longer than 5 s, on a busy machine, would leave its session as it is.
+        spec["sessions"] = {"checkpointSeconds": 300, **spec.get("sessions", {})}
         self.file.write_text(stacks.text(stacks.document("Server", "test", spec)))
 
     def start(self, *args, path=None, env=None):

@@ -46,11 +46,12 @@ def wait(cloud, name="f", seconds=10):
 
 
 def test_creation_is_pending_and_turns_the_revision_over(cloud, make):
-    cloud.settings(pending_s=0.6)
+    cloud.settings(held=True)
     made = make(TenancyConfig={"TenantIsolationMode": "PER_TENANT"}, Timeout=900, MemorySize=2048, EphemeralStorage={"Size": 1024}, Tags={"k": "v"}, Architectures=["x86_64"])
     assert (made["State"], made["StateReasonCode"]) == ("Pending", "Creating") and "LastUpdateStatus" not in made
     assert configuration(cloud)["RevisionId"] == made["RevisionId"]
     refused("ResourceConflictException", cloud.client("lambda").update_function_configuration, FunctionName="f", MemorySize=3000)
+    cloud.settings(held=False)
     ready = wait(cloud)
     assert (ready["State"], ready["LastUpdateStatus"]) == ("Active", "Successful")
     assert ready["RevisionId"] != made["RevisionId"]
@@ -77,9 +78,9 @@ def test_a_creation_that_fails(cloud, make):
 
 
 def test_configuration_update(cloud, make):
-    cloud.settings(updating_s=0.5)
     make(Environment={"Variables": {"NAME": "x"}})
     before = wait(cloud)
+    cloud.settings(held=True)
     client = cloud.client("lambda")
     response = refused(
         "PreconditionFailedException", client.update_function_configuration, FunctionName="f", MemorySize=3000, RevisionId="0" * 8
@@ -93,6 +94,7 @@ def test_configuration_update(cloud, make):
     during = configuration(cloud)
     assert (during["State"], during["LastUpdateStatus"]) == ("Active", "InProgress")
     refused("ResourceConflictException", client.update_function_configuration, FunctionName="f", MemorySize=4000)
+    cloud.settings(held=False)
     after = wait(cloud)
     assert after["LastUpdateStatus"] == "Successful" and after["RevisionId"] not in (answer["RevisionId"], before["RevisionId"])
     assert (after["MemorySize"], after["EphemeralStorage"], after["LoggingConfig"]["LogFormat"]) == (3000, {"Size": 2048}, "JSON")

@@ -162,17 +162,17 @@ def interrupted(cloud, four, signums, hangup=signal.SIG_DFL):
 
 def test_a_state_that_goes_away(cloud, four):
     """What would be recorded nowhere is no success; the next state takes what was made by its tags when it is told to."""
-    cloud.settings(pending_s=2)
+    cloud.settings(held=True)
     process = four.popen("apply", "--yes")
     end = time.monotonic() + 30
     while not cloud.calls(operation="CreateFunction"):
         assert time.monotonic() < end and process.poll() is None, process.communicate()
         time.sleep(0.02)
     shutil.rmtree(four.stack / ".berth")
+    cloud.settings(held=False)
     out, err = process.communicate(timeout=60)
     result = four.result(["apply"], process.returncode, out, err).expect(1)
     assert "data.mdb was removed or replaced while it was in use" in result.out + result.err
-    cloud.settings(pending_s=0.1)
     assert "not-owned" in four("apply", "--yes").expect(3).out
     four("state", "adopt", "--yes").expect(0)
     four.apply()
@@ -200,7 +200,7 @@ def test_interrupt_finishes_what_is_in_flight(cloud, four, signums):
 
 def test_interrupt_before_anything_is_begun(cloud, four):
     """While it looks, there is nothing to finish: the first interrupt ends it, also where nobody answers."""
-    seconds = 6
+    seconds = 20  # the interrupt comes long before
     cloud.faults(({"operation": "GetCallerIdentity"}, {"kind": "delay", "seconds": seconds}))
     for arguments, signum in (["plan"], signal.SIGINT), (["refresh"], signal.SIGTERM), (["apply", "--yes"], signal.SIGINT):
         since = cloud.mark()

@@ -71,11 +71,16 @@ def expected_of_attack():
     return b"denied" if yama.exists() and yama.read_text() != "0\n" else b"rewritten"
 
 
-def worker_of(process):
-    """The child that a run has, of Berth or of the launcher; None until it is there."""
+def children_of(pid):
+    """In the order in which they were made."""
     with contextlib.suppress(OSError):
-        children = Path(f"/proc/{process.keeper}/task/{process.keeper}/children").read_text().split()
-        return int(children[0]) if children else None
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def worker_of(process, besides=()):
+    """The child that a run has, of Berth or of the launcher, but for those that others have; None until it is there."""
+    return next((child for child in children_of(process.keeper) if child not in besides), None)
 
 
 @pytest.fixture
@@ -84,11 +89,14 @@ def attack(box, request):
     started = []
 
     def start(*options):
+        others = children_of(box.launcher.process.pid) if box.launcher else []
         marker = f"berth-{RUN}-{box.user}-{len(started)}-{request.node.name}"
         words = [word for word in box.words(REWRITE, *options, "--", marker) if word != "--json"]
         process = box.popen(*words, stdin=subprocess.PIPE)
         started.append(process)
+        process.worker = None
         assert process.stdout.readline() == b"begun\n", process.communicate()
+        process.worker = worker_of(process, others)
         if os.geteuid() == 0:
             make_proc_writable(marker)
         process.stdin.write(b"\n")
@@ -99,16 +107,11 @@ def attack(box, request):
 
     yield start
     for process in started:
-        for victim in (worker_of(process), process.pid):
-            with contextlib.suppress(OSError, TypeError):
-                os.kill(victim, signal.SIGKILL)
+        if process.poll() is None:
+            for victim in (process.worker, process.pid):
+                with contextlib.suppress(OSError, TypeError):
+                    os.kill(victim, signal.SIGKILL)
         process.communicate()
-
-
-def test_rewritten_process_1_does_not_outlive_the_deadline(attack):
-    process, marker = attack("--timeout", "10")
-    assert process.wait(timeout=60) == 124
-    assert gone(marker)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -121,7 +124,7 @@ def test_rewritten_process_1_does_not_outlive_berth(attack, number):
 
 def test_rewritten_process_1_does_not_outlive_the_worker(attack):
     process, marker = attack()
-    os.kill(worker_of(process), signal.SIGKILL)
+    os.kill(process.worker, signal.SIGKILL)
     assert process.wait(timeout=60) == 125
     assert b"killed from outside" in process.stderr.read()
     assert gone(marker)
@@ -141,54 +144,66 @@ def test_rewritten_process_1_holds_its_slot_until_it_is_dead(attack, box):
     assert uid_of(marker) is None
 
 
-@pytest.mark.parametrize("who", ["berth", "worker", "both"])
-def test_the_deadline_holds_where_somebody_is_stopped(attack, who):
+def test_the_deadline_holds_whoever_is_stopped(attack):
     """Who is stopped cannot look at a clock: the worker has its own, and process 1 of the outer namespace has another."""
-    process, marker = attack("--timeout", "10")
-    worker = worker_of(process)
-    stopped = {"berth": [process.pid], "worker": [worker], "both": [process.pid, worker]}[who]
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+    runs = []
     try:
-        wait_for(lambda: True if uid_of(marker) is None else None, seconds=60)
+        for who in ("nobody", "berth", "worker", "both"):
+            process, marker = attack("--timeout", "10")
+            stopped = {"nobody": [], "berth": [process.pid], "worker": [process.worker], "both": [process.pid, process.worker]}[who]
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            runs.append((process, marker, stopped))
+        for _, marker, _ in runs:
+            wait_for(lambda marker=marker: True if uid_of(marker) is None else None)
     finally:
-        for pid in stopped:
+        for pid in (pid for _, _, stopped in runs for pid in stopped):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGCONT)
-    assert process.wait(timeout=60) == 124
+    assert [process.wait(timeout=60) for process, _, _ in runs] == [124] * 4
 
 
 @pytest.mark.parametrize("who", ["berth", "worker"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_killed_or_stopped_at_any_step(box, who, number):
     """From the start to the program's first line, wherever that hits: nothing stays."""
-    for step in range(8):
-        marker = f"berth-{RUN}-{box.user}-step-{who}-{int(number)}-{step}"
-        process = box.popen(*box.words("import time; time.sleep(60)", "--timeout", "2", "--", marker))
-        try:
+    runs = []
+    try:
+        for step in range(8):
+            marker = f"berth-{RUN}-{box.user}-step-{who}-{int(number)}-{step}"
+            others = children_of(box.launcher.process.pid) if box.launcher else []
+            process = box.popen(*box.words("import time; time.sleep(60)", "--timeout", "2", "--", marker))
+            runs.append([process, marker, None])
             if who == "worker":
                 deadline = time.monotonic() + 20
-                while worker_of(process) is None and process.poll() is None and time.monotonic() < deadline:
+                while worker_of(process, others) is None and process.poll() is None and time.monotonic() < deadline:
                     pass
             end = time.monotonic() + 0.01 * step
             while time.monotonic() < end:
                 pass
-            victim = process.pid if who == "berth" else worker_of(process)
+            victim = process.pid if who == "berth" else worker_of(process, others)
             if victim:
                 os.kill(victim, number)
-            if number == signal.SIGSTOP:
-                # A run that had begun ends by its deadline all the same; one that had not waits to go on.
-                time.sleep(0.3)
+            runs[-1][2] = victim
+        if number == signal.SIGSTOP:
+            # A run that had begun ends by its deadline all the same; one that had not waits to go on.
+            time.sleep(0.3)
+            for _, marker, victim in runs:
                 if victim and uid_of(marker):
-                    wait_for(lambda: True if uid_of(marker) is None else None, seconds=60)
+                    wait_for(lambda marker=marker: True if uid_of(marker) is None else None)
                 if victim:
                     with contextlib.suppress(OSError):
                         os.kill(victim, signal.SIGCONT)
+        for process, _, _ in runs:
             process.communicate(timeout=60)
-        finally:
+    finally:
+        for process, _, victim in runs:
+            if victim and number == signal.SIGSTOP:
+                with contextlib.suppress(OSError):
+                    os.kill(victim, signal.SIGCONT)
             process.kill()
             process.communicate()
-        assert gone(marker)
+    assert all(gone(marker) for _, marker, _ in runs)
 
 
 # --- other Berths, and who kills from outside ---

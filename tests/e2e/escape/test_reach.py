@@ -155,7 +155,7 @@ def uid_of(marker):
         return None
 
 
-def wait_for(look, seconds=20):
+def wait_for(look, seconds=60):
     for _ in range(seconds * 20):
         found = look()
         if found is not None:

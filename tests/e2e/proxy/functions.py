@@ -82,7 +82,8 @@ class Function:
 
 
 class Functions:
-    def __init__(self):
+    def __init__(self, settings):
+        self.settings = settings
         self.reset()
 
     def reset(self):
@@ -92,7 +93,8 @@ class Functions:
     def of(self, call, name):
         """The function's entry; one that was made past the proxy gets its entry at the first look."""
         function = self._known.setdefault((call.region, plain_name(name)), Function())
-        function.settle()
+        if not self.settings.held:
+            function.settle()
         return function
 
     def forget(self, call, name):

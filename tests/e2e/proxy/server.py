@@ -56,7 +56,7 @@ class Proxy:
         self.upstream = Upstream(upstream_url)
         self.settings, self.faults, self.throttle = Settings(), Faults(), Throttle()
         self.record, self.credentials = Record(), KnownCredentials()
-        self.functions, self.storage = functions.Functions(), storage.Storage()
+        self.functions, self.storage = functions.Functions(self.settings), storage.Storage()
         self.registry, self.pages, self.keys = registry.Registry(), listing.Pages(), keys.Keys()
         self.network = network.Network()
         self.handlers = {**functions.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS, **keys.HANDLERS, **network.HANDLERS}

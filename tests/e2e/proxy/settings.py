@@ -8,6 +8,7 @@ DEFAULTS = {
     "pending_s": 0.1,  # a created function stays Pending this long
     "pending_by_name": {},  # the same for one function
     "updating_s": 0.1,  # an updated function stays InProgress this long
+    "held": False,  # meanwhile no function becomes ready, however long it was Pending or InProgress
     "fail_functions": {},  # name -> StateReason: the function ends Failed instead of Active
     "fail_updates": {},  # name -> LastUpdateStatusReason: the next update ends Failed
     "role_propagation_s": 0,  # Lambda refuses a role younger than this

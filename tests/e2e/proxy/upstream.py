@@ -40,9 +40,9 @@ class Upstream:
         self._session = None
 
     async def open(self):
-        # A fresh connection a request: a kept one that the server closes in the same moment would look
-        # like a fault that no test asked for.
-        connector = aiohttp.TCPConnector(limit=64, force_close=True)
+        # Kept for a fraction of the time for which the stand-ins keep them (75 s, and for good): one that the server closes in
+        # the same moment would look like a fault that no test asked for.
+        connector = aiohttp.TCPConnector(limit=64, keepalive_timeout=5)
         timeout = aiohttp.ClientTimeout(total=120)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False, trust_env=False)
 
