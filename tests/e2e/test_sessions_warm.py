@@ -124,7 +124,7 @@ def test_what_is_applied_retires_those_of_before(warm, offline):
     # From the first session on it is the new one, whether it was warm or not.
     assert warm.run(warm.create(), "import os; os.environ['PLAIN']")["value"]["text"] == "'another-text'"
     wait_until(lambda: len(warm.workers()) == 2 and not warm.workers() & before, 60)
-    assert not [pid for pid in before if lives(pid)]
+    wait_until(lambda: not [pid for pid in before if lives(pid)])
     warm.wait_until_ready(2)
     session = warm.create()
     assert warm.was_warm(session) and warm.run(session, "import os; os.environ['PLAIN']")["value"]["text"] == "'another-text'"
