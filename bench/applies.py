@@ -50,7 +50,7 @@ def standing_in(build, name):
     standin = Standin("ministack")
     proxy = ProxyServer(standin)
     try:
-        cloud = Cloud(standin, proxy, folder / "pushes")
+        cloud = Cloud(standin, proxy)
         yield cloud, Berth(build / "berth", folder, cloud.url)
     finally:
         proxy.stop()

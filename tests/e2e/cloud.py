@@ -52,10 +52,10 @@ class Cloud:
 
     region = REGION
 
-    def __init__(self, standin, proxy, folder):
+    def __init__(self, standin, proxy):
         self.standin, self.flavor, self.account = standin, standin.flavor, standin.account
         self.url = proxy.url
-        self.pushes = Pushes(self, folder)
+        self.pushes = Pushes(self)
         self._violations_expected = False
 
     def aws(self, service):

@@ -118,9 +118,9 @@ def standins():
 
 
 @pytest.fixture
-def cloud(request, standins, tmp_path):
+def cloud(request, standins):
     standin, proxy = standins(request.param)
-    made = Cloud(standin, proxy, tmp_path / "pushes")
+    made = Cloud(standin, proxy)
     made.reset()
     yield made
     made.assert_no_violations()

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make tiny container images and put them where the stand-in looks for images.
 
-MiniStack has a real registry: skopeo pushes to it. moto has none: PutImage takes the manifest (with its
+MiniStack has a real registry, and they are pushed to it. moto has none: PutImage takes the manifest (with its
 digest, which moto would otherwise invent), and the proxy keeps the blobs.
 """
 
+import base64
 import gzip
 import hashlib
 import io
 import json
-import subprocess
 import tarfile
-from urllib.parse import urlsplit
+import urllib.request
+from urllib.parse import urljoin
 
-from servers import http
+from servers import http, open_url
 
 OCI = {
     "manifest": "application/vnd.oci.image.manifest.v1+json",
@@ -80,39 +81,11 @@ class Index(Image):
         self.digest = digest_of(self.manifest)
 
 
-def write_layout(image, folder, tag):
-    """An OCI layout that skopeo reads as oci:FOLDER:TAG."""
-    blobs = folder / "blobs" / "sha256"
-    blobs.mkdir(parents=True)
-    everything = {image.digest: image.manifest, **image.blobs}
-    for child in image.children:
-        everything.update({child.digest: child.manifest, **child.blobs})
-    for digest, data in everything.items():
-        (blobs / digest.removeprefix("sha256:")).write_bytes(data)
-    entry = {
-        "mediaType": image.media_type,
-        "digest": image.digest,
-        "size": len(image.manifest),
-        "annotations": {"org.opencontainers.image.ref.name": tag},
-    }
-    (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
-    (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [entry]}))
-
-
-def write_folder(image, folder):
-    """The same as skopeo's dir:FOLDER, for Docker's media types, which an OCI layout may not hold."""
-    folder.mkdir(parents=True)
-    (folder / "version").write_text("Directory Transport Version: 1.1\n")
-    (folder / "manifest.json").write_bytes(image.manifest)
-    for digest, data in image.blobs.items():
-        (folder / digest.removeprefix("sha256:")).write_bytes(data)
-
-
 class Pushes:
     """`cloud.pushes`: put images into the stand-in's registry; each answers with the image's digest."""
 
-    def __init__(self, cloud, folder):
-        self._cloud, self._folder, self._count = cloud, folder, 0
+    def __init__(self, cloud):
+        self._cloud = cloud
 
     def repository(self, name):
         ecr = self._cloud.direct("ecr")
@@ -136,28 +109,26 @@ class Pushes:
     def push(self, repository, tag, image):
         self.repository(repository)
         if self._cloud.flavor == "ministack":
-            self._skopeo(repository, tag, image)
+            self._upload(repository, tag, image)
         else:
             self._put(repository, tag, image)
         return image.digest
 
-    def _skopeo(self, repository, tag, image):
-        self._count += 1
-        folder = self._folder / f"layout-{self._count}"
-        if image.media_type == DOCKER["manifest"]:
-            write_folder(image, folder)
-            source = f"dir:{folder}"
-        else:
-            write_layout(image, folder, tag)
-            source = f"oci:{folder}:{tag}"
-        host = urlsplit(self._cloud.standin.url).netloc
-        command = ["skopeo", "--insecure-policy", "copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", "AWS:x"]
-        command += ["--all"] if image.children else []
-        command += [source, f"docker://{host}/{repository}:{tag}"]
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self._folder), "TMPDIR": str(self._folder)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-        if done.returncode != 0:
-            raise RuntimeError(f"skopeo: {done.stderr}")
+    def _upload(self, repository, tag, image):
+        """By the registry's own API, as `docker push` does."""
+        registry = f"{self._cloud.standin.url}/v2/{repository}"
+        for part in [*image.children, image]:
+            for digest, data in part.blobs.items():
+                place = self._ask("POST", f"{registry}/blobs/uploads/", b"")["Location"]
+                place = urljoin(registry, place)
+                self._ask("PUT", f"{place}{'&' if '?' in place else '?'}digest={digest}", data, "application/octet-stream")
+            self._ask("PUT", f"{registry}/manifests/{tag if part is image else part.digest}", part.manifest, part.media_type)
+
+    @staticmethod
+    def _ask(method, url, data, kind=None):
+        headers = {"Authorization": "Basic " + base64.b64encode(b"AWS:x").decode(), **({"Content-Type": kind} if kind else {})}
+        with open_url(urllib.request.Request(url, data, headers, method=method)) as answer:
+            return answer.headers
 
     def _put(self, repository, tag, image):
         ecr = self._cloud.direct("ecr")

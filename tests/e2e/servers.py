@@ -21,11 +21,15 @@ _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _PR_SET_PDEATHSIG = 1
 
 
+def open_url(request, timeout=30):
+    return _NO_PROXY.open(request, timeout=timeout)
+
+
 def http(method, url, body=None, timeout=30):
     """(status, body) of a plain request, never through a web proxy."""
     request = urllib.request.Request(url, data=body, method=method)
     try:
-        with _NO_PROXY.open(request, timeout=timeout) as reply:
+        with open_url(request, timeout) as reply:
             return reply.status, reply.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
