@@ -119,7 +119,7 @@ ALL = {**PASSING, **EITHER, **STAYING}
 @pytest.mark.parametrize("group", [PASSING, EITHER, STAYING] if EXHAUSTIVE else [ALL], ids=lambda group: next(iter(group)))
 def test_a_fault_at_a_call(weather, group):
     calls, _ = weather.record()
-    weather.each("fault", [(what, call) for call in calls for what in group if may_strike(what, call)], 14, weather.strike)
+    weather.each("fault", [(what, call) for call in calls for what in group if may_strike(what, call)], 10, weather.strike)
     for what, message in weather.messages.items():
         print(f"{what}: {message.strip()}")
 
