@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state's own tools: state list|show|mv|rm|verify|backup, lock show|release. Each is a row of a table below. */
+/* The state's own tools: state list|show|history|mv|rm|verify|backup, lock show|release. Each is a row of a table below. */
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -49,6 +49,44 @@ static json_t *history_json(const struct history_entry *entry) {
                          "who", json_from_text(entry->who), "command", entry->command, "commit",
                          entry->commit, "outcome", entry->outcome, "detail",
                          entry->detail ? value_to_json(entry->detail, NULL) : json_null());
+}
+
+static json_t *history_short_json(const struct history_entry *entry) {
+        char at[32];
+
+        clock_format(entry->at_ms, at, sizeof(at));
+        return json_pack("{s:o, s:s, s:o, s:s, s:s?}", "serial",
+                         entry->serial ? json_integer((json_int_t)entry->serial) : json_null(), "at", at,
+                         "who", json_from_text(entry->who), "command", entry->command, "commit",
+                         entry->commit);
+}
+
+/* `state history`: what each run left behind. */
+static int list_history(struct session *session, const struct options *options, struct error *err) {
+        struct history_entry *history;
+        size_t count;
+        json_t *list;
+
+        if (state_load_history(session->state, 0, session->arena, &history, &count, err) < 0)
+                return -1;
+        list = json_array();
+        for (size_t i = 0; i < count; i++)
+                json_array_append_new(list, history_short_json(&history[i]));
+        if (options->json) {
+                print_json(json_pack("{s:o}", "entries", list));
+                return EXIT_DONE;
+        }
+        json_decref(list);
+        for (size_t i = 0; i < count; i++) {
+                char at[32], serial[24] = "-";
+
+                clock_format(history[i].at_ms, at, sizeof(at));
+                if (history[i].serial)
+                        snprintf(serial, sizeof(serial), "%" PRIu64, history[i].serial);
+                printf("%6s  %s  %-12s %-20s %s\n", serial, at, history[i].command, history[i].who,
+                       history[i].commit ? history[i].commit : "-");
+        }
+        return EXIT_DONE;
 }
 
 static json_t *journal_json(const struct journal_entry *entry) {
@@ -344,7 +382,7 @@ static int open_to_change(struct session *session, const struct options *options
 static int run_subverb(const struct subverb *subverbs, size_t count, const char *verb,
                        const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
-        const char *names[8], *near;
+        const char *names[16], *near;
 
         session_init(&session);
         for (size_t i = 0; i < count; i++) {
@@ -372,7 +410,7 @@ int verb_state(const struct options *options, struct error *err) {
                 { "list", 0, false, list_state },     { "show", 1, false, show_state },
                 { "mv", 2, true, move_resource },     { "rm", 1, true, forget_resource },
                 { "verify", 0, false, verify_state }, { "backup", 1, false, back_up_state },
-                { "adopt", 1000, false, NULL },
+                { "adopt", 1000, false, NULL },       { "history", 0, false, list_history },
         };
 
         /* The only one for which there need be no state yet. */

@@ -81,6 +81,8 @@ static int write_entry(const struct apply_args *args, const struct apply_result 
         };
         struct state_op op = { .type = STATE_PUT_HISTORY, .history = &entry };
 
+        if (state_serial(args->planning->state, &entry.serial, err) < 0)
+                return -1;
         return state_commit(args->planning->state, &op, 1, err);
 }
 
@@ -96,23 +98,28 @@ int history_end(const struct apply_args *args, const struct apply_result *result
         return write_entry(args, result, outcome, true, wall_ms, err);
 }
 
-struct history_entry history_of_edit(uint64_t run, const char *command, const char *address, int64_t wall_ms,
-                                     struct arena *arena) {
+int history_of_edit(struct state *state, const char *command, const char *address, int64_t wall_ms,
+                    struct arena *arena, struct history_entry *ret, struct error *err) {
         struct value *detail = value_new_map(arena), *changes = value_new_list(arena),
                      *change = value_new_map(arena);
+        uint64_t run, serial;
 
+        if (state_new_run(state, &run, err) < 0 || state_serial(state, &serial, err) < 0)
+                return -1;
         value_set_text(arena, change, "address", address);
         value_set_text(arena, change, "action", command);
         value_set_text(arena, change, "outcome", "done");
         value_append(arena, changes, *change);
         value_set(arena, detail, "changes", *changes);
         value_set(arena, detail, "allowed", *value_new_list(arena));
-        return (struct history_entry){
+        *ret = (struct history_entry){
                 .run = run,
                 .at_ms = wall_ms,
                 .who = history_who(arena),
                 .command = command,
                 .outcome = "done",
+                .serial = serial + 1,
                 .detail = detail,
         };
+        return 0;
 }

@@ -13,8 +13,11 @@ int history_begin(const struct apply_args *args, const struct apply_result *resu
 int history_end(const struct apply_args *args, const struct apply_result *result, int64_t wall_ms,
                 struct error *err) MUST_USE;
 
-/* The entry of a command that changes the state alone ("state rm"): over at once. Lives in the arena. */
-struct history_entry history_of_edit(uint64_t run, const char *command, const char *address, int64_t wall_ms,
-                                     struct arena *arena);
+/*
+ * The entry of a command that changes the state alone ("state rm"), over at once, with a run's number taken for it; to be committed
+ * with its changes, which raise the serial. Lives in the arena.
+ */
+int history_of_edit(struct state *state, const char *command, const char *address, int64_t wall_ms,
+                    struct arena *arena, struct history_entry *ret, struct error *err) MUST_USE;
 
 #endif

@@ -240,7 +240,6 @@ int state_adopt_take(const struct plan_args *args, const struct state_adoption *
         struct state_op *ops = arena_array(arena, adoption->count * RECORD_WRITER_MAX + 5, sizeof(*ops));
         struct history_entry *entry = arena_alloc(arena, sizeof(*entry));
         const char *taken;
-        uint64_t run;
 
         /*
          * The notes first: were this run to die in between, the lost state could do nothing any more, and a second adoption
@@ -249,7 +248,9 @@ int state_adopt_take(const struct plan_args *args, const struct state_adoption *
         if (join_taken(args, adoption, arena, &taken, err) < 0 ||
             args->provider_ops->lineage->take(args->provider, adoption->lineages, adoption->lineage_count,
                                               err) < 0 ||
-            state_new_run(args->state, &run, err) < 0)
+            history_of_edit(args->state, "state adopt",
+                            arena_printf(arena, "%s/%s", kinds[KIND_STACK]->name, plan->stack_name), now,
+                            arena, entry, err) < 0)
                 return -1;
         for (size_t i = 0; i < adoption->count; i++) {
                 const struct adoption *item = &adoption->items[i];
@@ -267,9 +268,6 @@ int state_adopt_take(const struct plan_args *args, const struct state_adoption *
                 (struct state_op){ .type = STATE_PUT_META, .meta = { "region", plan->identity.region } };
         if (taken)
                 ops[count++] = (struct state_op){ .type = STATE_PUT_META, .meta = { "taken", taken } };
-        *entry = history_of_edit(run, "state adopt",
-                                 arena_printf(arena, "%s/%s", kinds[KIND_STACK]->name, plan->stack_name), now,
-                                 arena);
         ops[count++] = (struct state_op){ .type = STATE_PUT_HISTORY, .history = entry };
         return state_commit(args->state, ops, count, err);
 }

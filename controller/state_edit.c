@@ -158,11 +158,9 @@ int state_edit_move(struct state *state, const char *from, const char *to, struc
 int state_edit_commit(struct state *state, struct state_edit *edit, const char *command, const char *address,
                       int64_t wall_ms, struct arena *arena, struct error *err) {
         struct history_entry *entry = arena_alloc(arena, sizeof(*entry));
-        uint64_t run;
 
-        if (state_new_run(state, &run, err) < 0)
+        if (history_of_edit(state, command, address, wall_ms, arena, entry, err) < 0)
                 return -1;
-        *entry = history_of_edit(run, command, address, wall_ms, arena);
         add_op(edit, (struct state_op){ .type = STATE_PUT_HISTORY, .history = entry });
         return state_commit(state, edit->ops, edit->count, err);
 }

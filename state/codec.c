@@ -297,6 +297,7 @@ int codec_encode_history(const struct history_entry *entry, const uint8_t key[SH
 
         sealed_value_add_number(&form, entry->run);
         sealed_value_add_number(&form, (uint64_t)entry->at_ms);
+        sealed_value_add_number(&form, entry->serial);
         sealed_value_add_text(&form, entry->who);
         sealed_value_add_text(&form, entry->command);
         sealed_value_add_text(&form, entry->commit);
@@ -315,6 +316,7 @@ int codec_decode_history(const void *bytes, size_t length, const char *key, stru
         entry = (struct history_entry){
                 .run = form.numbers[0],
                 .at_ms = (int64_t)form.numbers[1],
+                .serial = form.number_count > 2 ? form.numbers[2] : 0,
                 .who = form.texts[0].text,
                 .command = form.texts[1].text,
                 .commit = form.texts[2].text,

@@ -123,6 +123,7 @@ struct history_entry {
         const char *command; /* "apply", "destroy" */
         const char *commit;  /* of the manifests' repository, or NULL */
         const char *outcome; /* "begun", "done", "failed", "interrupted"; a run that died stays "begun" */
+        uint64_t serial;     /* the state's when this was written; 0: not known (an older Berth's) */
         /* map: {changes: [{address, action, outcome, error?}], allowed: [...]}; or NULL */
         const struct value *detail;
 };

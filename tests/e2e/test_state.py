@@ -173,6 +173,18 @@ def test_history_tells_which_commit(stack):
     assert len(stack("state", "show", "--json").json()["history"]) >= len(cases)
 
 
+def test_history_lists_the_serials(stack):
+    stack.apply()
+    stack("state", "rm", "--yes", "Agent/a").expect(0)
+    serial = stack("state", "show", "--json").expect(0).json()["serial"]
+    entries = stack("state", "history", "--json").expect(0).json()["entries"]
+    assert [entry["command"] for entry in entries] == ["state rm", "apply"]
+    assert [set(entry) for entry in entries] == [{"serial", "at", "who", "command", "commit"}] * 2
+    assert entries[0]["serial"] == serial > entries[1]["serial"] > 0 and entries[0]["who"] and entries[0]["commit"] is None
+    lines = stack("state", "history").expect(0).out.splitlines()
+    assert [line.split()[0] for line in lines] == [str(entry["serial"]) for entry in entries]
+
+
 def test_history_tells_who_and_when(stack):
     stack.apply()
     history = stack("state", "show", "--json").expect(0).json()["history"]

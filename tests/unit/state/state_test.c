@@ -380,6 +380,7 @@ static void history_newest_first(void **place) {
                 assert_int_equal(entry.run, i);
                 commit_ops(state, &op, 1);
                 entry.outcome = "done";
+                entry.serial = i + 100;
                 entry.detail = i == 12 ? rich_spec(arena) : NULL;
                 commit_ops(state, &op, 1);
         }
@@ -387,6 +388,7 @@ static void history_newest_first(void **place) {
         assert_int_equal(count, 12);
         assert_int_equal(history[0].run, 12);
         assert_int_equal(history[11].run, 1);
+        assert_int_equal(history[0].serial, 112);
         assert_string_equal(history[0].outcome, "done");
         assert_string_equal(history[0].who, "me@here");
         assert_null(history[0].commit);
