@@ -256,6 +256,7 @@ struct plan_args session_plan_args(const struct session *session, const struct o
                                    bool destroy) {
         return (struct plan_args){
                 .manifests = &session->manifests,
+                .registry = &session_registry,
                 .state = session->state,
                 .provider_ops = session->provider_ops,
                 .provider = session->provider,

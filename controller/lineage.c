@@ -7,6 +7,7 @@
 #include "base/sorted.h"
 #include "controller/history.h"
 #include "controller/planning.h"
+#include "controller/stack_state.h"
 #include "providers/lineage.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ const char *lineage_machine(struct arena *arena) {
 }
 
 static const char *whole_path(const char *folder, struct arena *arena) {
-        char *resolved TEXT_CLEANUP = realpath(folder, NULL);
+        char *resolved TEXT_CLEANUP = stack_state_has_scheme(folder) ? NULL : realpath(folder, NULL);
 
         return arena_strdup(arena, resolved ? resolved : folder);
 }
@@ -81,18 +82,49 @@ int lineage_announce(const struct plan_args *args, struct arena *arena, struct e
         return 0;
 }
 
+/*
+ * A state in S3 can be looked at from any machine that may read it. Where it cannot, it may live: *ret_why says what was in the
+ * way. The place is what a note in the bucket says, which others may write: only the root there is read.
+ */
+static enum lineage_life judge_shared(const struct plan_args *args, const char *place, const char *lineage,
+                                      struct arena *arena, const char **ret_why) {
+        struct object_store *store;
+        struct error failure;
+        bool lies;
+        int result;
+
+        if (!args->registry)
+                return LINEAGE_ELSEWHERE;
+        if (stack_state_objects(args->registry, args->manifests, place, args->clock, &store, &failure) < 0) {
+                *ret_why = arena_printf(arena, ", which cannot be looked at: %s", failure.message);
+                return LINEAGE_ELSEWHERE;
+        }
+        result = state_lies_at(store, lineage, &lies, &failure);
+        store->ops->close(store);
+        if (result < 0) {
+                *ret_why = arena_printf(arena, ", which cannot be read: %s", failure.message);
+                return LINEAGE_ELSEWHERE;
+        }
+        return lies ? LINEAGE_HERE : LINEAGE_GONE;
+}
+
 int lineage_judge(const struct plan_args *args, const char *lineage, struct arena *arena,
                   enum lineage_life *ret, const char **ret_said, struct error *err) {
         struct lineage_note note;
+        const char *why = "";
 
         if (args->provider_ops->lineage->read(args->provider, lineage, arena, &note, err) < 0)
                 return -1;
         *ret = LINEAGE_GONE;
         if (!note.lineage || note.taken_by)
                 return 0;
-        *ret_said = arena_printf(arena, "last applied by %s at %s from %s", note.who ? note.who : "?",
-                                 note.at ? note.at : "?", note.folder ? note.folder : "?");
         *ret = LINEAGE_ELSEWHERE;
+        if (note.folder && stack_state_has_scheme(note.folder))
+                *ret = judge_shared(args, note.folder, lineage, arena, &why);
+        *ret_said = arena_printf(arena, "last applied by %s at %s from %s%s", note.who ? note.who : "?",
+                                 note.at ? note.at : "?", note.folder ? note.folder : "?", why);
+        if (note.folder && stack_state_has_scheme(note.folder))
+                return 0;
         if (note.machine && note.folder && strcmp(note.machine, lineage_machine(arena)) == 0)
                 *ret = state_lies_in(note.folder, lineage) ? LINEAGE_HERE : LINEAGE_GONE;
         return 0;

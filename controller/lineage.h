@@ -9,11 +9,11 @@
 const char *lineage_machine(struct arena *arena);
 /* Tells the provider whose state this is. */
 int lineage_announce(const struct plan_args *args, struct arena *arena, struct error *err) MUST_USE;
-/* Whether the state that made something lives, as its note and, on this machine, its folder tell. */
+/* Whether the state that made something lives, as its note and what lies there tell. */
 enum lineage_life {
-        LINEAGE_GONE,     /* no note, taken over, or the folder is here and the state not in it */
-        LINEAGE_HERE,     /* its state is on this machine */
-        LINEAGE_ELSEWHERE /* on another one, which cannot be looked at */
+        LINEAGE_GONE, /* no note, taken over, or where it lay it is no more: a folder here, or a place in S3 */
+        LINEAGE_HERE,     /* its state is on this machine, or in S3 */
+        LINEAGE_ELSEWHERE /* on another machine, or in S3 where it cannot be read */
 };
 /* *ret_said: "last applied by anna@ci-7 at 2026-01-31T08:00:00.000Z from /srv/team/.berth"; not set where it is gone. */
 int lineage_judge(const struct plan_args *args, const char *lineage, struct arena *arena,

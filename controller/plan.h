@@ -89,12 +89,16 @@ struct allowance {
         const char *address; /* NULL: any */
 };
 
+struct provider_registry;
+
 struct plan_args {
         const struct manifests *manifests;
         struct state *state;
         const struct provider_ops *provider_ops;
         struct provider *provider;
         const struct clock *clock;
+        const struct provider_registry
+                *registry; /* by which another state in S3 is looked at; NULL: it cannot be */
         enum plan_refresh refresh;
         bool destroy;               /* nothing is desired */
         const char *const *targets; /* addresses or patterns such as "Agent/team-*"; none: everything */

@@ -29,20 +29,29 @@ int stack_state_check_provider(const char *place, const struct provider_ops *ops
                 ops->name, place);
 }
 
+int stack_state_objects(const struct provider_registry *registry, const struct manifests *manifests,
+                        const char *place, const struct clock *clock, struct object_store **ret,
+                        struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct state_place parsed;
+
+        if (state_place_parse(place, arena, &parsed, err) < 0)
+                return -1;
+        if (parsed.type == STATE_PLACE_FOLDER)
+                return error_set(err, "%s is no place in S3", place);
+        return registry->open_objects(
+                &parsed, manifests && manifests->stack ? value_get(manifests->stack->spec, "aws") : NULL,
+                clock, ret, err);
+}
+
 int stack_state_open(const struct stack_state_args *args, enum state_mode mode, struct state **ret,
                      struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct manifests *manifests = args->manifests;
         struct object_store *store;
-        struct state_place place;
 
-        if (state_place_parse(args->place, arena, &place, err) < 0)
-                return -1;
-        if (place.type == STATE_PLACE_FOLDER)
-                return state_open(place.folder, mode, ret, err);
-        if (args->registry->open_objects(
-                    &place, manifests && manifests->stack ? value_get(manifests->stack->spec, "aws") : NULL,
-                    args->clock, &store, err) < 0)
+        if (!stack_state_has_scheme(args->place))
+                return state_open(args->place, mode, ret, err);
+        if (stack_state_objects(args->registry, args->manifests, args->place, args->clock, &store, err) < 0)
                 return -1;
         return state_open_shared(store, args->clock, history_who(arena), mode, ret, err);
 }

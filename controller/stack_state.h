@@ -24,6 +24,13 @@ const char *stack_state_declared(const struct manifests *manifests);
  */
 int stack_state_check_provider(const char *place, const struct provider_ops *ops, struct error *err) MUST_USE;
 
+/*
+ * The objects of such a place, to be closed by the caller. A scheme that is not known is an error. `manifests` may be NULL.
+ */
+int stack_state_objects(const struct provider_registry *registry, const struct manifests *manifests,
+                        const char *place, const struct clock *clock, struct object_store **ret,
+                        struct error *err) MUST_USE;
+
 struct stack_state_args {
         const struct provider_registry *registry;
         const struct manifests

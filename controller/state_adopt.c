@@ -95,7 +95,7 @@ static int judge_lineage(const struct plan_args *args, struct state_adoption *ad
                                                        lineage, said),
                                .remedy =
                                        "work with that state (--state), or give this stack another name; where that "
-                                       "state is given up, remove its folder first",
+                                       "state is given up, remove its folder first, or its objects",
                        },
                        arena);
         else if (life == LINEAGE_ELSEWHERE && !is_allowed(args, LINEAGE_LIVES))
@@ -104,8 +104,8 @@ static int judge_lineage(const struct plan_args *args, struct state_adoption *ad
                                .id = LINEAGE_LIVES,
                                .message = arena_printf(
                                        arena,
-                                       "the lineage %s may live: its state is on a machine that cannot be "
-                                       "looked at from here, %s",
+                                       "the lineage %s may live: its state is where it cannot be looked at from "
+                                       "here, %s",
                                        lineage, said),
                                .remedy = "if that state is lost: --allow " LINEAGE_LIVES,
                        },

@@ -202,6 +202,7 @@ static int take_lease(struct work *work) {
 static struct plan_args planning_of(struct work *work, const struct manifests *manifests) {
         const struct source_config *config = work->config;
         struct plan_args planning = {
+                .registry = work->following->args->registry,
                 .manifests = manifests,
                 .state = work->state,
                 .provider_ops = work->ops,

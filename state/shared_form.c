@@ -125,6 +125,11 @@ static bool copy_text(const json_t *head, const char *name, char *ret, size_t si
         return true;
 }
 
+/* A UUID, and so no path: the copy on a machine lies in a folder of that name. */
+static bool is_lineage(const char *text) {
+        return strspn(text, "0123456789abcdef-") == SHARED_LINEAGE_SIZE - 1;
+}
+
 static bool read_head(struct reading *reading, struct shared_entry *ret) {
         size_t length;
         const char *line = next_line(reading, &length);
@@ -132,9 +137,9 @@ static bool read_head(struct reading *reading, struct shared_entry *ret) {
         uint64_t changes;
 
         if (!json_is_object(head) || !copy_text(head, "lineage", ret->lineage, sizeof(ret->lineage)) ||
-            !copy_text(head, "id", ret->id, sizeof(ret->id)) || !read_number(head, "number", &ret->number) ||
-            !read_number(head, "epoch", &ret->epoch) || !read_number(head, "serial", &ret->serial) ||
-            !read_number(head, "changes", &changes) ||
+            !is_lineage(ret->lineage) || !copy_text(head, "id", ret->id, sizeof(ret->id)) ||
+            !read_number(head, "number", &ret->number) || !read_number(head, "epoch", &ret->epoch) ||
+            !read_number(head, "serial", &ret->serial) || !read_number(head, "changes", &changes) ||
             !shared_hash_read(json_text(head, "previous"), ret->previous))
                 return false;
         /* Each has a head at least: a number of them that the bytes cannot hold is not allocated for. */

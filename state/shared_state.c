@@ -383,6 +383,9 @@ static int fence(struct shared *shared, struct error *err) {
                         return error_set(err,
                                          "the copy of the state of %s on this machine was changed: try again",
                                          shared->store->place);
+                /* Who slept since it took the lease must not throw out the one who has it now. */
+                if (check_held(shared, err) < 0)
+                        return -1;
                 result = append(shared, shared->log.epoch + 1, &none, "taken", err);
                 if (result < 0)
                         return -1;

@@ -218,6 +218,18 @@ int state_open_shared(struct object_store *store, const struct clock *clock, con
         return 0;
 }
 
+int state_lies_at(struct object_store *store, const char *lineage, bool *ret, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct shared_entry root;
+        struct shared_log log;
+        int found = shared_log_begin(store, arena, &log, &root, err);
+
+        if (found < 0)
+                return -1;
+        *ret = found && strcmp(log.lineage, lineage) == 0;
+        return 0;
+}
+
 bool state_is_shared(const struct state *state) {
         return state->shared != NULL;
 }

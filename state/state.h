@@ -42,6 +42,8 @@ struct clock;
 int state_open_shared(struct object_store *store, const struct clock *clock, const char *who,
                       enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
 bool state_is_shared(const struct state *state);
+/* Whether the state of that lineage lies in the store, by its root; `store` stays the caller's. */
+int state_lies_at(struct object_store *store, const char *lineage, bool *ret, struct error *err) MUST_USE;
 /* Reads what others have written since; of a folder's state, which is always up to date, there is nothing to do. */
 int state_catch_up(struct state *state, struct error *err) MUST_USE;
 /* Of a shared state: 1 where older versions of its objects are kept, 0 where not, -1 where that cannot be known. */

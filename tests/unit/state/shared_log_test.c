@@ -257,6 +257,27 @@ static void damage_is_noticed(void **place) {
         }
 }
 
+/* The copy on a machine lies in a folder of the lineage's name. */
+static void a_lineage_that_is_a_path_is_refused(void **place) {
+        static const char *const paths[] = { "../../../../../../../../../tmp/berth",
+                                             "/aaaaaaa/bbbb-4ccc-8ddd-eeeeeeeeeeee",
+                                             "11111111-2222-4333-8444-55555555555G" };
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct error err = { 0 };
+
+        (void)place;
+        for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+                struct shared_entry entry = new_entry("a"), read;
+                struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+
+                snprintf(entry.lineage, sizeof(entry.lineage), "%s.", paths[i]);
+                assert_int_equal(strlen(entry.lineage), SHARED_LINEAGE_SIZE - 1);
+                assert_int_equal(shared_form_write(&entry, &bytes, &err), 0);
+                assert_int_equal(
+                        shared_form_read(bytes.data, bytes.length, SHARED_LOG, "x", arena, &read, &err), -1);
+        }
+}
+
 static void an_entry_of_elsewhere_is_refused(void **place) {
         struct memory_objects memory = MEMORY_OBJECTS_INIT, other = MEMORY_OBJECTS_INIT;
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -294,6 +315,7 @@ int main(void) {
                 cmocka_unit_test(second_root_is_refused),
                 cmocka_unit_test(a_list_that_lags_loses_nothing),
                 cmocka_unit_test(damage_is_noticed),
+                cmocka_unit_test(a_lineage_that_is_a_path_is_refused),
                 cmocka_unit_test(an_entry_of_elsewhere_is_refused),
         };
 
