@@ -9,9 +9,11 @@ ENVIRONMENTS = 10_000
 AGENTS = 50_000
 PER_FILE = 500
 SIZES = (100, 1_000, 10_000, 100_000)
+BINDINGS = (10_000, 100_000, 1_000_000)
 
 
-def environment(number):
+def environment(number, retention=True):
+    days = "  logRetentionDays: 30\n" if retention else ""  # which this machine has not
     return f"""apiVersion: berth/v1
 kind: Environment
 metadata:
@@ -22,8 +24,7 @@ spec:
   image: {{prebuilt: python}}
   memoryMB: {1769 + number % 4096}
   workspaceStorageMB: {512 + number % 1024}
-  logRetentionDays: 30
-  variables:
+{days}  variables:
     STAGE: bench
     NUMBER: "{number}"
 """
@@ -42,14 +43,14 @@ spec:
 """
 
 
-def write_manifests(folder, environments, agents):
+def write_manifests(folder, environments, agents, retention=True):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "stack.yaml").write_text(
         "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: bench}\nspec: {provider: aws}\n"
     )
     for kind, document, count in (
-        ("environments", environment, environments),
+        ("environments", lambda number: environment(number, retention), environments),
         ("agents", lambda number: agent(number, environments), agents),
     ):
         for start in range(0, count, PER_FILE):
@@ -109,3 +110,33 @@ def bench_growth(build, quick):
             f"{memory_of(plan):>7.1f} MB",
             flush=True,
         )
+
+
+def bench_bindings(build, quick):
+    """Up to a million bindings, a hundred agents to an environment: CPU time and memory of each should stay as they are."""
+    manifests, state = WORK / "manifests", WORK / "state"
+    print("scale: bindings, a hundred agents for each environment")
+    print(f"{'bindings':>14} {'':<16} {'CPU':>12} {'a binding':>12} {'memory':>12} {'a binding':>12}")
+    for size in BINDINGS[:2] if quick else BINDINGS:
+        write_manifests(manifests, size // 100, size, retention=False)
+        plan = [build / "berth", "plan", "--quiet", "--refresh", "none", "-f", manifests, "--state", state]
+        for name, command, empty in (
+            ("validate", [build / "berth", "validate", "-f", manifests], True),
+            ("plan, all new", plan, True),
+            ("apply, local", [build / "berth", "apply", "--provider", "local", "--yes", "--quiet", "-f", manifests, "--state", state], True),
+            ("settle", [build / "settle", manifests, state], True),
+            ("plan, no change", plan, False),
+            ("map", [build / "berth", "map", "-f", manifests, "--state", state], False),
+            ("map --json", [build / "berth", "map", "--json", "-f", manifests, "--state", state], False),
+        ):
+            if empty:
+                shutil.rmtree(state, ignore_errors=True)
+            cpu = run(under_time(command, WORK / "peak")).cpu
+            memory = peak_memory(WORK / "peak")
+            print(
+                f"{size:>14,} {name:<16} {cpu:>10.2f} s {cpu * 1e6 / size:>9.2f} us "
+                f"{memory:>9.1f} MB {memory * 1048576 / size:>10.0f} B",
+                flush=True,
+            )
+    shutil.rmtree(manifests)
+    shutil.rmtree(state)
