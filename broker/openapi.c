@@ -186,9 +186,10 @@ static json_t *body_json(const struct writer *writer, const struct operation *op
         }
         if (operation->form)
                 json_put(content, "multipart/form-data",
-                         json_pack("{s:{s:s, s:[s], s:{s:o}, s:{s:s, s:s}}, s:{s:{s:s}}}", "schema", "type",
-                                   "object", "required", "request", "properties", "request",
-                                   schema_of(writer, operation->body, SCHEMA_ASKED), "additionalProperties",
+                         json_pack("{s:{s:s, s:[s], s:{s:o}, s:o, s:{s:s, s:s}}, s:{s:{s:s}}}", "schema",
+                                   "type", "object", "required", "request", "properties", "request",
+                                   schema_of(writer, operation->body, SCHEMA_ASKED), "propertyNames",
+                                   schema_of(writer, &shape_part_name, SCHEMA_ASKED), "additionalProperties",
                                    "type", "string", "contentMediaType", "application/octet-stream",
                                    "encoding", "request", "contentType", "application/json"));
         return json_checked(json_pack("{s:b, s:o}", "required", !takes_nothing(operation, writer->arena),

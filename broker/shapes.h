@@ -13,6 +13,7 @@
 /* Asked. */
 extern const struct field shape_session_wish, shape_session_patch, shape_execution_wish, shape_alone_wish,
         shape_input_file, shape_restart, shape_copy, shape_ticket_wish, shape_nothing;
+extern const struct field shape_part_name; /* of multipart/form-data, beside `request` */
 
 /* The parameters of queries and paths. */
 extern const struct field shape_page_query[], shape_sessions_query[], shape_history_query[],

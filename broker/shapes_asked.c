@@ -30,6 +30,8 @@
         .name = (name_), .type = FIELD_TEXT, .minimum = 1, .maximum = WORKSPACE_PATH_MAX, .pattern = PATH, \
         .pattern_message = PATH_MESSAGE, .doc = (doc_)
 
+const struct field shape_part_name = { FILE_PATH("NAME", "Where the file goes in the workspace.") };
+
 /* --- members that several have --- */
 
 static const struct field label_key = {

@@ -183,23 +183,25 @@ def test_its_examples_and_every_operation(serve, document, judge):
     assert every - {name for name, _ in judge.seen} == {"followAll", "getFileHead"}
 
 
-# What the document cannot say is wrong all the same: a name of more than 255 bytes, a key that came before, a version that is another. For
-# entity tags, whose pattern it cannot make, Schemathesis sends what is none and calls it right.
+# What the document calls right and the server refuses, by operation: createTicket has a path, of which one name may be longer than 255
+# bytes, and a pattern counts characters; to those of files Schemathesis sends entity tags that are none, as it cannot make their
+# pattern; a part of execute's form is named by its path, in a header field, which has no control characters. A key that came before, and a version that is another, are refused by statuses of their own.
 SETTINGS = """
 [checks]
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 412, 413, 414, 422, 429, 431]
 positive_data_acceptance.expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 412, 416, 422, 429, 507]
 
 [[operations]]
-include-operation-id = ["createTicket", "copyFiles", "getFile", "getFileHead", "putFile", "deleteFile"]
+include-operation-id = ["createTicket", "getFile", "getFileHead", "putFile", "deleteFile"]
 checks.positive_data_acceptance.enabled = false
 """
 
 
+@pytest.mark.timeout(3600 if EXHAUSTIVE else 300)
 def test_schemathesis_finds_nothing(serve, document, tmp_path):
     """No 500, no status, type or member that is not told of, nothing taken that it calls wrong, nothing refused that it calls right."""
     (tmp_path / "openapi.json").write_text(json.dumps(document))
-    (tmp_path / "settings.toml").write_text(SETTINGS)
+    (tmp_path / "settings.toml").write_text(SETTINGS.replace('["createTicket"', '["execute", "createTicket"') if EXHAUSTIVE else SETTINGS)  # coverage's names of parts have none
     serve.run(serve.create(), "1")
     phases = "examples,coverage,fuzzing,stateful" if EXHAUSTIVE else "coverage"
     fewer = [] if EXHAUSTIVE else ["--exclude-operation-id", "executeAlone"]  # a sandbox for each request
