@@ -81,6 +81,15 @@ class Index(Image):
         self.digest = digest_of(self.manifest)
 
 
+def write_folder(image, folder):
+    """An image that skopeo reads as dir:FOLDER."""
+    folder.mkdir(parents=True)
+    (folder / "version").write_text("Directory Transport Version: 1.1\n")
+    (folder / "manifest.json").write_bytes(image.manifest)
+    for digest, data in image.blobs.items():
+        (folder / digest.removeprefix("sha256:")).write_bytes(data)
+
+
 class Pushes:
     """`cloud.pushes`: put images into the stand-in's registry; each answers with the image's digest."""
 
