@@ -87,6 +87,8 @@ void events_answer_as(struct server_request *request, struct engine_follower *fo
         const struct server_stream stream = { events, read_events, end_events, -1 };
 
         *events = (struct events){ .follower = follower, .form = *form, .text = STRBUF_INIT };
+        if (form->first)
+                strbuf_append(&events->text, form->first);
         server_answer_stream(request, 200, form->type ? form->type : "text/event-stream", &stream);
 }
 
@@ -114,9 +116,11 @@ static bool write_event(void *context, struct server_request *request, const str
         return true;
 }
 
+#define COMMENT ":\n\n"
+
 static void write_comment(void *context, struct strbuf *to) {
         (void)context;
-        strbuf_append(to, ":\n\n");
+        strbuf_append(to, COMMENT);
 }
 
 /* The stream's end is the event `done`: whoever sees it end without, as the server stops, asks again. */
@@ -128,6 +132,7 @@ void events_answer(struct server_request *request, struct engine_follower *follo
         *plain = (struct plain){ finish, context };
         events_answer_as(request, follower,
                          &(const struct events_form){ .context = plain,
+                                                      .first = COMMENT,
                                                       .write = write_event,
                                                       .quiet = write_comment,
                                                       .quiet_ms = QUIET_MS });

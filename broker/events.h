@@ -15,7 +15,8 @@ void events_answer(struct server_request *request, struct engine_follower *follo
 /* Another form of telling them. Each appends what is sent then, which may be nothing. */
 struct events_form {
         void *context;
-        const char *type; /* of the stream; NULL: text/event-stream */
+        const char *type;  /* of the stream; NULL: text/event-stream */
+        const char *first; /* sent at once: Firefox tells of an answer at its first byte alone; or NULL */
         /* Takes the event's data over. False: the stream breaks off. */
         bool (*write)(void *context, struct server_request *request, const struct engine_event *event,
                       struct strbuf *to);

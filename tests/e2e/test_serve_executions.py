@@ -281,6 +281,7 @@ def test_what_happens(serve):
         assert streams[name][1].status == 200
     session = serve.create(owner="alice")
     other = serve.create(owner="bob")
+    assert [stream.readline() for _, stream in streams.values()] == [b":\n"] * 3  # at once: Firefox tells of no answer before
     serve.run(session, "'secret'", owner="alice")
     for owner, made in (("alice", session), ("bob", other)):
         assert serve.call("DELETE", f"/v1/sessions/{made}", owner=owner).status == 204
