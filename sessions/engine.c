@@ -6,6 +6,7 @@
  * others (engine_jobs.c). It looks for what has expired and what may be parked once a second; who asks for a session that has expired in between does not find it either (engine_find()).
  */
 #include "sessions/engine_parts.h"
+#include "sessions/once.h"
 
 #include "base/array.h"
 #include "base/digest.h"
@@ -275,6 +276,7 @@ static void sweep(struct engine *engine) {
         int64_t now_ms = engine_now(engine);
         struct session *next;
 
+        once_write_ends(engine);
         for (struct session *session = engine->first; session; session = next) {
                 struct problem problem;
 
@@ -745,6 +747,8 @@ void engine_close(struct engine *engine) {
                         engine->config.place->class->leave(engine->first->place);
                 engine_forget_session(engine, engine->first);
         }
+        once_write_ends(engine);
+        once_forget_ends(engine);
         engine_notices_free(engine);
         close_descriptor(&engine->wake);
         pthread_mutex_destroy(&engine->lock);

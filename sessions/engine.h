@@ -139,7 +139,8 @@ struct engine_once {
 /*
  * For what leaves no record that a key could stand in (a restart, a copy): it is begun with 0, and ended by engine_once_end() with its
  * answer, or with NULL where it was not done. 1: it was done before, and *ret is that answer, a new reference. PROBLEM_BUSY while
- * another is about it. What an engine was about that died may be begun again.
+ * another is about it. What an engine was about that died may be begun again. An end that the store does not take is answered from memory
+ * until it does.
  */
 int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
                       const struct engine_once *once, const char *session, json_t **ret,

@@ -154,6 +154,7 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
                 record->taken_n = n;
                 record->parked = false;
         }
+        execution->taken_before = old_taken_n;
         history_count(session, execution, text);
         stored = session_store_record(engine, session, more, count, problem);
         free(text);

@@ -25,7 +25,7 @@ static bool room_is_coming(const struct engine *engine, const char *agent) {
                 if (!is_of(session, agent))
                         continue;
                 going += session->phase != SESSION_NO_PLACE &&
-                         (session->gone || session->phase == SESSION_PARKING ||
+                         (session->gone || session->phase == SESSION_PARKING || session->parks_next ||
                           (!session->place && session->phase != SESSION_OPENING));
                 waiting += !session->gone && session->in_line > 0;
         }

@@ -35,9 +35,12 @@ struct session {
         bool unmade;          /* it could not be begun: its workspace goes with it */
         bool forgotten;       /* its history has gone with its workspace: none is written any more */
         int64_t history_told; /* to its workspace: what its history takes up */
-        bool cleared;         /* nothing of its sandbox is left */
-        size_t jobs;          /* under way, or waiting for a thread: engine_jobs.c */
-        bool wanted;          /* one of them sees to it that it gets a sandbox */
+        int64_t ended_n,
+                trimmed_n; /* the newest that has ended, and that whose end older ones were trimmed for */
+        bool trimming;     /* a thread is about it */
+        bool cleared;      /* nothing of its sandbox is left */
+        size_t jobs;       /* under way, or waiting for a thread: engine_jobs.c */
+        bool wanted;       /* one of them sees to it that it gets a sandbox */
         bool hears,
                 wakes_due; /* who follows it is woken a little later, and somebody is to be: session_hear() */
         bool tells_more;   /* its sandbox may have more to say, though its descriptor does not tell */
@@ -59,6 +62,7 @@ struct session {
         /* Files of what executions left behind are brought out: how often that was asked for, and done. */
         int64_t bring_wanted, brought;
         bool bringing, just_brought;       /* it is under way; what waits comes before the next one */
+        bool parks_next;                   /* once that is done */
         uint64_t heard_id;                 /* what the place is told to have been heard then; 0: nothing */
         struct engine_follower *followers; /* of the session itself, and of its executions */
 };
@@ -115,6 +119,8 @@ struct engine_jobs {
         bool stopping;
 };
 
+struct once_end; /* once.c */
+
 struct engine {
         struct engine_config config;
         pthread_mutex_t lock;
@@ -136,6 +142,7 @@ struct engine {
         bool purging;           /* a thread is about old keys */
         bool wakes_due;         /* of some session: before the lock is let go */
         size_t went;            /* sandboxes that have gone since memory was given back */
+        struct once_end *unwritten_ends;
         struct engine_jobs jobs;
 };
 
@@ -215,7 +222,7 @@ int session_restart(struct session *session, const char *context, struct problem
 void session_forget_restarts(struct session *session);
 /* What ran in it when the last engine died is cut off, with that detail, which is static; what its worker has left is looked at first. */
 void session_died_alone(struct engine *engine, struct session *session, const char *detail);
-/* Of one that is open and where nothing runs: begins to park it. */
+/* Of one that is open and where nothing runs: begins to park it, or does so once its files are brought out. */
 int session_park(struct engine *engine, struct session *session, struct error *err) MUST_USE;
 /* The record goes, what ran and waited ends as `killed` with that detail, the sandbox is told to end. */
 int session_end(struct engine *engine, struct session *session, const char *detail,

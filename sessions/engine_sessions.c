@@ -450,7 +450,7 @@ bool engine_is_parking(struct engine *engine, const struct engine_caller *caller
 
         pthread_mutex_lock(&engine->lock);
         session = engine_find(engine, caller, id, &ignored);
-        parking = session && session->phase == SESSION_PARKING;
+        parking = session && (session->phase == SESSION_PARKING || session->parks_next);
         pthread_mutex_unlock(&engine->lock);
         return parking;
 }

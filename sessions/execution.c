@@ -83,6 +83,7 @@ struct execution *execution_new(int64_t n, const struct engine_code *code, int64
                 .timeout_seconds = code->timeout_seconds,
                 .interrupt_on_disconnect = code->interrupt_on_disconnect,
                 .queued_ms = now_ms,
+                .taken_before = n - 1,
                 .displays = json_checked(json_array()),
         };
         for (size_t i = 0; i < EXECUTION_STREAMS; i++)

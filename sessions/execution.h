@@ -62,6 +62,7 @@ struct execution {
         json_t *state;        /* NULL: it has none */
         json_t *result;       /* whole, once it has ended */
         int64_t record_bytes; /* of its record, as that was written last */
+        int64_t taken_before; /* what its session's taken_n is while it waits: none that it was given is later */
         bool unwritten;       /* its end is in no record: no event tells it yet */
         uint64_t unheard;     /* bytes of events that the place keeps for us */
         bool heard_early;     /* its record has the heads of the streams, and the place has let go of them */

@@ -20,23 +20,94 @@ static bool find(struct engine *engine, const struct session *session, int64_t n
                                  arena, ret, &ignored) == 1;
 }
 
-void history_trim(struct engine *engine, const struct session *session, int64_t n, struct arena *arena,
-                  struct session_change *changes, size_t *count, int64_t *bytes) {
+/* So many records are looked at for one write: two changes each, and the session's own. */
+#define AT_ONCE ((SESSION_CHANGES_MAX - 1) / 2)
+
+/* Not more at once than the session may keep beyond what it has to. */
+static int64_t batch_of(const struct engine_limits *limits) {
+        int64_t batch = limits->history_whole / 16;
+
+        return batch < 1 ? 1 : batch < AT_ONCE ? batch : AT_ONCE;
+}
+
+/* In one write no record becomes thin and goes as well. */
+static int64_t most_at_once(const struct engine_limits *limits) {
+        int64_t between = limits->history_most - limits->history_whole;
+
+        return between < 1 ? 1 : between < AT_ONCE ? between : AT_ONCE;
+}
+
+/* What becomes of older ones when n has ended. Without the lock. -> bytes that come free. */
+static int64_t trim_one(struct engine *engine, const struct session *session, int64_t n, struct arena *arena,
+                        struct session_change *changes, size_t *count) {
         const struct engine_limits *limits = &engine->config.limits;
         struct session_item item;
         const char *thin;
+        int64_t bytes = 0;
 
-        if (find(engine, session, n - limits->history_whole, arena, &item) &&
+        if (limits->history_most > limits->history_whole &&
+            find(engine, session, n - limits->history_whole, arena, &item) &&
             strlen(item.value) > WORTH_THINNING && (thin = execution_record_thin(item.value, arena))) {
-                *bytes -= (int64_t)strlen(item.value) - (int64_t)strlen(thin);
+                bytes += (int64_t)strlen(item.value) - (int64_t)strlen(thin);
                 changes[(*count)++] = (struct session_change){ SESSION_TABLE_EXECUTIONS, item.key, thin,
-                                                               SESSION_EXPECT_NOTHING, 0 };
+                                                               SESSION_EXPECT_VERSION, item.version };
         }
         if (find(engine, session, n - limits->history_most, arena, &item)) {
-                *bytes -= (int64_t)strlen(item.value);
+                bytes += (int64_t)strlen(item.value);
                 changes[(*count)++] = (struct session_change){ SESSION_TABLE_EXECUTIONS, item.key, NULL,
-                                                               SESSION_EXPECT_NOTHING, 0 };
+                                                               SESSION_EXPECT_VERSION, item.version };
         }
+        return bytes;
+}
+
+static int write_trimmed(struct engine *engine, struct session *session, struct session_change *changes,
+                         size_t count, int64_t bytes) {
+        struct problem ignored;
+        struct error err;
+
+        session->record.history_bytes -= bytes;
+        if (session->gone ? session_store_write(engine->config.store, changes, count, &err) == 1
+                          : session_store_record(engine, session, changes, count, &ignored) == 0)
+                return 0;
+        session->record.history_bytes += bytes;
+        return -1;
+}
+
+/* Whoever else ends meanwhile is seen in the next turn. What cannot be written now is tried again with the next end. */
+static void trim(struct engine *engine, struct session *session, void *context) {
+        (void)context;
+        while (session->trimmed_n < session->ended_n && !session->forgotten) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct session_change changes[SESSION_CHANGES_MAX];
+                int64_t n = session->trimmed_n, until = n + most_at_once(&engine->config.limits), bytes = 0;
+                size_t count = 0;
+
+                until = until < session->ended_n ? until : session->ended_n;
+                pthread_mutex_unlock(&engine->lock);
+                while (n < until)
+                        bytes += trim_one(engine, session, ++n, arena, changes, &count);
+                pthread_mutex_lock(&engine->lock);
+                if (session->forgotten ||
+                    (count > 0 && write_trimmed(engine, session, changes, count, bytes) < 0))
+                        break;
+                session->trimmed_n = n;
+        }
+        session->trimming = false;
+        history_tell(engine, session, false);
+}
+
+void history_trim(struct engine *engine, struct session *session, int64_t n) {
+        int64_t batch = batch_of(&engine->config.limits);
+
+        /* What an engine before this one has left undone: it was a batch that waited, and one that was under way. */
+        if (session->trimmed_n == 0 && n > 2 * AT_ONCE)
+                session->trimmed_n = n - 2 * AT_ONCE;
+        session->ended_n = n > session->ended_n ? n : session->ended_n;
+        if (session->trimming || session->ended_n - session->trimmed_n < batch ||
+            session->ended_n <= engine->config.limits.history_whole)
+                return;
+        session->trimming = true;
+        engine_job_add(engine, session, session->record.owner, trim, NULL);
 }
 
 void history_count(struct session *session, struct execution *execution, const char *text) {

@@ -8,14 +8,11 @@
 
 #include "sessions/engine_parts.h"
 
-#define HISTORY_CHANGES 2
-
 /*
- * Execution n is written as ended: what becomes of older ones is added to the changes, as many as HISTORY_CHANGES, in the arena. *bytes
- * becomes what the history takes up then, but for n's own.
+ * Execution n is written as ended: older ones become thin, or go. By a thread, since their records are long, and a few of them at a time: a
+ * session keeps some more than it has to until then. What dies in between is looked at again.
  */
-void history_trim(struct engine *engine, const struct session *session, int64_t n, struct arena *arena,
-                  struct session_change *changes, size_t *count, int64_t *bytes);
+void history_trim(struct engine *engine, struct session *session, int64_t n);
 /* A record of n has another length by now. */
 void history_count(struct session *session, struct execution *execution, const char *text);
 /* Tells the workspace, where it is worth it, or `all` of it. By a thread. */

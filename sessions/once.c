@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sessions/once.h"
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "sessions/checks.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +78,84 @@ struct session_change once_change(const struct engine_caller *caller, const stru
         return change;
 }
 
+/*
+ * An end that the store did not take: it is written with a later sweep, and known here meanwhile, so that whoever asks again hears it. Its
+ * key's record says still that this engine is about it. When this engine dies before, it is what a death met in the middle.
+ */
+struct once_end {
+        struct once_end *next;
+        char *text;   /* for the store; NULL: it was not done, and the key goes */
+        char *answer; /* NULL: there is none, or it is too long to be kept */
+        char key[RECORD_DIGEST_SIZE];
+};
+
+#define UNWRITTEN_MAX 1024
+
+static void free_end(struct once_end *end) {
+        free(end->text);
+        free(end->answer);
+        free(end);
+}
+
+static struct once_end **unwritten_of(struct engine *engine, const char *key) {
+        struct once_end **link = &engine->unwritten_ends;
+
+        while (*link && strcmp((*link)->key, key) != 0)
+                link = &(*link)->next;
+        return link;
+}
+
+/* The oldest is forgotten where there are too many: of that nobody knows any more how it ended, and its key says so for a day. */
+static void keep_end(struct engine *engine, const struct session_change *change, const char *answer) {
+        struct once_end *end = calloc(1, sizeof(*end)), **last = &engine->unwritten_ends;
+        size_t count = 1;
+
+        if (!end)
+                abort();
+        end->text = record_copy_text(change->value);
+        end->answer = record_copy_text(answer);
+        snprintf(end->key, sizeof(end->key), "%s", change->key);
+        for (; *last; last = &(*last)->next)
+                count++;
+        *last = end;
+        if (count > UNWRITTEN_MAX) {
+                end = engine->unwritten_ends;
+                engine->unwritten_ends = end->next;
+                free_end(end);
+        }
+}
+
+void once_write_ends(struct engine *engine) {
+        struct once_end *end;
+
+        while ((end = engine->unwritten_ends)) {
+                const struct session_change change = { SESSION_TABLE_KEYS, end->key, end->text,
+                                                       SESSION_EXPECT_NOTHING, 0 };
+                struct error ignored;
+
+                if (session_store_write(engine->config.store, &change, 1, &ignored) < 0)
+                        return;
+                engine->unwritten_ends = end->next;
+                free_end(end);
+        }
+}
+
+void once_forget_ends(struct engine *engine) {
+        while (engine->unwritten_ends) {
+                struct once_end *end = engine->unwritten_ends;
+
+                engine->unwritten_ends = end->next;
+                free_end(end);
+        }
+}
+
+static int answer_again(const char *answer, json_t **ret, struct problem *problem) {
+        *ret = answer ? json_loads(answer, JSON_DECODE_ANY, NULL) : NULL;
+        return *ret ? 1
+                    : problem_set(problem, PROBLEM_CONFLICT,
+                                  "that was done, and its answer was too long to be kept");
+}
+
 /* As once_change(), of what is not a record of its own. `by`: who has begun it; else it has ended, with that answer. */
 static char *step_text(const struct engine *engine, const struct engine_once *once, const char *session,
                        const char *by, const char *answer) {
@@ -94,13 +175,31 @@ static int write_step(struct engine *engine, struct session_change *change, stru
         return stored < 0 ? problem_from_error(problem, PROBLEM_STORE_FAILED, &err) : stored;
 }
 
+/* As engine_once_begin(), with the lock, of a key that this engine is about, or was when its end could not be written. */
+static int begin_again(struct engine *engine, struct session_change *change, json_t **ret,
+                       struct problem *problem) {
+        struct once_end **link = unwritten_of(engine, change->key), *end = *link;
+        int stored;
+
+        if (!end)
+                return problem_set(problem, PROBLEM_BUSY, "the same request is under way");
+        if (end->text)
+                return answer_again(end->answer, ret, problem);
+        stored = write_step(engine, change, problem);
+        if (stored <= 0)
+                return stored < 0 ? -1 : problem_set(problem, PROBLEM_BUSY, "the same request is under way");
+        *link = end->next;
+        free_end(end);
+        return 0;
+}
+
 int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
                       const struct engine_once *once, const char *session, json_t **ret,
                       struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct once_answer before = { 0 };
         struct session_change change = { .table = SESSION_TABLE_KEYS, .expect = SESSION_EXPECT_ABSENT };
-        char *text;
+        char *text TEXT_CLEANUP = NULL;
         int seen, stored;
 
         if (!once->key)
@@ -108,22 +207,21 @@ int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
         if (check_once(once, problem) < 0 ||
             (seen = once_look(engine, caller, once, arena, &before, problem)) < 0)
                 return -1;
-        if (seen == 1 && !before.begun) {
-                *ret = before.answer ? json_loads(before.answer, JSON_DECODE_ANY, NULL) : NULL;
-                return *ret ? 1
-                            : problem_set(problem, PROBLEM_CONFLICT,
-                                          "that was done, and its answer was too long to be kept");
-        }
-        if (seen == 1 && !before.by_another)
-                return problem_set(problem, PROBLEM_BUSY, "the same request is under way");
+        if (seen == 1 && !before.begun)
+                return answer_again(before.answer, ret, problem);
         if (seen == 1) {
                 change.expect = SESSION_EXPECT_VERSION;
                 change.version = before.version;
         }
         change.key = key_of(caller, once, arena);
         change.value = text = step_text(engine, once, session, engine->number, NULL);
+        if (seen == 1 && !before.by_another) {
+                pthread_mutex_lock(&engine->lock);
+                stored = begin_again(engine, &change, ret, problem);
+                pthread_mutex_unlock(&engine->lock);
+                return stored;
+        }
         stored = write_step(engine, &change, problem);
-        free(text);
         return stored == 0 ? problem_set(problem, PROBLEM_BUSY, "the same request is under way")
                            : (stored < 0 ? -1 : 0);
 }
@@ -132,22 +230,25 @@ void engine_once_end(struct engine *engine, const struct engine_caller *caller,
                      const struct engine_once *once, const char *session, const json_t *answer) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_change change = { .table = SESSION_TABLE_KEYS };
+        char *text TEXT_CLEANUP = NULL, *said TEXT_CLEANUP = NULL;
         struct problem problem;
-        char *text = NULL, *said = NULL;
 
         if (!once->key)
                 return;
         change.key = key_of(caller, once, arena);
         if (answer) {
                 said = json_dumps(answer, JSON_COMPACT | JSON_ENCODE_ANY);
-                if (strlen(said) > ANSWER_MAX) {
+                if (said && strlen(said) > ANSWER_MAX) {
                         free(said);
                         said = NULL;
                 }
                 change.value = text = step_text(engine, once, session, NULL, said);
         }
-        if (write_step(engine, &change, &problem) < 0)
-                log_warning("session %s: an Idempotency-Key cannot be kept: %s", session, problem.detail);
-        free(said);
-        free(text);
+        if (write_step(engine, &change, &problem) >= 0)
+                return;
+        log_warning("session %s: the end of what had an Idempotency-Key cannot be written yet: %s", session,
+                    problem.detail);
+        pthread_mutex_lock(&engine->lock);
+        keep_end(engine, &change, said);
+        pthread_mutex_unlock(&engine->lock);
 }

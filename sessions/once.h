@@ -26,4 +26,8 @@ int once_look(struct engine *engine, const struct engine_caller *caller, const s
 struct session_change once_change(const struct engine_caller *caller, const struct engine_once *once,
                                   const char *session, int64_t n, int64_t now_ms, struct arena *arena);
 
+/* With the lock. Ends that the store did not take, until it does not take one again. */
+void once_write_ends(struct engine *engine);
+void once_forget_ends(struct engine *engine);
+
 #endif

@@ -196,25 +196,24 @@ static int write_end(struct engine *engine, struct session *session, struct exec
                      struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         char *text = execution_record(execution, session->record.environment, session->record.agent);
-        struct session_change changes[1 + HISTORY_CHANGES] = {
-                { SESSION_TABLE_EXECUTIONS,
-                  record_execution_key(session->record.owner, session->record.id, execution->n, arena), text,
-                  SESSION_EXPECT_NOTHING, 0 },
+        const struct session_change change = {
+                SESSION_TABLE_EXECUTIONS,
+                record_execution_key(session->record.owner, session->record.id, execution->n, arena),
+                text,
+                SESSION_EXPECT_NOTHING,
+                0,
         };
         int64_t old_bytes = session->record.history_bytes, old_record = execution->record_bytes;
-        size_t count = 1;
         struct error err;
         int result = 0;
 
         session->record.active_ms = engine_now(engine);
         session->record.oldest_n = oldest_open(session);
         if (!session->forgotten) {
-                history_trim(engine, session, execution->n, arena, changes, &count,
-                             &session->record.history_bytes);
                 history_count(session, execution, text);
                 if (!session->gone)
-                        result = session_store_record(engine, session, changes, count, problem);
-                else if (session_store_write(engine->config.store, changes, count, &err) < 0)
+                        result = session_store_record(engine, session, &change, 1, problem);
+                else if (session_store_write(engine->config.store, &change, 1, &err) < 0)
                         result = problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         }
         free(text);
@@ -223,6 +222,8 @@ static int write_end(struct engine *engine, struct session *session, struct exec
                 execution->record_bytes = old_record;
                 return -1;
         }
+        if (!session->forgotten)
+                history_trim(engine, session, execution->n);
         history_tell(engine, session, false);
         return 0;
 }
@@ -458,6 +459,11 @@ int session_open_place(struct engine *engine, struct session *session, bool only
 }
 
 int session_park(struct engine *engine, struct session *session, struct error *err) {
+        /* Who reads its files would hold it up for as long as he likes: it is next. */
+        if (session->bringing) {
+                session->parks_next = true;
+                return 0;
+        }
         if (engine->config.place->class->park(session->place, err) < 0)
                 return -1;
         session->phase = SESSION_PARKING;
@@ -529,7 +535,9 @@ static bool give_next(struct engine *engine, struct session *session) {
                 .timeout_ms = execution->timeout_seconds * 1000,
                 .staged = execution->staged,
         };
-        int64_t was_taken = session->record.taken_n;
+        int64_t was_taken =
+                session->record.taken_n < execution->n ? session->record.taken_n : execution->taken_before;
+        bool written = session->record.taken_n == execution->n; /* of one that did not wait */
         bool was_parked = session->record.parked;
         struct problem problem;
         struct error err;
@@ -539,8 +547,7 @@ static bool give_next(struct engine *engine, struct session *session) {
         session->record.taken_n = execution->n;
         session->record.active_ms = execution->begun_ms;
         session->record.parked = false;
-        /* Of one that did not wait it is written already. */
-        if (was_taken != execution->n && session_store_record(engine, session, NULL, 0, &problem) < 0) {
+        if (!written && session_store_record(engine, session, NULL, 0, &problem) < 0) {
                 session->record.taken_n = was_taken;
                 session->record.parked = was_parked;
                 wait_again(session, execution);
@@ -642,6 +649,36 @@ static void hear_brought(struct session *session) {
         engine_followers_wake(session, NULL);
 }
 
+/* It lives on, and is tried again as late as if something had run now. */
+static void stay(struct engine *engine, struct session *session, const char *why) {
+        if (session->phase == SESSION_PARKING)
+                session->phase = SESSION_OPEN;
+        session->leaving = false;
+        session->park_after_ms = engine_now(engine) + engine->config.limits.park_seconds * 1000;
+        if (why)
+                log_warning("session %s: it is not parked: %s", session->record.id, why);
+        session_changed(session);
+}
+
+/* It was asked for while files were brought, and what has come since goes first: nobody needs the checkpoint then. */
+static bool park_next(struct engine *engine, struct session *session) {
+        struct error err = { 0 };
+
+        if (!session->parks_next || session->bringing)
+                return false;
+        session->parks_next = false;
+        if (session->phase != SESSION_OPEN)
+                return false;
+        if (session_busy(session) || session->restarts) {
+                session_changed(session);
+                return false;
+        }
+        if (session_park(engine, session, &err) == 0)
+                return true;
+        stay(engine, session, err.message);
+        return false;
+}
+
 void session_go_on(struct engine *engine, struct session *session) {
         struct error err;
 
@@ -653,7 +690,7 @@ void session_go_on(struct engine *engine, struct session *session) {
                 }
                 return;
         }
-        if (session->unwritten || bring_files(engine, session))
+        if (session->unwritten || park_next(engine, session) || bring_files(engine, session))
                 return;
         if (session->leaving && session->phase == SESSION_OPEN && !session->running) {
                 if (session_park(engine, session, &err) == 0)
@@ -890,6 +927,7 @@ static void begin_end(struct engine *engine, struct session *session, const char
         };
         session->place = NULL;
         session->heard_id = 0;
+        session->bringing = session->parks_next = false;
         session->rejoining = session->leaving = session->tells_more = false;
         if (session->phase != SESSION_PARKING)
                 session->phase = SESSION_ENDING;
@@ -908,17 +946,6 @@ static void after_lonely_death(struct engine *engine, struct session *session, v
 void session_died_alone(struct engine *engine, struct session *session, const char *detail) {
         session->phase = SESSION_ENDING;
         engine_job_add(engine, session, session->record.owner, after_lonely_death, (void *)(uintptr_t)detail);
-}
-
-/* It lives on, and is tried again as late as if something had run now. */
-static void stay(struct engine *engine, struct session *session, const char *why) {
-        if (session->phase == SESSION_PARKING)
-                session->phase = SESSION_OPEN;
-        session->leaving = false;
-        session->park_after_ms = engine_now(engine) + engine->config.limits.park_seconds * 1000;
-        if (why)
-                log_warning("session %s: it is not parked: %s", session->record.id, why);
-        session_changed(session);
 }
 
 /*

@@ -125,6 +125,80 @@ static void test_what_died_meanwhile(void **state) {
 }
 
 #undef TEST
+static int begin_once(struct fixture *fixture, const struct engine_once *once, const char *id,
+                      struct problem *problem) {
+        json_t *answer JSON_CLEANUP = NULL;
+        int begun = engine_once_begin(fixture->engine, &alice, once, id, &answer, problem);
+
+        if (begun == 1)
+                assert_string_equal(json_text(answer, "status"), "parked");
+        return begun;
+}
+
+/*
+ * What had an Idempotency-Key and ended when nothing could be written: who asks again hears how, before it can be written and after; what was
+ * not done may be done then.
+ */
+static void test_a_key_whose_end_waits(void **state) {
+        const struct engine_once done = { "done", "POST r", "aa" }, failed = { "failed", "POST r", "aa" },
+                                 other = { "done", "POST r", "bb" }, large = { "large", "POST r", "aa" };
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        json_t *answer JSON_CLEANUP = json_checked(json_pack("{s:s}", "status", "parked")),
+                       *long_one JSON_CLEANUP = json_array();
+        struct problem problem;
+
+        for (int i = 0; i < 30000; i++)
+                json_add(long_one, json_string("text"));
+        assert_int_equal(begin_once(fixture, &done, id, &problem), 0);
+        assert_int_equal(begin_once(fixture, &failed, id, &problem), 0);
+        assert_int_equal(begin_once(fixture, &large, id, &problem), 0);
+        atomic_store(&full, true);
+        assert_int_equal(begin_once(fixture, &done, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_BUSY);
+        engine_once_end(fixture->engine, &alice, &done, id, answer);
+        engine_once_end(fixture->engine, &alice, &failed, id, NULL);
+        engine_once_end(fixture->engine, &alice, &large, id, long_one);
+        wait_for_refusals(2);
+        assert_int_equal(begin_once(fixture, &done, id, &problem), 1);
+        assert_int_equal(begin_once(fixture, &done, id, &problem), 1);
+        assert_int_equal(begin_once(fixture, &other, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_KEY_REUSED);
+        assert_int_equal(begin_once(fixture, &large, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_CONFLICT);
+        assert_int_equal(begin_once(fixture, &failed, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_STORE_FAILED);
+        atomic_store(&full, false);
+        assert_int_equal(begin_once(fixture, &failed, id, &problem), 0);
+        assert_int_equal(begin_once(fixture, &failed, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_BUSY);
+        assert_int_equal(begin_once(fixture, &done, id, &problem), 1);
+        /* It is written by now, or when the engine ends. */
+        restart(fixture);
+        assert_int_equal(begin_once(fixture, &done, id, &problem), 1);
+        assert_int_equal(begin_once(fixture, &large, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_CONFLICT);
+}
+
+/* The engine dies before there is room again: it is what a death met in the middle, and may be done again, once. */
+static void test_a_key_whose_end_is_lost(void **state) {
+        const struct engine_once once = { "key", "POST r", "aa" };
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        json_t *answer JSON_CLEANUP = json_checked(json_pack("{s:s}", "status", "parked"));
+        struct problem problem;
+
+        assert_int_equal(begin_once(fixture, &once, id, &problem), 0);
+        atomic_store(&full, true);
+        engine_once_end(fixture->engine, &alice, &once, id, answer);
+        engine_close(fixture->engine);
+        atomic_store(&full, false);
+        start(fixture);
+        assert_int_equal(begin_once(fixture, &once, id, &problem), 0);
+        assert_int_equal(begin_once(fixture, &once, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_BUSY);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(test_##function, setup_full, teardown)
 
 int main(void) {
@@ -132,6 +206,8 @@ int main(void) {
                 TEST(an_end_waits_until_it_is_written),
                 TEST(an_end_that_no_record_has),
                 TEST(what_died_meanwhile),
+                TEST(a_key_whose_end_waits),
+                TEST(a_key_whose_end_is_lost),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -334,6 +334,79 @@ static void memory_is_given_back(void **state) {
                 nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
+/* Somebody reads its files, and reads again: it is parked all the same, once what is under way has come to its end. */
+static void a_park_while_files_are_read(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *readers[3] = { NULL };
+
+        assert_string_equal(run_whole(fixture, id, "keep this"), "started done(ok)");
+        fixture->place.slow_bring = true;
+        engine_bring_files(fixture->engine, &alice, id, &readers[0]);
+        assert_non_null(readers[0]);
+        park(fixture, id);
+        assert_true(engine_is_parking(fixture->engine, &alice, id));
+        park(fixture, id);
+        engine_bring_files(fixture->engine, &alice, id, &readers[1]);
+        assert_int_equal(fixture->place.parks, 0);
+        fake_let_bring(&fixture->place, id);
+        assert_string_equal(hear_all(fixture, readers[0]), "");
+        wait_for(fixture, &alice, id, "parked");
+        /* Who came later reads what there is: all that was written, by then. */
+        assert_string_equal(hear_all(fixture, readers[1]), "");
+        assert_int_equal(fixture->place.parks, 1);
+        assert_int_equal(fixture->place.brings, 1);
+        assert_false(engine_is_parking(fixture->engine, &alice, id));
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        /* By idleness, too: to read is not to use it. */
+        engine_bring_files(fixture->engine, &alice, id, &readers[0]);
+        atomic_fetch_add(&now_ms, 301000);
+        for (int i = 0; i < PATIENCE_MS && !engine_is_parking(fixture->engine, &alice, id); i++)
+                usleep(1000);
+        engine_bring_files(fixture->engine, &alice, id, &readers[1]);
+        fake_let_bring(&fixture->place, id);
+        wait_for(fixture, &alice, id, "parked");
+        assert_string_equal(hear_all(fixture, readers[0]), "");
+        assert_string_equal(hear_all(fixture, readers[1]), "");
+        assert_int_equal(fixture->place.parks, 2);
+}
+
+/* What is asked for meanwhile goes first, and then the session is not parked; nor is one that ends, or whose sandbox dies. */
+static void what_comes_before_a_park(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *reader, *follower;
+        struct problem problem;
+
+        assert_string_equal(run_whole(fixture, id, "keep this"), "started done(ok)");
+        fixture->place.slow_bring = true;
+        engine_bring_files(fixture->engine, &alice, id, &reader);
+        park(fixture, id);
+        assert_int_equal(run_code(fixture, &alice, id, "recall", &follower), 2);
+        assert_int_equal(engine_park(fixture->engine, &alice, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_BUSY);
+        fake_let_bring(&fixture->place, id);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(this) done(ok)");
+        assert_string_equal(hear_all(fixture, reader), "");
+        assert_false(engine_is_parking(fixture->engine, &alice, id));
+        wait_for(fixture, &alice, id, "idle");
+        assert_int_equal(fixture->place.parks, 0);
+        /* Its sandbox dies in the middle, and what had been asked for is not held up by that. */
+        engine_bring_files(fixture->engine, &alice, id, &reader);
+        park(fixture, id);
+        fake_die(&fixture->place, id);
+        assert_string_equal(hear_all(fixture, reader), "");
+        assert_string_equal(run_whole(fixture, id, "say again"), "started stdout(again) done(ok)");
+        assert_false(engine_is_parking(fixture->engine, &alice, id));
+        /* It is ended. */
+        engine_bring_files(fixture->engine, &alice, id, &reader);
+        park(fixture, id);
+        assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
+        assert_string_equal(hear_all(fixture, reader), "");
+        assert_false(engine_is_parking(fixture->engine, &alice, id));
+        assert_int_equal(fixture->place.parks, 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(parks),
@@ -346,6 +419,8 @@ int main(void) {
                 TEST(a_sandbox_that_lives_though_it_is_parked),
                 TEST(a_worker_that_is_told_to_end),
                 TEST(a_conversation_that_is_parked),
+                TEST(a_park_while_files_are_read),
+                TEST(what_comes_before_a_park),
                 TEST(a_thousand),
                 TEST(memory_is_given_back),
         };

@@ -728,6 +728,35 @@ static void what_a_dying_sandbox_was_given(void **state) {
         assert_int_equal(fixture->place.executes, 1);
 }
 
+/*
+ * The same, of one that was taken at once, and the server dies before there is another sandbox: nothing of it ran, which is known, so the
+ * next server runs it. Another that waits behind it comes after it.
+ */
+static void what_a_dying_sandbox_was_given_and_a_death(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+        struct problem problem;
+
+        run_code(fixture, &alice, id, "say before", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(before) done(ok)");
+        fixture->place.die_executing = fixture->place.slow_end = true;
+        fixture->place.executes = 0;
+        assert_int_equal(run_code(fixture, &alice, id, "say after", NULL), 2);
+        assert_int_equal(run_code(fixture, &alice, id, "say last", NULL), 3);
+        assert_string_equal(status_of(fixture, &alice, id, 2), "queued");
+        engine_close(fixture->engine);
+        fake_kill_all(&fixture->place);
+        fixture->place.slow_end = false;
+        start(fixture);
+        for (int64_t n = 2; n <= 3; n++) {
+                assert_int_equal(engine_follow(fixture->engine, &alice, id, n, 0, &follower, &problem), 0);
+                assert_string_equal(hear_all(fixture, follower), n == 2 ? "started stdout(after) done(ok)"
+                                                                        : "started stdout(last) done(ok)");
+        }
+        assert_int_equal(fixture->place.executes, 2);
+}
+
 /* It had ended while nobody was there. */
 static void an_end_that_nobody_saw(void **state) {
         struct fixture *fixture = *state;
@@ -940,6 +969,7 @@ int main(void) {
                 TEST(what_waited_is_run_after_a_death),
                 TEST(what_no_sandbox_had_is_run),
                 TEST(what_a_dying_sandbox_was_given),
+                TEST(what_a_dying_sandbox_was_given_and_a_death),
                 TEST(what_a_sandbox_runs_is_looked_up_once),
                 TEST(not_yours_is_not_there),
                 TEST(who_observes_sees_states_and_ends_nothing),

@@ -49,7 +49,7 @@ struct fake_sandbox {
         struct fake_event *events[FAKE_EVENTS]; /* not heard yet */
         size_t count;
         size_t told;
-        bool fresh, opened, ending, holding;
+        bool fresh, opened, ending, holding, bringing;
         int descriptor; /* of who has it open, or -1 */
         char memory[64], checkpoint[64];
         struct place_checkpoint last_checkpoint; /* its digest is the fake's own number */
@@ -89,6 +89,8 @@ struct fake_place {
         bool refuse_open, fail_start;
         size_t agent_max; /* so many sandboxes of agents may live; 0: any number */
         bool slow_end;    /* a sandbox that is to end takes its time, until fake_let_end() */
+        bool slow_bring;  /* files are brought until fake_let_bring(); else there is nothing to bring */
+        size_t brings;
         bool slow_park, fail_park, die_restoring, lose_checkpoints, adopts;
         bool die_executing; /* once: whoever is given an execution is dying, and takes none */
         size_t parks;
@@ -194,7 +196,7 @@ static inline void fake_forget(struct fake_sandbox *sandbox) {
         sandbox->lives = false;
         sandbox->running = 0;
         sandbox->rest[0] = '\0';
-        sandbox->ending = sandbox->restored = false;
+        sandbox->ending = sandbox->restored = sandbox->bringing = false;
         sandbox->memory[0] = '\0';
 }
 
@@ -308,7 +310,8 @@ static inline int fake_next(struct place_session *session, struct place_event *r
                         event.checkpoint = sandbox->last_checkpoint;
                 if (kept->type == PLACE_STAYED)
                         event.reason = session->copy.text;
-                if (kept->type == PLACE_PARKED || kept->type == PLACE_STAYED || kept->type == PLACE_LEAVING) {
+                if (kept->type == PLACE_PARKED || kept->type == PLACE_STAYED || kept->type == PLACE_LEAVING ||
+                    kept->type == PLACE_BROUGHT) {
                         event.id = 0;
                         free(kept);
                         memmove(sandbox->events + sandbox->told - 1, sandbox->events + sandbox->told,
@@ -344,7 +347,7 @@ static inline int fake_execute(struct place_session *session, const struct place
         int result = 0;
 
         pthread_mutex_lock(&session->place->lock);
-        if (session->place->die_executing) {
+        if (session->place->die_executing || sandbox->ending) {
                 session->place->die_executing = false;
                 sandbox->ending = true;
                 fake_wake(sandbox);
@@ -414,13 +417,25 @@ static inline int fake_park(struct place_session *session, struct error *err) {
         int result = 0;
 
         pthread_mutex_lock(&session->place->lock);
-        if (session->sandbox->running) {
+        if (session->sandbox->running || session->sandbox->bringing) {
                 result = error_set_kind(err, ERROR_REFUSED, "something runs");
         } else {
                 session->place->parks++;
                 if (!session->place->slow_park)
                         fake_end_park(session->place, session->sandbox);
         }
+        pthread_mutex_unlock(&session->place->lock);
+        return result;
+}
+
+static inline int fake_bring(struct place_session *session, struct error *err) {
+        int result;
+
+        (void)err;
+        pthread_mutex_lock(&session->place->lock);
+        result = !session->place->slow_bring || session->sandbox->running || session->sandbox->bringing;
+        session->sandbox->bringing = session->sandbox->bringing || result == 0;
+        session->place->brings += result == 0;
         pthread_mutex_unlock(&session->place->lock);
         return result;
 }
@@ -505,6 +520,7 @@ static const struct place_class fake_class __attribute__((unused)) = {
         .interrupt = fake_interrupt,
         .restart = fake_restart,
         .park = fake_park,
+        .bring = fake_bring,
         .expire = fake_expire,
         .heard = fake_heard,
         .end = fake_end,
@@ -517,6 +533,29 @@ static const struct place_class fake_class __attribute__((unused)) = {
 static inline void fake_let_park(struct fake_place *place, const char *id) {
         pthread_mutex_lock(&place->lock);
         fake_end_park(place, fake_find(place, id));
+        pthread_mutex_unlock(&place->lock);
+}
+
+static inline void fake_let_bring(struct fake_place *place, const char *id) {
+        struct fake_sandbox *sandbox;
+
+        pthread_mutex_lock(&place->lock);
+        sandbox = fake_find(place, id);
+        if (sandbox->bringing)
+                fake_add(sandbox, PLACE_BROUGHT, "");
+        sandbox->bringing = false;
+        pthread_mutex_unlock(&place->lock);
+}
+
+/* The sandbox ends by itself. */
+static inline void fake_die(struct fake_place *place, const char *id) {
+        struct fake_sandbox *sandbox;
+
+        pthread_mutex_lock(&place->lock);
+        sandbox = fake_find(place, id);
+        sandbox->ending = true;
+        sandbox->lives = false;
+        fake_wake(sandbox);
         pthread_mutex_unlock(&place->lock);
 }
 
