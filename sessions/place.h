@@ -177,7 +177,8 @@ struct place_class {
         /*
          * One at a time, after PLACE_OPENED; where one runs it is an error. ERROR_UNREACHABLE where the sandbox is dying, which
          * PLACE_ENDED will say: nothing of it ran, nor will. Files that were put into the workspace from outside are in the sandbox before
-         * the code begins. The place ends what goes on beyond its deadline: the whole sandbox, where nothing else helps.
+         * the code begins; where those that came with it cannot be, nothing of it runs, and PLACE_DONE says `failed` and why. The place ends
+         * what goes on beyond its deadline: the whole sandbox, where nothing else helps.
          */
         int (*execute)(struct place_session *session, const struct place_execution *execution,
                        struct error *err);

@@ -1010,6 +1010,10 @@ static void hear_event(struct engine *engine, struct session *session, const str
                         struct arena *arena ARENA_CLEANUP = arena_new();
                         struct execution_owner owner;
 
+                        /* They are in the workspace by now, or nothing ran and the result says so. */
+                        if (execution->staged && engine->config.workspaces->drop_staged)
+                                engine_job_add(engine, session, session->record.owner, drop_staged,
+                                               record_copy_text(execution->staged));
                         describe_owner(engine, session, arena, &owner);
                         execution_done(execution, &owner, event, now_ms);
                         session->running = NULL;

@@ -253,6 +253,9 @@ int workspace_stage_place(struct workspace *workspace, const char *name,
 
         *ret = NULL;
         *ret_count = 0;
+        if (!paths && folder >= 0 && faccessat(folder, PATHS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return problem_set(problem, PROBLEM_WORKSPACE_FAILED,
+                                   "the list of their paths cannot be read");
         if (!paths) {
                 workspace_stage_drop(workspace, name);
                 return 0;

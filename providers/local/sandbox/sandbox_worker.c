@@ -40,8 +40,10 @@
 #define PARK_AGAIN_MS 500
 /* Of one that was told to end: whoever wanted its end and has died since is back by then, or does not care. */
 #define CANCELLED_MS 600000
-/* How often what no limit of the kernel's counts is counted. */
+/* How often what no limit of the kernel's counts is counted; and of a session that has been quiet for a while. */
 #define LOOK_MS 200
+#define QUIET_LOOK_MS 1000
+#define QUIET_MS 5000
 /* How often one whose sandbox is dead sees whether it can still be found. */
 #define FORSAKEN_LOOK_MS 1000
 
@@ -65,6 +67,11 @@ struct worker {
         pid_t init;
         int init_process, channel;
         FILE *locks; /* of its PID namespace */
+        struct {
+                unsigned sockets, locks; /* as they were counted last */
+                int64_t stirred_ms; /* when their number was another, or the program said or read something */
+                int64_t due_ms;
+        } hoards;
         /* The run. */
         struct sandbox_running running;
         struct frame arguments, variables; /* memory that the words lie in */
@@ -678,19 +685,45 @@ static int collect_end(struct worker *worker, int64_t started_ms, struct error *
  * run gets no further than this: of sockets, those that keep the most, some 30 KB, are made at 20,000 a second at most; of
  * locks, 200 bytes each, a processor makes a million a second: 40 MB, and a run has as many gigabytes as processors, or more. To read the
  * locks the kernel waits for every processor, some 10 ms, so that short runs are spared it.
+ *
+ * Sessions are many, and nearly always idle. One whose numbers stay and that says nothing is looked at once a second: it gets five times as
+ * far by surprise, once.
  */
-static bool look_for_hoards(struct worker *worker, int64_t *look_ms) {
-        unsigned sockets;
+static bool look_for_hoards(struct worker *worker) {
+        unsigned sockets, locks = worker->hoards.locks;
+        int64_t now_ms = sandbox_now_ms(), pause_ms = LOOK_MS;
 
-        if (sandbox_now_ms() < *look_ms)
+        if (now_ms < worker->hoards.due_ms)
                 return false;
         sockets = sandbox_network_sockets(worker->sockets);
         worker->ending.sockets = sockets > SANDBOX_SOCKETS_MAX;
         /* Who has too many sockets is not left alone for as long as locks take to be read, which on a busy machine is long. */
-        worker->ending.locks = !worker->ending.sockets &&
-                               sandbox_locks_count(worker->locks, SANDBOX_LOCKS_MAX) > SANDBOX_LOCKS_MAX;
-        *look_ms = sandbox_now_ms() + (sockets > SANDBOX_SOCKETS_MAX / 4 ? LOOK_MS / 4 : LOOK_MS);
+        if (!worker->ending.sockets)
+                locks = sandbox_locks_count(worker->locks, SANDBOX_LOCKS_MAX);
+        worker->ending.locks = locks > SANDBOX_LOCKS_MAX;
+        if (sockets != worker->hoards.sockets || locks != worker->hoards.locks)
+                worker->hoards.stirred_ms = now_ms;
+        worker->hoards.sockets = sockets;
+        worker->hoards.locks = locks;
+        if (sockets > SANDBOX_SOCKETS_MAX / 4)
+                pause_ms = LOOK_MS / 4;
+        else if (worker->running.session && now_ms - worker->hoards.stirred_ms > QUIET_MS)
+                pause_ms = QUIET_LOOK_MS;
+        worker->hoards.due_ms = sandbox_now_ms() + pause_ms;
         return worker->ending.sockets || worker->ending.locks;
+}
+
+/* It is looked at soon again, not only once its quiet look is due. */
+static void note_stir(struct worker *worker, const struct pollfd pipes[SANDBOX_RELAY_PIPES]) {
+        int64_t now_ms = sandbox_now_ms();
+
+        for (size_t i = 0; i < SANDBOX_RELAY_PIPES; i++) {
+                if (!pipes[i].revents)
+                        continue;
+                worker->hoards.stirred_ms = now_ms;
+                if (worker->hoards.due_ms > now_ms + LOOK_MS)
+                        worker->hoards.due_ms = now_ms + LOOK_MS;
+        }
 }
 
 static short client_events(const struct worker *worker) {
@@ -704,8 +737,10 @@ static void tell_client(struct worker *worker, int events) {
 }
 
 static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
-        int64_t until_ms = started_ms + worker->running.deadline_ms, look_ms = started_ms + LOOK_MS;
+        int64_t until_ms = started_ms + worker->running.deadline_ms;
 
+        worker->hoards.stirred_ms = started_ms;
+        worker->hoards.due_ms = started_ms + LOOK_MS;
         if (worker->life_until_ms < until_ms)
                 until_ms = worker->life_until_ms;
         for (;;) {
@@ -734,18 +769,20 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 if (!worker->killed &&
                     (is_forsaken(worker) || (worker->running.session && go_on_parking(worker))))
                         worker->ending.cancelled = true;
-                if (!worker->killed && (worker->ending.cancelled || look_for_hoards(worker, &look_ms))) {
+                if (!worker->killed && (worker->ending.cancelled || look_for_hoards(worker))) {
                         kill_all(worker);
                         until_ms = sandbox_now_ms() + DYING_MS;
                         continue;
                 }
-                pause_ms = (parking_due_ms(worker) < look_ms ? parking_due_ms(worker) : look_ms) -
-                           sandbox_now_ms();
+                pause_ms = parking_due_ms(worker) < worker->hoards.due_ms ? parking_due_ms(worker)
+                                                                          : worker->hoards.due_ms;
+                pause_ms -= sandbox_now_ms();
                 if (!worker->killed && pause_ms < left)
                         left = pause_ms > 0 ? pause_ms : 0;
                 if (poll(polled, 6 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
                     errno != EINTR)
                         return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
+                note_stir(worker, polled + 6);
                 sandbox_relay_move(&worker->relay, polled + 6);
                 sandbox_porter_move(&worker->porter, &polled[4]);
                 if (polled[1].revents)

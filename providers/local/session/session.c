@@ -400,6 +400,23 @@ static void look_at_time(struct place_session *session) {
         }
 }
 
+/*
+ * The files that it came with are not there, or not all of them: code that was written for them would do something else, and nobody would
+ * know. The kernels are as they were.
+ */
+static void refuse_execution(struct place_session *session, struct place_event *ret) {
+        *ret = (struct place_event){
+                .type = PLACE_DONE, .n = session->execution.n, .status = REPORT_FAILED, .exit_code = -1
+        };
+        ret->detail = arena_printf(
+                session->files,
+                "nothing of it ran: the files that came with it cannot be put into its sandbox: %s",
+                session->job.problem.detail);
+        strbuf_wipe(&session->pending);
+        session->pending_interrupt = false;
+        session->execution = (struct session_execution){ 0 };
+}
+
 /* They are where they belong: what waited for them goes on. True: *ret is an event. */
 static bool after_files(struct place_session *session, struct place_event *ret) {
         session_files_end(session);
@@ -429,6 +446,10 @@ static bool after_files(struct place_session *session, struct place_event *ret) 
         }
         if (session->restoring == RESTORING_LOOKED_AT && !session->over)
                 return session_restore_ask(session, ret);
+        if (session->pending.length > 0 && !session->over && session->pending_staged && session->job.failed) {
+                refuse_execution(session, ret);
+                return true;
+        }
         if (session->pending.length > 0 && !session->over)
                 begin_execution(session);
         return false;
@@ -508,6 +529,13 @@ static int64_t patience_ms(const struct place_session *session) {
 
 /* --- what the engine asks --- */
 
+static int share(struct place_session *session, const struct interrupt *interrupt, struct problem *problem) {
+        (void)interrupt;
+        (void)problem;
+        session_share_cpus(session);
+        return 0;
+}
+
 static int execute(struct place_session *session, const struct place_execution *execution,
                    struct error *err) {
         struct request request = { .type = REQUEST_EXECUTE,
@@ -520,6 +548,7 @@ static int execute(struct place_session *session, const struct place_execution *
                                    .code_length = execution->code_length,
                                    .input = execution->input,
                                    .input_length = execution->input_length };
+        bool shares;
 
         if (!session->opened)
                 return error_set(err, "the sandbox is not open");
@@ -533,11 +562,12 @@ static int execute(struct place_session *session, const struct place_execution *
                 return error_set(err, "execution %lld has begun already", (long long)execution->n);
         if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
                 return error_set(err, "code and standard input are at most %zu bytes", PLACE_INPUT_MAX);
-        session_share_cpus(session);
+        shares = session_cpus_have_changed(session);
         free(session->pending_staged);
         session->pending_staged = execution->staged ? strdup(execution->staged) : NULL;
-        if (session_files_kept(session) && !session_files_are_still(session, false) &&
-            session_files_begin(session, false, err) < 0)
+        if (session_files_kept(session) ? (shares || !session_files_are_still(session, false)) &&
+                                                  session_files_begin(session, false, err) < 0
+                                        : shares && session_files_begin_job(session, share, err) < 0)
                 return -1;
         session->execution = (struct session_execution){ .n = execution->n, .until_ms = INT64_MAX };
         session->mark = execution->n;

@@ -271,6 +271,8 @@ static int work(struct session_sync *sync) {
         bool may_be_still;
         int result;
 
+        if (!sync->after)
+                session_share_cpus(sync->session);
         if (workspace_open(&sync->workspaces, sync->owner, sync->id, &workspace, &sync->problem) < 0 ||
             workspace_bound(&sync->workspaces, sync->owner, sync->id, &sync->bounds, &sync->interrupt,
                             &sync->limits, &sync->problem) < 0)

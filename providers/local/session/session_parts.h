@@ -134,8 +134,13 @@ int session_hand_over(struct place_session *session, const struct place_opening 
 int session_start(struct place_session *session, const struct place_opening *opening,
                   struct error *err) MUST_USE;
 
-/* What is applied by now of its agent's CPUs holds for all that runs for it. */
+/*
+ * What is applied by now of its agent's CPUs holds for all that runs for it. Waits for a launcher, or for a user's systemd: by the thread that
+ * brings its files, before an execution.
+ */
 void session_share_cpus(struct place_session *session);
+/* Whether there is anything to do for that; at once. */
+bool session_cpus_have_changed(const struct place_session *session);
 
 /*
  * One of those that may run for the opening's agent at the same time, and its lock: -1 where there is no such limit. ERROR_LOCKED: there

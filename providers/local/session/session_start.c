@@ -57,21 +57,29 @@ static const char *agent_record(const struct session_place *place, const char *a
         return record_path(&record, arena);
 }
 
+static bool agent_changed(const struct place_session *session, struct arena *arena, struct stat *ret) {
+        return session->agent && stat(agent_record(session->place, session->agent, arena), ret) == 0 &&
+               (ret->st_ctim.tv_sec != session->agent_written.tv_sec ||
+                ret->st_ctim.tv_nsec != session->agent_written.tv_nsec);
+}
+
+bool session_cpus_have_changed(const struct place_session *session) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct stat status;
+
+        return agent_changed(session, arena, &status);
+}
+
 void session_share_cpus(struct place_session *session) {
         const struct session_place *place = session->place;
-        struct arena *arena;
+        struct arena *arena ARENA_CLEANUP = arena_new();
         struct local_agent agent;
         struct sandbox_family family;
         struct cgroup_limits of_group;
         struct stat status;
         struct error err = { 0 };
 
-        if (!session->agent)
-                return;
-        arena = arena_new();
-        if (stat(agent_record(place, session->agent, arena), &status) == 0 &&
-            (status.st_ctim.tv_sec != session->agent_written.tv_sec ||
-             status.st_ctim.tv_nsec != session->agent_written.tv_nsec) &&
+        if (agent_changed(session, arena, &status) &&
             local_agent_load(place->root, session->agent, arena, &agent, &err) == 0) {
                 local_program_share(place->root, &agent, session->agent, arena, &family);
                 of_group = sandbox_keeper_limits(&(struct sandbox_limits){ 0 }, &family, arena);
@@ -83,7 +91,6 @@ void session_share_cpus(struct place_session *session) {
                 session->agent_written =
                         place->launcher && err.message[0] ? (struct timespec){ 0 } : status.st_ctim;
         }
-        arena_free(arena);
 }
 
 static int start(struct place_session *session, const struct place_opening *opening, struct error *err) {

@@ -6,6 +6,7 @@
 #include "providers/local/sandbox/sandbox_worker.h"
 #include "providers/local/session/session_parts.h"
 #include "sessions/workspace.h"
+#include "sessions/workspace_stage.h"
 
 #include "folder.h"
 
@@ -29,7 +30,7 @@
 struct lab {
         char folder[sizeof(FOLDER_TEMPLATE)];
         char root[64], sockets[64], files[128]; /* the last is the durable workspace */
-        const char *owner;
+        const char *owner, *staged;             /* the latter: what comes with executions */
         struct place *place;
         struct place_session *session;
         struct place_checkpoint checkpoint; /* that it is opened with; without a digest: none */
@@ -157,6 +158,7 @@ static void begin(struct lab *lab) {
 static void ask(struct lab *lab, int64_t n, const char *code, enum request_language language,
                 int64_t timeout_ms) {
         struct place_execution execution = { .n = n,
+                                             .staged = lab->staged,
                                              .language = language,
                                              .context = "main",
                                              .code = code,
@@ -541,6 +543,56 @@ static void test_files_stay(void **state) {
         file_is(lab, "in", "again");
 }
 
+/* The name of one file, "name", with that text, which waits for an execution. */
+static const char *stage(struct lab *lab, const char *text, char name[WORKSPACE_STAGE_NAME]) {
+        const struct workspace_limits limits = { .bytes_max = 1 << 20, .files_max = 100 };
+        struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
+        struct workspace_stage stage WORKSPACE_STAGE_CLEANUP = WORKSPACE_STAGE_INIT;
+        char folder[80], sha256[SHA256_HEX_SIZE];
+        struct problem problem;
+
+        snprintf(folder, sizeof(folder), "%s/workspaces", lab->root);
+        if (workspace_open(&(struct workspaces){ .folder = folder, .stack = "lab" }, lab->owner, "s-one",
+                           &workspace, &problem) < 0 ||
+            workspace_stage_begin(&workspace, &limits, &stage, &problem) < 0 ||
+            workspace_stage_file(&stage, "name", &problem) < 0 ||
+            workspace_stage_write(&stage, text, strlen(text), &problem) < 0 ||
+            workspace_stage_finish(&stage, sha256, &problem) < 0)
+                fail_msg("%s", problem.detail);
+        stage.kept = true;
+        memcpy(name, stage.name, WORKSPACE_STAGE_NAME);
+        return name;
+}
+
+/* Code whose files cannot be had does not run without them; what the kernel knows stays, and nothing of it was done in the workspace. */
+static void test_files_that_cannot_be_put(void **state) {
+        struct lab *lab = *state;
+        char name[WORKSPACE_STAGE_NAME], paths[128];
+
+        make_workspace(lab);
+        begin(lab);
+        run(lab, 1, "x = 7");
+        lab->staged = stage(lab, "one", name);
+        run(lab, 2, "open('name').read()");
+        assert_true(text_has(lab, "'one'"));
+        for (int64_t n = 3; n <= 4; n++) {
+                lab->staged = stage(lab, "two", name);
+                snprintf(paths, sizeof(paths), "%.*s/staged/%s", (int)(strrchr(lab->files, '/') - lab->files),
+                         lab->files, name);
+                folder_write(paths, "paths", "[\"name\"");
+                run(lab, n, "x = 8\nopen('ran', 'w').write(open('name').read())");
+                assert_int_equal(lab->done.status, REPORT_FAILED);
+                assert_true(text_has(lab, "nothing of it ran: the files that came with it"));
+                assert_true(text_has(lab, "the list of their paths cannot be read"));
+        }
+        lab->staged = NULL;
+        run(lab, 5, "import os\nx, os.path.exists('ran'), open('name').read()");
+        assert_int_equal(lab->done.status, REPORT_OK);
+        assert_true(text_has(lab, "(7, False, 'one')"));
+        must_end(lab);
+        file_is(lab, "name", "one");
+}
+
 /* Where a folder was, a link to somewhere else when a file is put into it. */
 static void test_a_link_where_a_folder_was(void **state) {
         struct lab *lab = *state;
@@ -802,6 +854,7 @@ int main(int argc, char **argv) {
                 TEST(test_a_flood),
                 TEST(test_a_worker_that_is_killed),
                 TEST(test_files_stay),
+                TEST(test_files_that_cannot_be_put),
                 TEST(test_a_link_where_a_folder_was),
                 TEST(test_parked),
                 TEST(test_expires_with_nobody_there),
