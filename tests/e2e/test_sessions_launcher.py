@@ -261,6 +261,31 @@ def test_a_stopped_launcher_holds_up_who_asks_it_and_nobody_else(serve):
     assert serve.run(made[0].json()["id"], "1 + 1")["value"]["text"] == "2"
 
 
+def test_a_stopped_launcher_that_is_to_be_told_of_cpus(serve, box):
+    """Nobody waits for that: neither whose agent's `cpus` has changed nor others. It holds once the launcher goes on."""
+
+    def apply(**limits):
+        (box.stack / "stack.yaml").write_text(manifests(4, "reject", **limits))
+        subprocess.run([box.binary, "apply", "--yes", "-q", "-f", box.stack], env=box.env, cwd=box.folder, check=True)
+
+    apply(cpus=2)
+    asking = serve.call("POST", "/v1/sessions", {"agent": "coder"}).json()["id"]
+    living = serve.create("bob")
+    assert serve.run(asking, "kept = 1")["status"] == serve.run(living, "kept = 41", "bob")["status"] == "ok"
+    folder = family_of(int((serve.launcher.workers / f"{ORDINARY}.{asking}.worker").read_text().split("-")[0]))
+    if quota(folder) is None:
+        pytest.skip("this machine has no controller of CPUs")
+    apply(cpus=1)
+    os.kill(serve.launcher.process.pid, signal.SIGSTOP)
+    try:
+        assert serve.run(asking, "kept + 1")["value"]["text"] == "2"
+        assert serve.run(living, "kept + 1", "bob")["value"]["text"] == "42"
+        assert quota(folder) == 2000
+    finally:
+        os.kill(serve.launcher.process.pid, signal.SIGCONT)
+    wait_until(lambda: quota(folder) == 1000)
+
+
 def test_without_a_launcher(box):
     """Refused, and the remedies are named; a launcher whose workers are elsewhere is none for sessions."""
     serve = Sessions(box, clients=CLIENTS)

@@ -6,6 +6,7 @@ import glob
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,27 @@ def test_what_waits_outlives_the_server(serve):
     for session in (first, second):
         staged = serve.state / f"local/lab/workspaces/sessions/{session}/staged"
         assert not staged.exists() or list(staged.iterdir()) == []
+
+
+# --- what an idle one costs ---
+
+
+def wakings(pid):
+    """How often all threads of a process have waited for something, and it came."""
+    found = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(int(line.split()[1]) for text in found for line in text.splitlines() if line.startswith("voluntary_ctxt_switches"))
+
+
+def test_an_idle_session_costs_next_to_nothing(serve):
+    """Its worker wakes twice a second: it counts what the kernel does not, and the kernel has it wait for that. Nobody inside wakes at all."""
+    session = create(serve)
+    assert serve.run(session, "x = 1")["status"] == "ok"
+    worker = worker_of(serve, session)
+    time.sleep(6)  # it is quiet after 5 s
+    before = wakings(worker)
+    time.sleep(5)
+    assert wakings(worker) - before <= 20
+    assert serve.run(session, "x")["value"]["text"] == "1"
 
 
 # --- CPUs ---

@@ -135,8 +135,8 @@ int session_start(struct place_session *session, const struct place_opening *ope
                   struct error *err) MUST_USE;
 
 /*
- * What is applied by now of its agent's CPUs holds for all that runs for it. Waits for a launcher, or for a user's systemd: by the thread that
- * brings its files, before an execution.
+ * What is applied by now of its agent's CPUs holds for all that runs for it. A user's systemd is waited for: by the
+ * thread that brings its files, before an execution.
  */
 void session_share_cpus(struct place_session *session);
 /* Whether there is anything to do for that; at once. */
