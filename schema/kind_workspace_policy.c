@@ -128,7 +128,7 @@ static const struct field workspace_policy_fields[] = {
                 .minimum = 1,
                 .maximum = 10240,
                 .default_text = "25",
-                .doc = "The largest file of a workspace that is handed out for download.",
+                .doc = "The largest file that an archive of a workspace (a zip) has; larger ones are left out, and named in it. A file by itself is handed out whatever its size.",
         },
         { 0 },
 };
