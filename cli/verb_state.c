@@ -83,8 +83,10 @@ static int list_history(struct session *session, const struct options *options, 
                 clock_format(history[i].at_ms, at, sizeof(at));
                 if (history[i].serial)
                         snprintf(serial, sizeof(serial), "%" PRIu64, history[i].serial);
-                printf("%6s  %s  %-12s %-20s %s\n", serial, at, history[i].command, history[i].who,
-                       history[i].commit ? history[i].commit : "-");
+                terminal_print_safe(stdout, arena_printf(session->arena, "%6s  %s  %-12s %-20s %s", serial,
+                                                         at, history[i].command, history[i].who,
+                                                         history[i].commit ? history[i].commit : "-"));
+                putchar('\n');
         }
         return EXIT_DONE;
 }
@@ -159,9 +161,11 @@ static void print_state(json_t *summary) {
         if (json_array_size(json_object_get(summary, "history")))
                 printf("\nlast runs\n");
         json_array_foreach (json_object_get(summary, "history"), i, entry) {
-                printf("  %4" JSON_INTEGER_FORMAT "  %s  %-8s %-12s %s\n",
+                printf("  %4" JSON_INTEGER_FORMAT "  %s  %-8s %-12s ",
                        json_integer_value(json_object_get(entry, "run")), text_or(entry, "at"),
-                       text_or(entry, "command"), text_or(entry, "outcome"), text_or(entry, "who"));
+                       text_or(entry, "command"), text_or(entry, "outcome"));
+                terminal_print_safe(stdout, text_or(entry, "who"));
+                putchar('\n');
         }
 }
 
