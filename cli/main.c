@@ -46,7 +46,7 @@ const struct verb verbs[] = {
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
         { "schema", "[KIND]", 0, 1, "print the JSON Schema of the manifests", verb_schema },
         { "explain", "KIND[.FIELD]", 1, 1, "say what a kind or a field means", verb_explain },
-        { "state", "list|show|history|mv|rm|verify|backup|adopt", 1, 1000,
+        { "state", "list|show|history|restore|mv|rm|verify|backup|adopt", 1, 1000,
           "show, repair, check, copy or remake the state", verb_state },
         { "lock", "show|release", 1, 1, "show or release the state's lock", verb_lock },
         { "sweep", "", 0, 0, "delete expired workspace files on this machine", verb_sweep },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state's own tools: state list|show|history|mv|rm|verify|backup, lock show|release. Each is a row of a table below. */
+/* The state's own tools: state list|show|history|restore|mv|rm|verify|backup, lock show|release. Each is a row of a table below. */
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -10,6 +10,7 @@
 #include "cli/verbs.h"
 #include "controller/state_edit.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,14 +270,19 @@ static int back_up_state(struct session *session, const struct options *options,
         return EXIT_DONE;
 }
 
+static int confirm_edit(const struct options *options, size_t resources, const char *question,
+                        struct error *err) {
+        const struct plan counted = { .change_count = resources };
+
+        if (!options->yes && !options->quiet)
+                terminal_print_line(stderr, question, 0, 0);
+        return perform_confirm(options, &counted, false, err);
+}
+
 /* Asks, then commits the edit. The resource itself is not touched. */
 static int commit_edit(struct session *session, const struct options *options, struct state_edit *edit,
                        const char *command, const char *question, struct error *err) {
-        const struct plan one = { .change_count = 1 };
-
-        if (!options->yes && !options->quiet)
-                fprintf(stderr, "%s\n", question);
-        if (perform_confirm(options, &one, false, err) < 0)
+        if (confirm_edit(options, 1, question, err) < 0)
                 return -1;
         return state_edit_commit(session->state, edit, command, options->operands[1],
                                  clock_system.wall_ms(&clock_system), session->arena, err);
@@ -329,6 +335,57 @@ static int move_resource(struct session *session, const struct options *options,
                 print_json(json_pack("{s:s, s:s, s:s?}", "from", from, "to", to, "id", edit.id));
         else
                 printf("%s is %s now; berth plan shows what its manifest changes.\n", from, to);
+        return EXIT_DONE;
+}
+
+static int read_serial(const struct options *options, uint64_t *ret, struct error *err) {
+        const char *text = options->operand_count > 1 ? options->operands[1] : "";
+        char *end;
+
+        errno = 0;
+        *ret = strtoull(text, &end, 10);
+        if (*text < '0' || *text > '9' || *end || errno)
+                return error_set(
+                        err, "berth state restore needs a serial: berth state restore SERIAL; berth state "
+                             "history shows what each run left behind");
+        return 0;
+}
+
+static const char *describe_past(const struct state_past *past, struct arena *arena) {
+        return arena_printf(
+                arena,
+                "The state becomes what it was at serial %" PRIu64
+                ": %zu come back, %zu are forgotten, %zu are recorded as they were. The resources "
+                "themselves are not touched.",
+                past->serial, past->back, past->forgotten, past->changed);
+}
+
+/* `state restore`, of a state that is shared. The next plan shows what that means for the resources. */
+static int restore_state(struct session *session, const struct options *options, struct error *err) {
+        struct state_past past;
+        uint64_t serial;
+
+        if (read_serial(options, &serial, err) < 0 ||
+            session_take_lease(session, options, "state restore", err) < 0 ||
+            state_past_read(session->state, serial, session->arena, &past, err) < 0)
+                return -1;
+        if (past.count > 0 && (confirm_edit(options, past.back + past.forgotten + past.changed,
+                                            describe_past(&past, session->arena), err) < 0 ||
+                               state_edit_restore(session->state, &past, clock_system.wall_ms(&clock_system),
+                                                  session->arena, err) < 0))
+                return -1;
+        if (state_serial(session->state, &serial, err) < 0)
+                return -1;
+        if (options->json)
+                print_json(json_pack("{s:I, s:I, s:I, s:I, s:I}", "restored", (json_int_t)past.serial,
+                                     "serial", (json_int_t)serial, "back", (json_int_t)past.back, "forgotten",
+                                     (json_int_t)past.forgotten, "changed", (json_int_t)past.changed));
+        else if (past.count == 0)
+                printf("The state is what it was at serial %" PRIu64 ": nothing to do.\n", past.serial);
+        else
+                printf("Serial %" PRIu64 " is what serial %" PRIu64
+                       " was; berth plan shows what that changes.\n",
+                       serial, past.serial);
         return EXIT_DONE;
 }
 
@@ -411,10 +468,11 @@ static int run_subverb(const struct subverb *subverbs, size_t count, const char 
 
 int verb_state(const struct options *options, struct error *err) {
         static const struct subverb subverbs[] = {
-                { "list", 0, false, list_state },     { "show", 1, false, show_state },
-                { "mv", 2, true, move_resource },     { "rm", 1, true, forget_resource },
-                { "verify", 0, false, verify_state }, { "backup", 1, false, back_up_state },
-                { "adopt", 1000, false, NULL },       { "history", 0, false, list_history },
+                { "list", 0, false, list_state },      { "show", 1, false, show_state },
+                { "mv", 2, true, move_resource },      { "rm", 1, true, forget_resource },
+                { "verify", 0, false, verify_state },  { "backup", 1, false, back_up_state },
+                { "adopt", 1000, false, NULL },        { "history", 0, false, list_history },
+                { "restore", 1, true, restore_state },
         };
 
         /* The only one for which there need be no state yet. */

@@ -13,6 +13,7 @@
 #include "controller/history.h"
 #include "schema/manifest.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static void add_op(struct state_edit *edit, struct state_op op) {
@@ -163,4 +164,14 @@ int state_edit_commit(struct state *state, struct state_edit *edit, const char *
                 return -1;
         add_op(edit, (struct state_op){ .type = STATE_PUT_HISTORY, .history = entry });
         return state_commit(state, edit->ops, edit->count, err);
+}
+
+int state_edit_restore(struct state *state, const struct state_past *past, int64_t wall_ms,
+                       struct arena *arena, struct error *err) {
+        struct history_entry entry;
+
+        if (history_of_edit(state, "state restore", arena_printf(arena, "serial %" PRIu64, past->serial),
+                            wall_ms, arena, &entry, err) < 0)
+                return -1;
+        return state_past_restore(state, past, &entry, err);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state changed by hand: forgetting a resource, or recording it under another address. Nothing is done to the
- * resource itself. Both find what has to be committed; the caller holds the lease, asks, and commits it.
+ * The state changed by hand: forgetting a resource, recording it under another address, or going back to what the state was.
+ * Nothing is done to the resources themselves. What has to be committed is found; the caller holds the lease, asks, and commits it.
  */
 #ifndef BERTH_CONTROLLER_STATE_EDIT_H
 #define BERTH_CONTROLLER_STATE_EDIT_H
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "state/past.h"
 #include "state/state.h"
 
 #define EDIT_OPS_MAX 8
@@ -35,5 +36,9 @@ int state_edit_move(struct state *state, const char *from, const char *to, struc
 /* Adds the history's entry to the edit, with a run number of its own, and commits all of it at once. */
 int state_edit_commit(struct state *state, struct state_edit *edit, const char *command, const char *address,
                       int64_t wall_ms, struct arena *arena, struct error *err) MUST_USE;
+
+/* state_past_restore(), with the history's entry. */
+int state_edit_restore(struct state *state, const struct state_past *past, int64_t wall_ms,
+                       struct arena *arena, struct error *err) MUST_USE;
 
 #endif

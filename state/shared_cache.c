@@ -186,9 +186,10 @@ struct filling {
         struct shared_place place;
 };
 
-static int put_changes(struct store_txn *txn, const struct shared_entry *entry, struct error *err) {
-        for (size_t i = 0; i < entry->count; i++) {
-                const struct shared_change *change = &entry->changes[i];
+int shared_cache_put(struct store_txn *txn, const struct shared_change *changes, size_t count,
+                     struct error *err) {
+        for (size_t i = 0; i < count; i++) {
+                const struct shared_change *change = &changes[i];
                 int result;
 
                 if (!shared_cache_is_shared(change->database, change->key))
@@ -205,7 +206,9 @@ static int put_changes(struct store_txn *txn, const struct shared_entry *entry, 
 static int fill(struct store_txn *txn, void *context, struct error *err) {
         const struct filling *filling = context;
 
-        return put_changes(txn, filling->base, err) < 0 ? -1 : put_place(txn, &filling->place, err);
+        return shared_cache_put(txn, filling->base->changes, filling->base->count, err) < 0
+                       ? -1
+                       : put_place(txn, &filling->place, err);
 }
 
 /* Puts the folder where the copy lies, in place of one that is there. */
@@ -218,10 +221,9 @@ static int move_into_place(const struct shared_cache *made, const char *place) {
         return rename(made->folder, place);
 }
 
-int shared_cache_make(const char *lineage, const struct shared_log *log, const struct shared_entry *base,
-                      struct shared_cache *ret, struct error *err) {
+int shared_cache_make_aside(const struct shared_log *log, const struct shared_entry *base,
+                            struct shared_cache *ret, struct error *err) {
         struct filling filling = { .base = base };
-        char *place TEXT_CLEANUP = folder_of(lineage);
         struct shared_cache made;
         int result;
 
@@ -232,7 +234,7 @@ int shared_cache_make(const char *lineage, const struct shared_log *log, const s
                 .snapshot_bytes = shared_changes_bytes(base->changes, base->count),
         };
         memcpy(filling.place.hash, log->hash, SHA256_SIZE);
-        if (make_folder(lineage, &made, err) < 0)
+        if (make_folder(log->lineage, &made, err) < 0)
                 return -1;
         result = store_open(made.folder, STORE_MODE_NEW, &made.store, err);
         if (result == 0)
@@ -241,6 +243,18 @@ int shared_cache_make(const char *lineage, const struct shared_log *log, const s
                 shared_cache_close(&made);
                 return error_context(err, "the copy of the state on this machine");
         }
+        made.place = filling.place;
+        *ret = made;
+        return 0;
+}
+
+int shared_cache_make(const struct shared_log *log, const struct shared_entry *base, struct shared_cache *ret,
+                      struct error *err) {
+        char *place TEXT_CLEANUP = folder_of(log->lineage);
+        struct shared_cache made;
+
+        if (shared_cache_make_aside(log, base, &made, err) < 0)
+                return -1;
         store_close(made.store);
         made.store = NULL;
         for (int times = 0; place && times < MAKINGS_MAX; times++) {
@@ -250,7 +264,7 @@ int shared_cache_make(const char *lineage, const struct shared_log *log, const s
                         continue;
                 made.temporary = false;
                 shared_cache_close(&made);
-                if (shared_cache_open(lineage, ret, &failure) == 0)
+                if (shared_cache_open(log->lineage, ret, &failure) == 0)
                         return 0;
                 *err = failure;
                 return -1;
@@ -261,7 +275,6 @@ int shared_cache_make(const char *lineage, const struct shared_log *log, const s
                 return -1;
         }
         store_may_vanish(made.store);
-        made.place = filling.place;
         *ret = made;
         return 0;
 }
@@ -292,7 +305,9 @@ static int apply_entry(struct store_txn *txn, void *context, struct error *err) 
         applying->place.epoch = entry->epoch;
         applying->place.log_bytes += shared_changes_bytes(entry->changes, entry->count);
         memcpy(applying->place.hash, entry->hash, SHA256_SIZE);
-        return put_changes(txn, entry, err) < 0 ? -1 : put_place(txn, &applying->place, err);
+        return shared_cache_put(txn, entry->changes, entry->count, err) < 0
+                       ? -1
+                       : put_place(txn, &applying->place, err);
 }
 
 int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entry, bool *ret_gap,

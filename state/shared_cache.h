@@ -44,14 +44,20 @@ int shared_cache_temporary(struct shared_cache *ret, struct error *err) MUST_USE
 /* Opens the copy of that lineage. -1: there is none that is of use. */
 int shared_cache_open(const char *lineage, struct shared_cache *ret, struct error *err) MUST_USE;
 /* Makes it anew, from the root or a snapshot that `log` stands at. */
-int shared_cache_make(const char *lineage, const struct shared_log *log, const struct shared_entry *base,
-                      struct shared_cache *ret, struct error *err) MUST_USE;
+int shared_cache_make(const struct shared_log *log, const struct shared_entry *base, struct shared_cache *ret,
+                      struct error *err) MUST_USE;
+/* The same beside it, to go when it is closed: what was before is no copy for others. */
+int shared_cache_make_aside(const struct shared_log *log, const struct shared_entry *base,
+                            struct shared_cache *ret, struct error *err) MUST_USE;
 /*
  * Applies the entry that follows where the copy stands. Fine where another process has applied it already; *ret_gap where the copy
  * stands elsewhere: make it anew.
  */
 int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entry, bool *ret_gap,
                        struct error *err) MUST_USE;
+/* Puts and deletes, but nothing that is not shared. */
+int shared_cache_put(struct store_txn *txn, const struct shared_change *changes, size_t count,
+                     struct error *err) MUST_USE;
 /* A snapshot of where it stands is there now. */
 int shared_cache_note_snapshot(struct shared_cache *cache, uint64_t bytes, struct error *err) MUST_USE;
 /* All that it holds but what is of this machine alone; in the arena. */

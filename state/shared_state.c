@@ -74,9 +74,7 @@ static int make_copy(struct shared *shared, const struct shared_entry *root, str
         int found = shared_log_snapshot(&shared->log, arena, &snapshot, err);
         bool gap;
 
-        if (found < 0 ||
-            shared_cache_make(shared->log.lineage, &shared->log, found ? &snapshot : root, &shared->cache,
-                              err) < 0 ||
+        if (found < 0 || shared_cache_make(&shared->log, found ? &snapshot : root, &shared->cache, err) < 0 ||
             read_on(shared, &gap, err) < 0)
                 return -1;
         if (gap)
@@ -172,6 +170,10 @@ void shared_close(struct shared *shared) {
         pthread_cond_destroy(&shared->lease_stop);
         free(shared->who);
         free(shared);
+}
+
+struct object_store *shared_objects(const struct shared *shared) {
+        return shared->store;
 }
 
 const char *shared_cache_path(const struct shared *shared) {

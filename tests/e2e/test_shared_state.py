@@ -331,3 +331,66 @@ def test_secrets_are_not_in_the_bucket(team):
     machine("apply", "--yes").expect(0)
     for key in team.keys():
         assert secret.encode() not in team.s3.get_object(Bucket=BUCKET, Key=f"research/{key}")["Body"].read()
+
+
+def listed(machine):
+    return set(machine("state", "list").expect(0).out.split())
+
+
+def test_an_earlier_state_comes_back(team):
+    first, second, third = (team.machine(name) for name in ("first", "second", "third"))
+    write(first, "a", "b")
+    write(second, "a", "b")
+    first("apply", "--yes").expect(0)
+    whole, serial = listed(first), first("state", "show", "--json").json()["serial"]
+    assert first("state", "history", "--json").json()["entries"][0]["serial"] == serial
+    second("state", "rm", "--yes", "Agent/of-b").expect(0)
+    second("state", "rm", "--yes", "Environment/b").expect(0)
+    assert whole - listed(third) == {"Agent/of-b", "Environment/b"}
+    spoiled = third("state", "show", "--json").json()["serial"]
+    # Not without a yes; and what there is not is said.
+    third("state", "restore", str(serial)).expect(1)
+    assert third("state", "show", "--json").json()["serial"] == spoiled
+    assert "needs a serial" in third("state", "restore", "--yes", "12x").expect(1).err
+    assert "has no serial 99 yet" in third("state", "restore", "--yes", "99").expect(1).err
+    restored = third("state", "restore", "--yes", "--json", str(serial)).expect(0).json()
+    assert restored == {"restored": serial, "serial": spoiled + 1, "back": 2, "forgotten": 0, "changed": 0}
+    assert listed(second) == whole
+    entry = second("state", "history", "--json").json()["entries"][0]
+    assert (entry["command"], entry["serial"]) == ("state restore", spoiled + 1)
+    assert "nothing to do" in second("state", "restore", "--yes", str(serial)).expect(0).out
+    team.check("a", "b")
+    # What was made since is forgotten, not deleted: a plan that declares it takes it in again.
+    write(first, "a", "b", "c")
+    first("apply", "--yes").expect(0)
+    asked = first("state", "restore", str(serial)).expect(1).err
+    assert "2 are forgotten" in " ".join(asked.split()) and "this would change 2 resources" in asked
+    assert "berth plan shows" in first("state", "restore", "--yes", str(serial)).expect(0).out
+    shutil.rmtree(second.home / ".cache")
+    assert listed(second) == whole
+    assert len(team.cloud.functions()) == 3
+    write(second, "a", "b", "c")
+    second("apply", "--yes").expect(0)
+    team.check("a", "b", "c")
+
+
+def test_no_state_from_the_middle_of_a_run_comes_back(team):
+    first = team.machine("first")
+    write(first, "a")
+    first("apply", "--yes").expect(0)
+    serial = first("state", "show", "--json").json()["serial"]
+    write(first, "a", "b")
+    team.cloud.faults(({"operation": "CreateFunction", "nth": 1}, signals(first, "after")))
+    code, said = Running(first, "apply", "--yes").end()
+    assert code == -signal.SIGKILL, said
+    team.cloud.faults()
+    between = first("state", "show", "--json").json()["serial"]
+    refused = first("state", "restore", "--yes", str(serial)).expect(3)
+    assert "an earlier run did not finish: run berth apply first" in refused.err
+    first("apply", "--yes").expect(0)
+    if between > serial:
+        assert "from the middle of a run" in first("state", "restore", "--yes", str(between)).expect(3).err
+    first("state", "restore", "--yes", str(serial)).expect(0)
+    assert not {"Environment/b", "Agent/of-b"} & listed(first)
+    first("apply", "--yes").expect(0)
+    team.check("a", "b")

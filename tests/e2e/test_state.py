@@ -185,6 +185,16 @@ def test_history_lists_the_serials(stack):
     assert [line.split()[0] for line in lines] == [str(entry["serial"]) for entry in entries]
 
 
+def test_a_folder_has_no_past(stack):
+    stack.apply()
+    serial = stack("state", "show", "--json").json()["serial"]
+    said = " ".join(stack("state", "restore", "--yes", str(serial)).expect(1).err.split())
+    assert "keeps its last state alone: an older one comes from a backup" in said
+    for wrong in ([], ["x"], ["99999999999999999999"]):
+        assert "needs a serial" in stack("state", "restore", *wrong).expect(1).err
+    assert stack("lock", "show", "--json").json() == {"held": False}
+
+
 def test_history_tells_who_and_when(stack):
     stack.apply()
     history = stack("state", "show", "--json").expect(0).json()["history"]
