@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan: shows what would change. A refusal is told before changes: exit code 3 stands above 2. */
+#include "base/log.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"
 #include "controller/saved_plan.h"
 
 #include <string.h>
+
+/*
+ * A saved plan is bound to its state by lineage and key. A shared state that nobody has made yet would have others at the apply: it is
+ * made for the plan, empty, as a folder is. Who may not write there can look at the plan all the same.
+ */
+static void make_state(struct state *state) {
+        struct error failure;
+
+        if (!state_is_unmade(state))
+                return;
+        if (state_lease_acquire(state, "plan", &failure) < 0)
+                log_warning(
+                        "nobody has made the state in %s yet, and this run cannot: %s. The saved plan cannot be applied; "
+                        "save one once with rights to write there, or apply without one",
+                        state_folder(state), failure.message);
+        else
+                state_lease_release(state);
+}
 
 int verb_plan(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP = { 0 };
@@ -20,6 +39,8 @@ int verb_plan(const struct options *options, struct error *err) {
         session_init(&session);
         if (session_open(&session, options, err) < 0)
                 return -1;
+        if (options->output)
+                make_state(session.state);
         args = session_plan_args(&session, options, false);
         if (session_plan(&session, &args, options, &plan, err) < 0)
                 return -1;

@@ -176,6 +176,10 @@ struct object_store *shared_objects(const struct shared *shared) {
         return shared->store;
 }
 
+bool shared_is_unborn(const struct shared *shared) {
+        return shared->unborn;
+}
+
 const char *shared_cache_path(const struct shared *shared) {
         return shared->cache.folder;
 }

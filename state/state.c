@@ -234,6 +234,10 @@ bool state_is_shared(const struct state *state) {
         return state->shared != NULL;
 }
 
+bool state_is_unmade(const struct state *state) {
+        return state->shared && shared_is_unborn(state->shared);
+}
+
 int state_catch_up(struct state *state, struct error *err) {
         return state->shared ? shared_catch_up(state->shared, err) : 0;
 }

@@ -42,6 +42,8 @@ struct clock;
 int state_open_shared(struct object_store *store, const struct clock *clock, const char *who,
                       enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
 bool state_is_shared(const struct state *state);
+/* A shared one that nobody has made yet: its lineage and key are this process's alone until it takes the lease. */
+bool state_is_unmade(const struct state *state);
 /* Whether the state of that lineage lies in the store, by its root; `store` stays the caller's. */
 int state_lies_at(struct object_store *store, const char *lineage, bool *ret, struct error *err) MUST_USE;
 /* Reads what others have written since; of a folder's state, which is always up to date, there is nothing to do. */

@@ -116,6 +116,23 @@ def test_two_machines_have_one_state(team):
     assert team.lease()["id"] == ""
 
 
+def test_a_plan_that_is_saved_makes_the_state(team):
+    """Another machine applies it: lineage and key are the same there. Who may not write sees the plan alone."""
+    first, second = team.machine("first"), team.machine("second")
+    write(first, "a")
+    write(second, "a")
+    team.cloud.faults(({"operation": "PutObject", "resource": "research/", "nth": list(range(1, 9))}, {"kind": "error", "status": 403, "code": "AccessDenied"}))
+    denied = first("plan", "-o", "a.plan").expect(0)
+    assert "cannot be applied" in denied.err and "to create" in denied.out
+    team.cloud.faults()
+    assert team.keys() == []
+    assert "plan-stale" in second("apply", "--yes", first.stack / "a.plan").expect(3).err
+    assert "cannot be applied" not in first("plan", "-o", "a.plan").expect(0).err
+    assert "state" in team.keys() and team.lease()["id"] == ""
+    second("apply", "--yes", first.stack / "a.plan").expect(0)
+    team.check("a")
+
+
 def test_below_berth_is_no_place_for_a_state(offline):
     offline.write("stack.yaml", stacks.text(stacks.stack()))
     for verb in (["plan"], ["apply", "--yes"], ["state", "list"], ["get"]):
