@@ -164,6 +164,21 @@ static int read_place(struct store_txn *txn, void *context, struct error *err) {
         return get_place(txn, context, err);
 }
 
+int shared_cache_check(struct store_txn *txn, const struct shared_log *log, struct error *err) {
+        struct shared_place place;
+
+        if (get_place(txn, &place, err) < 0)
+                return -1;
+        if (place.number == log->number && memcmp(place.hash, log->hash, SHA256_SIZE) == 0)
+                return 0;
+        return error_set_kind(
+                err, ERROR_LOCKED,
+                "the copy of the state of %s on this machine stands elsewhere than this run: another process writes "
+                "to that state, or to another place that was copied from it. This run records nothing more; run "
+                "it again",
+                log->store->place);
+}
+
 /* Opening and making */
 
 int shared_cache_open(const char *lineage, struct shared_cache *ret, struct error *err) {

@@ -58,6 +58,8 @@ int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *en
 /* Puts and deletes, but nothing that is not shared. */
 int shared_cache_put(struct store_txn *txn, const struct shared_change *changes, size_t count,
                      struct error *err) MUST_USE;
+/* Fails where the copy does not stand where `log` does: what is read there is not what comes before the next entry. */
+int shared_cache_check(struct store_txn *txn, const struct shared_log *log, struct error *err) MUST_USE;
 /* A snapshot of where it stands is there now. */
 int shared_cache_note_snapshot(struct shared_cache *cache, uint64_t bytes, struct error *err) MUST_USE;
 /* All that it holds but what is of this machine alone; in the arena. */

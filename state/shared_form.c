@@ -72,6 +72,9 @@ int shared_form_write(struct shared_entry *entry, struct strbuf *ret, struct err
         for (size_t i = 0; i < entry->count; i++) {
                 if (append_change(&entry->changes[i], ret, err) < 0)
                         return -1;
+                if (ret->length - begin > SHARED_FORM_MAX - SHA256_SIZE)
+                        return error_set(err, "more than %zu MiB cannot be one object of a shared state",
+                                         SHARED_FORM_MAX >> 20);
         }
         digest_sha256(ret->data + begin, ret->length - begin, entry->hash);
         strbuf_append_bytes(ret, entry->hash, SHA256_SIZE);

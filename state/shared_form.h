@@ -22,6 +22,8 @@
 #include <stdbool.h>
 
 #define SHARED_FORM_VERSION 1
+#define SHARED_FORM_MAX \
+        ((size_t)1 << 30) /* bytes: no more are read of an object, so no more may be written */
 #define SHARED_ID_SIZE 33 /* 16 random bytes in hex, with the NUL */
 #define SHARED_LINEAGE_SIZE 37
 
@@ -57,7 +59,7 @@ void shared_new_id(char ret[SHARED_ID_SIZE]);
 /* From 64 hex digits; false where the text, which may be NULL, is none such. */
 bool shared_hash_read(const char *hex, uint8_t ret[SHA256_SIZE]);
 
-/* Appends the bytes; sets entry->hash. -1 where a key or value is too long for the form. */
+/* Appends the bytes; sets entry->hash. -1 where a key, a value or all of it is too long. */
 int shared_form_write(struct shared_entry *entry, struct strbuf *ret, struct error *err) MUST_USE;
 /*
  * All of *ret lives in the arena, or is borrowed from `bytes`. Fails where anything is not as it is written above, and by

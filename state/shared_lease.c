@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LEASE_FORMAT "1"
@@ -73,11 +74,13 @@ static int parse(const struct object_store *store, const struct object_answer *a
 
 /* Looking */
 
+/* What could not be read there (zero) is no place to compare with: two machines without /proc would pass for one. */
 static bool is_dead_here(const char *process) {
         struct process_identity identity;
         const char *end;
 
-        return identity_read(process, &identity, &end) && !*end && identity_life(&identity) == IDENTITY_DEAD;
+        return identity_read(process, &identity, &end) && !*end && identity.boot && identity.namespace &&
+               identity.start && identity_life(&identity) == IDENTITY_DEAD;
 }
 
 int shared_lease_look(struct object_store *store, struct arena *arena, struct shared_lease_seen *ret,
@@ -137,8 +140,16 @@ static int fail_lost(struct shared_lease *lease, const struct shared_lease_seen 
 
 /* Writing */
 
+/*
+ * The machine's monotonic clock stands still while it is suspended, and the lease ends all the same: there it is CLOCK_BOOTTIME
+ * that is counted by.
+ */
 static int64_t now_ms(const struct clock *clock) {
-        return clock->monotonic_ms(clock);
+        struct timespec now;
+
+        if (clock->monotonic_ms != clock_system.monotonic_ms || clock_gettime(CLOCK_BOOTTIME, &now) < 0)
+                return clock->monotonic_ms(clock);
+        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* One conditional write, with its outcome; `etag` NULL: there must be none. */

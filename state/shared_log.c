@@ -165,9 +165,10 @@ int shared_log_snapshot(struct shared_log *log, struct arena *arena, struct shar
         if (store->ops->list(store, SHARED_SNAPSHOT_PREFIX, arena, &keys, &count, err) != OBJECT_DONE)
                 return -1;
         while (count-- > 0) {
+                struct shared_log there = *log;
                 struct shared_entry snapshot;
                 char key[SHARED_KEY_SIZE];
-                int found = read_object(store, keys[count], SHARED_SNAPSHOT, arena, &snapshot, err);
+                int found = read_object(store, keys[count], SHARED_SNAPSHOT, arena, &snapshot, err), held;
 
                 if (found < 0)
                         return -1;
@@ -178,9 +179,14 @@ int shared_log_snapshot(struct shared_log *log, struct arena *arena, struct shar
                         return fail_foreign(log, keys[count], err);
                 if (snapshot.number <= log->number)
                         return 0;
-                log->number = snapshot.number;
-                log->epoch = snapshot.epoch;
-                memcpy(log->hash, snapshot.previous, SHA256_SIZE);
+                there.number = snapshot.number;
+                there.epoch = snapshot.epoch;
+                memcpy(there.hash, snapshot.previous, SHA256_SIZE);
+                /* Its entry is written before it: where that is gone, or another one, the snapshot is of a log that is no more. */
+                held = shared_log_holds(&there, err);
+                if (held <= 0)
+                        return held < 0 ? -1 : fail_foreign(log, keys[count], err);
+                *log = there;
                 *ret = snapshot;
                 return 1;
         }

@@ -23,6 +23,8 @@
 
 #define TAKINGS_MAX 64 /* entries that others may append while the lease is taken */
 #define RENEW_AGAIN_MS 1000
+#define PROBE_KEY "probe" /* an object that stays, and has the same bytes always */
+#define NO_ETAG "\"00000000000000000000000000000000\""
 /* A snapshot is due when reading the log costs half of what reading the state does; a request counts as so many bytes. */
 #define REQUEST_WORTH_BYTES ((uint64_t)256 * 1024)
 #define ENTRIES_AT_LEAST 32
@@ -47,6 +49,7 @@ struct shared {
         bool leased, stopping;
         bool lost;
         struct error lost_by;
+        struct error unrenewed; /* by what the last renewal failed; "" where it did not */
 };
 
 /* Reading on */
@@ -115,11 +118,39 @@ static int make_unborn(struct shared *shared, struct error *err) {
         return 0;
 }
 
+/*
+ * The root, or 0 where there is no state. It is made before all commits: where it is gone and they are not, what was there is damaged,
+ * and no new beginning.
+ */
+static int begin_log(struct shared *shared, struct arena *arena, struct shared_log *ret,
+                     struct shared_entry *ret_root, struct error *err) {
+        struct object_store *store = shared->store;
+        int found = shared_log_begin(store, arena, ret, ret_root, err);
+        const char **keys;
+        size_t count;
+
+        if (found != 0)
+                return found;
+        if (store->ops->list(store, SHARED_LOG_PREFIX, arena, &keys, &count, err) != OBJECT_DONE)
+                return -1;
+        if (count == 0)
+                return 0;
+        /* Somebody may have made it between the two. */
+        found = shared_log_begin(store, arena, ret, ret_root, err);
+        if (found != 0)
+                return found;
+        return error_set(err,
+                         "%s/" SHARED_ROOT
+                         " is gone, though commits of a state are there: put it back from its older version "
+                         "(a rule that expires objects must not hold for this place)",
+                         store->place);
+}
+
 static int open_any(struct shared *shared, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct shared_entry root;
         struct shared_log begin;
-        int found = shared_log_begin(shared->store, arena, &begin, &root, err);
+        int found = begin_log(shared, arena, &begin, &root, err);
 
         if (found < 0)
                 return -1;
@@ -227,8 +258,9 @@ static int check_held(struct shared *shared, struct error *err) {
                 (void)error_set_kind(
                         &shared->lost_by, ERROR_LOCKED,
                         "the lock of the state in %s was not renewed in time: it cannot be reached, or this run was "
-                        "stopped for a while. Others may hold it now: this run records nothing more; run it again",
-                        shared->store->place);
+                        "stopped for a while. Others may hold it now: this run records nothing more; run it again%s%s",
+                        shared->store->place, *shared->unrenewed.message ? ". The last try: " : "",
+                        shared->unrenewed.message);
         }
         if (shared->lost) {
                 *err = shared->lost_by;
@@ -250,11 +282,14 @@ struct changes {
         size_t count;
         store_body *body;
         void *context;
+        const struct shared_log *log; /* where the copy must stand; NULL: anywhere */
 };
 
 static int begin_body(struct store_txn *txn, void *context, struct error *err) {
         struct changes *changes = context;
 
+        if (changes->log && shared_cache_check(txn, changes->log, err) < 0)
+                return -1;
         changes->items = NULL;
         changes->count = 0;
         return changes->body(txn, changes->context, err);
@@ -366,6 +401,7 @@ int shared_write(struct shared *shared, store_body *body, void *context, struct 
         if (leased && check_held(shared, err) < 0)
                 return -1;
         pthread_mutex_lock(&shared->write_lock);
+        changes.log = leased ? &shared->log : NULL;
         result = store_rehearse(shared->cache.store, begin_body, &changes, note_change, &changes, err);
         if (result >= 0)
                 result = leased ? write_to_log(shared, &changes, err) : write_to_copy(shared, &changes, err);
@@ -442,6 +478,7 @@ static void renew(struct shared *shared) {
         result = shared_lease_renew(&lease, &failure);
         pthread_mutex_lock(&shared->lease_lock);
         shared->lease = lease;
+        shared->unrenewed = failure;
         pthread_mutex_unlock(&shared->lease_lock);
         if (result < 0 && failure.kind == ERROR_LOCKED)
                 lose(shared, &failure);
@@ -493,6 +530,36 @@ static int start_keeper(struct shared *shared, struct error *err) {
                          : error_set(err, "cannot start the thread that keeps the lock: %s", strerror(code));
 }
 
+/*
+ * A store that carries out a write whose condition does not hold would give the lock, and a number of the log, to everybody who asks.
+ * Some that call themselves S3 do: it is tried, where nothing can be lost, before anything is believed.
+ */
+static int check_conditions(struct shared *shared, struct error *err) {
+        static const char text[] =
+                "Berth tries here whether a write whose condition does not hold is refused.\n";
+        struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
+        struct object_store *store = shared->store;
+        int outcome = OBJECT_DONE;
+
+        /* The first one ever makes it. */
+        for (int times = 0; times < 2 && outcome == OBJECT_DONE; times++)
+                outcome = store->ops->put_if_absent(store, PROBE_KEY, text, sizeof(text) - 1, &answer, err);
+        if (outcome == OBJECT_MOVED)
+                outcome = store->ops->put_if_match(store, PROBE_KEY, NO_ETAG, text, sizeof(text) - 1, &answer,
+                                                   err);
+        if (outcome == OBJECT_MOVED)
+                return 0;
+        if (outcome == OBJECT_DONE)
+                return error_set(
+                        err,
+                        "what keeps %s carries out writes whose condition (If-None-Match, If-Match) does not hold: "
+                        "two runs could have the lock at once. A state needs a store that heeds them, as S3 does",
+                        store->place);
+        if (outcome == OBJECT_ABSENT)
+                return error_set(err, "%s/" PROBE_KEY " was removed meanwhile: try again", store->place);
+        return error_context(err, "%s/" PROBE_KEY, store->place);
+}
+
 int shared_acquire(struct shared *shared, const char *lineage, const char *command, bool force,
                    struct error *err) {
         struct shared_lease lease;
@@ -501,13 +568,15 @@ int shared_acquire(struct shared *shared, const char *lineage, const char *comma
         if (is_leased(shared))
                 return error_set(err, "this run holds the lock of the state in %s already",
                                  shared->store->place);
-        if (shared_lease_take(shared->store, shared->clock, shared->who, command, force, &lease, err) < 0)
+        if (check_conditions(shared, err) < 0 ||
+            shared_lease_take(shared->store, shared->clock, shared->who, command, force, &lease, err) < 0)
                 return -1;
         snprintf(shared->command, sizeof(shared->command), "%s", command);
         pthread_mutex_lock(&shared->write_lock);
         pthread_mutex_lock(&shared->lease_lock);
         shared->lease = lease;
         shared->lost = shared->stopping = false;
+        shared->unrenewed = (struct error){ 0 };
         pthread_mutex_unlock(&shared->lease_lock);
         /* Taking may have long answers too: the keeper begins first. */
         result = start_keeper(shared, err);

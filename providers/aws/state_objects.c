@@ -22,7 +22,14 @@
 #include <string.h>
 
 #define OBJECT_LIMIT ((size_t)1 << 30) /* bytes of an answer */
-#define OWN_PREFIX "berth"             /* where stacks keep their own objects in their buckets */
+/*
+ * A lease is renewed with 15 s left: a kept connection that has died quietly must not use them up. What is large takes as long as its
+ * bytes move (30 s without any end each request).
+ */
+#define SMALL_BYTES 16384
+#define SMALL_TIMEOUT_MS 6000
+#define LARGE_TIMEOUT_MS (15 * 60 * 1000)
+#define OWN_PREFIX "berth" /* where stacks keep their own objects in their buckets */
 
 struct state_objects {
         struct object_store store;
@@ -85,6 +92,7 @@ static int get(struct object_store *store, const char *key, struct object_answer
         struct aws_request request = s3_get_object(&objects->bucket, key_of(objects, key, arena), arena);
 
         request.answer_limit = OBJECT_LIMIT;
+        request.timeout_ms = LARGE_TIMEOUT_MS;
         return call(objects, &request, ret, err);
 }
 
@@ -95,6 +103,8 @@ static int put(struct object_store *store, const char *key, const char *etag, co
         struct aws_request request = s3_put_object(&objects->bucket, key_of(objects, key, arena), bytes,
                                                    length, "application/octet-stream", etag, arena);
 
+        request.timeout_ms = length <= SMALL_BYTES ? SMALL_TIMEOUT_MS : LARGE_TIMEOUT_MS;
+        request.finishes = true; /* outcomes of what a run finishes before it ends are recorded too */
         return call(objects, &request, ret, err);
 }
 
@@ -121,6 +131,9 @@ static int list(struct object_store *store, const char *prefix, struct arena *ar
                 if (s3_read_objects(&response, arena, &page, err) < 0)
                         return -1;
                 for (size_t i = 0; i < page.count; i++) {
+                        /* What was not asked for may be shorter than what is cut off. */
+                        if (!text_begins_with(page.objects[i].key, whole))
+                                continue;
                         keys = array_grow(arena, keys, count, sizeof(*keys));
                         keys[count++] = page.objects[i].key + skipped;
                 }

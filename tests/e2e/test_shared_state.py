@@ -322,6 +322,34 @@ def test_damage_is_said(team, damaged):
     assert f"s3://{BUCKET}/{key} is damaged or was cut off" in machine("plan").expect(1).err
 
 
+def test_a_root_that_is_gone_is_no_new_beginning(team):
+    machine, other = team.machine("first"), team.machine("other")
+    write(machine, "a")
+    write(other, "a")
+    machine("apply", "--yes").expect(0)
+    team.s3.delete_object(Bucket=BUCKET, Key="research/state")
+    for verb in (["plan"], ["apply", "--yes"], ["state", "list"]):
+        for each in machine, other:
+            assert "is gone, though commits of a state are there" in " ".join(each(*verb).expect(1).err.split())
+
+
+@pytest.mark.parametrize("condition", ["If-None-Match", "If-Match"])
+def test_a_store_that_heeds_no_conditions_keeps_no_state(team, condition):
+    """Of S3's many imitations some carry out every write: the lock would be everybody's."""
+    machine = team.machine("first")
+    write(machine, "a")
+    done = {"kind": "answer", "status": 200, "headers": {"ETag": '"0123456789abcdef0123456789abcdef"'}}
+    of_both, second = {"operation": "PutObject", "resource": "research/probe"}, condition == "If-Match"
+    if second:
+        team.s3.put_object(Bucket=BUCKET, Key="research/probe", Body=b"made before")
+    team.cloud.faults(({**of_both, "nth": [2] if second else [1, 2]}, done))
+    said = machine("apply", "--yes").expect(1).err
+    assert "carries out writes whose condition" in " ".join(said.split())
+    assert not team.cloud.functions() and team.keys("log/") == [] and team.keys("lease") == []
+    team.cloud.faults()
+    machine("apply", "--yes").expect(0)
+
+
 def test_what_is_this_machines_alone_has_its_state_here(offline):
     offline.write("stack.yaml", stacks.text(stacks.document("Stack", "team", {"provider": "local"})))
     for verb in (["plan"], ["apply", "--yes"]):

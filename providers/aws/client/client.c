@@ -17,6 +17,7 @@
 #include "providers/aws/client/service_facts.h"
 #include "providers/aws/client/xml_answer.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,7 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
                 .body = ready->body,
                 .body_length = ready->body_length,
                 .answer_limit = request->answer_limit ? request->answer_limit : ANSWER_LIMIT,
+                .timeout_ms = request->timeout_ms,
                 .allow_plain = endpoint->configured_by != NULL,
                 .once = request->once,
                 .interrupt = client->clock->interrupt,
@@ -256,6 +258,22 @@ static int64_t reserve(struct aws_client *client, const struct aws_request *requ
 /* Waits are short slices where somebody else than the clock's interrupt may end them. */
 #define SLICE_MS 50
 
+/* clock->sleep_until(); of what finishes something that was begun, on after an interrupt that asks for no more than that. */
+static int sleep_until(const struct clock *clock, int64_t until_ms, const struct aws_request *request) {
+        struct pollfd now = { .fd = interrupt_descriptor(clock->interrupt, INTERRUPT_NOW), .events = POLLIN };
+
+        if (clock->sleep_until(clock, until_ms) == 0)
+                return 0;
+        while (request->finishes && interrupt_level(clock->interrupt) < INTERRUPT_NOW) {
+                int64_t left_ms = until_ms - clock->monotonic_ms(clock);
+
+                if (left_ms <= 0)
+                        return 0;
+                poll(&now, 1, left_ms > LAST_TRY_MS ? LAST_TRY_MS : (int)left_ms);
+        }
+        return -1;
+}
+
 static int wait_until(struct aws_client *client, int64_t when_ms, const struct aws_request *request,
                       struct error *err) {
         const struct clock *clock = client->clock;
@@ -269,7 +287,7 @@ static int wait_until(struct aws_client *client, int64_t when_ms, const struct a
                         return 0;
                 if (request->ended_by && when_ms - now_ms > SLICE_MS)
                         slice_ms = now_ms + SLICE_MS;
-                if (clock->sleep_until(clock, slice_ms) < 0)
+                if (sleep_until(clock, slice_ms, request) < 0)
                         break;
                 if (slice_ms == when_ms)
                         return 0;

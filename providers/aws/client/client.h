@@ -102,8 +102,10 @@ struct aws_request {
         size_t body_length;
         const char *content_type; /* NULL: what the service's protocol asks */
         bool once;                /* each sending makes something: struct http_request */
+        bool finishes;            /* its waits between tries end at INTERRUPT_NOW, not at INTERRUPT_FINISH */
         bool checksum;            /* of the body, as a header: S3 wants one with configuration documents */
         size_t answer_limit;      /* bytes, 0 for 16 MiB */
+        int64_t timeout_ms;       /* of each try; 0 for 60 s */
         const struct interrupt
                 *ended_by; /* besides the clock's, what ends this call at INTERRUPT_NOW; or NULL */
 };
