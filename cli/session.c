@@ -113,21 +113,27 @@ int session_check_folder(const struct options *options, const char *verb, struct
 
 /*
  * For verbs that need no manifests: what the Stack says of the state, and of how AWS is reached. Mistakes are for others to
- * report, and standard input can be read once only.
+ * report, and standard input can be read once only. False where there is a Stack, among mistakes.
  */
-static void load_quietly(struct session *session, const struct options *options) {
+static bool load_quietly(struct session *session, const struct options *options) {
         struct load_options load = { .provider = options->provider, .missing_environments = true };
         struct diagnostics ignored;
         struct manifests manifests = { 0 };
-        struct error failure;
+        const char *const *stacks;
+        struct error failure, ignored_too;
+        size_t count;
 
         if (session->manifests.stack || strcmp(options->path, "-") == 0)
-                return;
+                return true;
         diagnostics_init(&ignored, session->arena);
-        if (manifests_load(options->path, &load, session->arena, &manifests, &ignored, &failure) == 0)
+        if (manifests_load(options->path, &load, session->arena, &manifests, &ignored, &failure) == 0) {
                 session->manifests = manifests;
-        else
-                log_debug("the Stack was not read: %s", failure.message);
+                return true;
+        }
+        log_debug("the Stack was not read: %s", failure.message);
+        return failure.kind != ERROR_DIAGNOSED ||
+               manifests_find_stacks(options->path, session->arena, &stacks, &count, &ignored_too) < 0 ||
+               count == 0;
 }
 
 /* A state in the folder that nobody would look at any more. */
@@ -151,19 +157,19 @@ static int refuse_both(const char *folder, const char *place, struct error *err)
 int session_state_place(struct session *session, const struct options *options, const char **ret,
                         struct error *err) {
         const char *folder = session_state_folder(session, options), *declared;
-        bool loaded = session->manifests.stack != NULL;
 
         if (options->state) {
                 if (stack_state_has_scheme(options->state))
-                        load_quietly(session, options);
+                        (void)load_quietly(session, options);
                 *ret = options->state;
                 return 0;
         }
-        if (!loaded && state_folder_holds(folder)) {
-                *ret = folder;
-                return 0;
-        }
-        load_quietly(session, options);
+        if (!load_quietly(session, options) && !state_folder_holds(folder))
+                return error_set(
+                        err,
+                        "there is no state in %s, and whether the Stack says that it lies elsewhere is not known: the "
+                        "manifests in %s have mistakes (berth validate shows them). Mend them, or give --state",
+                        folder, options->path);
         declared = stack_state_declared(&session->manifests);
         if (declared && refuse_both(folder, declared, err) < 0)
                 return -1;

@@ -42,7 +42,7 @@ static bool make_room(struct engine *engine, const char *agent) {
 
                 for (struct session *session = engine->first; session; session = session->next) {
                         if (is_of(session, agent) && !session->gone && session->phase == SESSION_OPEN &&
-                            !session_busy(session) && !session->restarts &&
+                            !session->parks_next && !session_busy(session) && !session->restarts &&
                             now_ms >= session->park_after_ms &&
                             (!longest || session->record.active_ms < longest->record.active_ms))
                                 longest = session;

@@ -157,6 +157,7 @@ struct place_event {
         uint64_t peak_memory_bytes; /* of the sandbox so far; 0: not known */
         int64_t stdout_bytes, stderr_bytes, displays_dropped;
         int64_t left; /* processes that live on */
+        bool not_taken; /* nothing of it ran, and the sandbox has not heard of it: the one before it is the last that it took */
         struct place_file_list changed, deleted, conflict, skipped;
 };
 

@@ -65,7 +65,8 @@ void session_forget_restarts(struct session *session) {
 
 bool session_is_free(const struct session *session) {
         return session->phase == SESSION_OPEN && !session_busy(session) && !session->gone &&
-               !session->leaving && !session->restarts;
+               !session->leaving && !session->restarts && !session->bringing &&
+               session->bring_wanted <= session->brought;
 }
 
 int64_t session_expires_ms(const struct session *session) {
@@ -553,11 +554,12 @@ static bool give_next(struct engine *engine, struct session *session) {
                 wait_again(session, execution);
                 return false;
         }
+        execution->taken_before = was_taken;
         if (class->execute(session->place, &given, &err) < 0) {
                 struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
 
+                session->record.taken_n = was_taken;
                 if (err.kind == ERROR_UNREACHABLE) {
-                        session->record.taken_n = was_taken;
                         wait_again(session, execution);
                         store_or_warn(engine, session, NULL, 0);
                         return false;
@@ -1015,6 +1017,8 @@ static void hear_event(struct engine *engine, struct session *session, const str
                                 engine_job_add(engine, session, session->record.owner, drop_staged,
                                                record_copy_text(execution->staged));
                         describe_owner(engine, session, arena, &owner);
+                        if (event->not_taken && session->record.taken_n == execution->n)
+                                session->record.taken_n = execution->taken_before;
                         execution_done(execution, &owner, event, now_ms);
                         session->running = NULL;
                         session_execution_ended(engine, session, execution);

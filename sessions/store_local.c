@@ -311,7 +311,7 @@ static void *sync_now_and_then(void *context) {
                         pthread_cond_wait(&local->sync_wanted, &local->sync_lock);
                         continue;
                 }
-                clock_gettime(CLOCK_REALTIME, &until);
+                clock_gettime(CLOCK_MONOTONIC, &until);
                 until.tv_sec += (until.tv_nsec + SYNC_NS) / 1000000000L;
                 until.tv_nsec = (until.tv_nsec + SYNC_NS) % 1000000000L;
                 while (!local->stopping &&
@@ -414,6 +414,7 @@ int session_store_open(const char *folder, struct session_store **ret, struct er
         char *data TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE);
         int lock DESCRIPTOR_CLEANUP = -1;
         struct local_store *local;
+        pthread_condattr_t monotonic;
         struct store *records;
         int code;
 
@@ -433,7 +434,11 @@ int session_store_open(const char *folder, struct session_store **ret, struct er
         lock = -1;
         pthread_rwlock_init(&local->in_use, NULL);
         pthread_mutex_init(&local->sync_lock, NULL);
-        pthread_cond_init(&local->sync_wanted, NULL);
+        if (pthread_condattr_init(&monotonic) != 0 ||
+            pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
+            pthread_cond_init(&local->sync_wanted, &monotonic) != 0)
+                abort();
+        pthread_condattr_destroy(&monotonic);
         code = pthread_create(&local->thread, NULL, sync_now_and_then, local);
         if (code != 0) {
                 local_close(&local->store);

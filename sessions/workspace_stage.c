@@ -253,6 +253,9 @@ int workspace_stage_place(struct workspace *workspace, const char *name,
 
         *ret = NULL;
         *ret_count = 0;
+        /* What is gone was placed before. What cannot be opened now was not. */
+        if (folder < 0 && is_name(name) && errno != ENOENT)
+                return fail(problem);
         if (!paths && folder >= 0 && faccessat(folder, PATHS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return problem_set(problem, PROBLEM_WORKSPACE_FAILED,
                                    "the list of their paths cannot be read");

@@ -156,6 +156,13 @@ int shared_log_holds(const struct shared_log *log, struct error *err) {
         return strcmp(entry.lineage, log->lineage) == 0 && memcmp(entry.hash, log->hash, SHA256_SIZE) == 0;
 }
 
+/* What else lies there (a folder's marker, a copy that somebody keeps, another state) is no snapshot. */
+static bool is_numbered(const char *key, const char *prefix) {
+        const char *number = key + strlen(prefix);
+
+        return *number && !number[strspn(number, "0123456789")];
+}
+
 int shared_log_snapshot(struct shared_log *log, struct arena *arena, struct shared_entry *ret,
                         struct error *err) {
         struct object_store *store = log->store;
@@ -168,7 +175,10 @@ int shared_log_snapshot(struct shared_log *log, struct arena *arena, struct shar
                 struct shared_log there = *log;
                 struct shared_entry snapshot;
                 char key[SHARED_KEY_SIZE];
-                int found = read_object(store, keys[count], SHARED_SNAPSHOT, arena, &snapshot, err), held;
+                int found = is_numbered(keys[count], SHARED_SNAPSHOT_PREFIX)
+                                    ? read_object(store, keys[count], SHARED_SNAPSHOT, arena, &snapshot, err)
+                                    : 0;
+                int held;
 
                 if (found < 0)
                         return -1;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One state for several machines, in S3: each machine has folders and a home of its own, and nothing else in common."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -320,6 +321,47 @@ def test_damage_is_said(team, damaged):
     body = team.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
     team.s3.put_object(Bucket=BUCKET, Key=key, Body=body[:-40])
     assert f"s3://{BUCKET}/{key} is damaged or was cut off" in machine("plan").expect(1).err
+
+
+def test_what_is_no_snapshot_is_left_alone(team):
+    machine = team.machine("first")
+    write(machine, "a")
+    machine("apply", "--yes").expect(0)
+    for key in ("snapshot/", "snapshot/zzz.bak", "snapshot/000000000009.old"):
+        team.s3.put_object(Bucket=BUCKET, Key=f"research/{key}", Body=b"somebody's")
+    shutil.rmtree(machine.home / ".cache", ignore_errors=True)
+    machine("plan", "--detailed-exitcode").expect(0)
+
+
+def test_a_snapshot_of_a_log_that_is_no_more(team):
+    """The log was put back to an older version, the snapshot was not: nobody goes on from it."""
+    machine = team.machine("first")
+    write(machine, "a")
+    machine("apply", "--yes").expect(0)
+    log = team.keys("log/")
+    number = int(log[-1].removeprefix("log/"))
+    body = team.s3.get_object(Bucket=BUCKET, Key="research/state")["Body"].read()
+    _, head, rest = body.split(b"\n", 2)
+    head = json.loads(head)
+    last = team.s3.get_object(Bucket=BUCKET, Key=f"research/{log[-1]}")["Body"].read()[-32:]
+    head.update(number=number, previous=last.hex())
+    made = b"berth-snapshot 1\n" + json.dumps(head).encode() + b"\n" + rest[:-32]
+    team.s3.put_object(Bucket=BUCKET, Key=f"research/snapshot/{number:012}", Body=made + hashlib.sha256(made).digest())
+    shutil.rmtree(machine.home / ".cache", ignore_errors=True)
+    machine("state", "list").expect(0)  # the log has its entry
+    team.s3.delete_object(Bucket=BUCKET, Key=f"research/{log[-1]}")
+    shutil.rmtree(machine.home / ".cache", ignore_errors=True)
+    assert f"snapshot/{number:012}" in machine("state", "list").expect(1).err
+
+
+def test_a_stack_with_mistakes_may_say_where_the_state_is(team):
+    machine = team.machine("first", declared=True)
+    write(machine, "a")
+    machine("apply", "--yes").expect(0)
+    machine.write("wrong.yaml", "apiVersion: berth/v1\nkind: Agnet\nmetadata: {name: x}\n")
+    for verb in (["get"], ["map"], ["state", "list"]):
+        assert "the manifests in" in " ".join(machine(*verb).expect(1).err.split())
+    assert "Environment/a" in machine("state", "list", "--state", PLACE).expect(0).out
 
 
 def test_a_root_that_is_gone_is_no_new_beginning(team):

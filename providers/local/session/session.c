@@ -406,7 +406,11 @@ static void look_at_time(struct place_session *session) {
  */
 static void refuse_execution(struct place_session *session, struct place_event *ret) {
         *ret = (struct place_event){
-                .type = PLACE_DONE, .n = session->execution.n, .status = REPORT_FAILED, .exit_code = -1
+                .type = PLACE_DONE,
+                .n = session->execution.n,
+                .status = REPORT_FAILED,
+                .exit_code = -1,
+                .not_taken = true,
         };
         ret->detail = arena_printf(
                 session->files,
@@ -415,6 +419,8 @@ static void refuse_execution(struct place_session *session, struct place_event *
         strbuf_wipe(&session->pending);
         session->pending_interrupt = false;
         session->execution = (struct session_execution){ 0 };
+        /* A checkpoint that the worker takes says which execution was the last that it was given. */
+        session->mark = session->mark_before;
 }
 
 /* They are where they belong: what waited for them goes on. True: *ret is an event. */
@@ -570,6 +576,7 @@ static int execute(struct place_session *session, const struct place_execution *
                                         : shares && session_files_begin_job(session, share, err) < 0)
                 return -1;
         session->execution = (struct session_execution){ .n = execution->n, .until_ms = INT64_MAX };
+        session->mark_before = session->mark;
         session->mark = execution->n;
         request_write(&request, &session->pending);
         session->pending_ms = execution->timeout_ms;

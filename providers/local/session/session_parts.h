@@ -68,6 +68,7 @@ struct place_session {
         bool handed_over;                 /* it was warm: who has it now was not told yet that it is open */
         struct session_prepared prepared; /* of one that was asked to be */
         int64_t mark;                     /* the last execution that it took */
+        int64_t mark_before; /* the one before that: its worker has not heard of `mark` while that is pending */
         struct session_execution execution;
         struct strbuf pending; /* the request of one whose files are being put in */
         int64_t pending_ms;    /* how long it may take */
