@@ -643,6 +643,32 @@ static struct place_checkpoint must_park(struct lab *lab) {
         return await_type(lab, PLACE_PARKED).checkpoint;
 }
 
+/* Its worker has not heard of what was refused: its checkpoint is that of the execution before, and is taken as such. */
+static void test_parked_after_a_refusal(void **state) {
+        struct lab *lab = *state;
+        char name[WORKSPACE_STAGE_NAME], paths[128];
+        struct place_event event;
+
+        make_workspace(lab);
+        begin(lab);
+        run(lab, 1, "x = 7");
+        lab->staged = stage(lab, "two", name);
+        snprintf(paths, sizeof(paths), "%.*s/staged/%s", (int)(strrchr(lab->files, '/') - lab->files),
+                 lab->files, name);
+        folder_write(paths, "paths", "[\"name\"");
+        run(lab, 2, "x = 8");
+        assert_int_equal(lab->done.status, REPORT_FAILED);
+        lab->staged = NULL;
+        lab->checkpoint = must_park(lab);
+        must_end(lab);
+        must_open(lab, false, 0);
+        event = await(lab);
+        assert_true(event.type == PLACE_OPENED && event.loaded && !event.kept);
+        run(lab, 3, "x");
+        assert_true(text_has(lab, "7|"));
+        must_end(lab);
+}
+
 static void test_parked(void **state) {
         struct lab *lab = *state;
         struct place_event event;
@@ -856,6 +882,7 @@ int main(int argc, char **argv) {
                 TEST(test_files_stay),
                 TEST(test_files_that_cannot_be_put),
                 TEST(test_a_link_where_a_folder_was),
+                TEST(test_parked_after_a_refusal),
                 TEST(test_parked),
                 TEST(test_expires_with_nobody_there),
                 TEST(test_a_worker_that_nobody_can_find),
