@@ -81,8 +81,7 @@ enum option_id {
 
 const struct option_row options_rows[] = {
         { OPTION_FILE, "manifests", "PATH", NULL, "the manifests: a file, a folder, or - (default .)" },
-        { OPTION_STATE, "state", "PLACE", NULL,
-          "the state: a folder or s3://BUCKET/PREFIX (or BERTH_STATE; default .berth)" },
+        { OPTION_STATE, "state", "PLACE", NULL, "a folder or s3://BUCKET/PREFIX (or BERTH_STATE)" },
         { OPTION_PROVIDER, "provider", "aws|local", NULL, "use this one, not the Stack's" },
         { OPTION_JSON, "json", NULL, NULL, "results as JSON" },
         { OPTION_NO_COLOR, "no-color", NULL, NULL, "no colour (also NO_COLOR)" },

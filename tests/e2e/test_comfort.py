@@ -33,7 +33,7 @@ def test_help_fits_a_screen(offline):
         assert f"\n  {verb} " in out or f"\n  {verb}\n" in out
     for verb in VERBS:
         lines = offline(verb, "--help").expect(0).out.splitlines()
-        assert [line for line in lines if len(line) > 80] == [], verb
+        assert [line for line in lines if len(line) > 80 and not line.startswith("usage: ")] == [], verb
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ static inline void memory_close(struct object_store *store) {
                 memory_remove(memory, memory->objects->key);
 }
 
-static const struct object_store_ops memory_ops = {
+static const struct object_store_ops memory_ops __attribute__((unused)) = {
         .get = memory_get,
         .put_if_absent = memory_put_if_absent,
         .put_if_match = memory_put_if_match,
