@@ -95,6 +95,8 @@ static void add_change(struct arena *arena, struct shared_change **changes, size
 /* What was seen of a resource that is another one now is to be seen again. */
 static void note_difference(struct arena *arena, struct shared_change change, size_t *tally,
                             struct shared_change **changes, size_t *count) {
+        if (!comes_back(change.database))
+                return;
         add_change(arena, changes, count, change);
         if (change.database != STORE_RECORDED)
                 return;
@@ -103,29 +105,31 @@ static void note_difference(struct arena *arena, struct shared_change change, si
                    (struct shared_change){ .database = STORE_OBSERVED, .key = change.key });
 }
 
+static struct shared_change deletion_of(const struct shared_change *present) {
+        return (struct shared_change){ .database = present->database, .key = present->key };
+}
+
+static bool are_equal(const struct shared_change *a, const struct shared_change *b) {
+        return a->length == b->length && memcmp(a->value, b->value, a->length) == 0;
+}
+
 /* Both are sorted as the store has them: by database, then by key. */
 static void compare(const struct shared_change *now, size_t now_count, const struct shared_change *then,
                     size_t then_count, struct arena *arena, struct state_past *ret) {
         struct shared_change *changes = NULL;
-        size_t count = 0;
+        size_t count = 0, i = 0, j = 0;
 
-        for (size_t i = 0, j = 0; i < now_count || j < then_count;) {
+        while (i < now_count || j < then_count) {
                 int order = i == now_count ? 1 : j == then_count ? -1 : compare_keys(&now[i], &then[j]);
-                const struct shared_change *present = order <= 0 ? &now[i++] : NULL;
-                const struct shared_change *past = order >= 0 ? &then[j++] : NULL;
 
-                if (!comes_back(present ? present->database : past->database))
-                        continue;
-                if (!past)
-                        note_difference(
-                                arena,
-                                (struct shared_change){ .database = present->database, .key = present->key },
-                                &ret->forgotten, &changes, &count);
-                else if (!present)
-                        note_difference(arena, *past, &ret->back, &changes, &count);
-                else if (present->length != past->length ||
-                         memcmp(present->value, past->value, past->length) != 0)
-                        note_difference(arena, *past, &ret->changed, &changes, &count);
+                if (order < 0)
+                        note_difference(arena, deletion_of(&now[i]), &ret->forgotten, &changes, &count);
+                else if (order > 0)
+                        note_difference(arena, then[j], &ret->back, &changes, &count);
+                else if (!are_equal(&now[i], &then[j]))
+                        note_difference(arena, then[j], &ret->changed, &changes, &count);
+                i += order <= 0;
+                j += order >= 0;
         }
         ret->changes = changes;
         ret->count = count;
