@@ -36,7 +36,7 @@ struct shared {
         char *who;
         char host[256], command[96];
         enum state_mode mode;
-        bool unborn; /* there is none in the store yet */
+        bool unmade; /* there is none in the store yet */
 
         pthread_mutex_t write_lock; /* of the log's place and the copy's */
         struct shared_log log;
@@ -109,12 +109,12 @@ static int open_copy(struct shared *shared) {
 }
 
 /* A state that nobody has made yet is made here, whole, and shown to nobody. */
-static int make_unborn(struct shared *shared, struct error *err) {
+static int make_copy_of_new(struct shared *shared, struct error *err) {
         if (shared_cache_temporary(&shared->cache, err) < 0 || folder_create(shared->cache.folder, err) < 0 ||
             store_open(shared->cache.folder, STORE_MODE_WRITE, &shared->cache.store, err) < 0)
                 return -1;
         store_may_vanish(shared->cache.store);
-        shared->unborn = true;
+        shared->unmade = true;
         return 0;
 }
 
@@ -155,7 +155,7 @@ static int open_any(struct shared *shared, struct error *err) {
         if (found < 0)
                 return -1;
         if (found == 0)
-                return shared->mode == STATE_CREATE ? make_unborn(shared, err) : 0;
+                return shared->mode == STATE_CREATE ? make_copy_of_new(shared, err) : 0;
         shared->log = begin;
         if (open_copy(shared))
                 return 0;
@@ -207,8 +207,8 @@ struct object_store *shared_objects(const struct shared *shared) {
         return shared->store;
 }
 
-bool shared_is_unborn(const struct shared *shared) {
-        return shared->unborn;
+bool shared_is_unmade(const struct shared *shared) {
+        return shared->unmade;
 }
 
 const char *shared_cache_path(const struct shared *shared) {
@@ -220,7 +220,7 @@ int shared_catch_up(struct shared *shared, struct error *err) {
         int result = 0;
 
         pthread_mutex_lock(&shared->write_lock);
-        if (shared->cache.store && !shared->unborn)
+        if (shared->cache.store && !shared->unmade)
                 result = read_on(shared, &gap, err);
         pthread_mutex_unlock(&shared->write_lock);
         if (gap)
@@ -440,7 +440,7 @@ static int fence(struct shared *shared, struct error *err) {
 }
 
 /* The new state is put into the store. */
-static int bear(struct shared *shared, const char *lineage, struct error *err) {
+static int put_root(struct shared *shared, const char *lineage, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct shared_entry root = {
                 .at_ms = shared->clock->wall_ms(shared->clock),
@@ -462,7 +462,7 @@ static int bear(struct shared *shared, const char *lineage, struct error *err) {
         shared->cache.place = (struct shared_place){ 0 };
         if (shared_cache_note_snapshot(&shared->cache, shared_changes_bytes(changes, root.count), err) < 0)
                 return -1;
-        shared->unborn = false;
+        shared->unmade = false;
         return 0;
 }
 
@@ -586,8 +586,8 @@ int shared_acquire(struct shared *shared, const char *lineage, const char *comma
                 pthread_mutex_lock(&shared->lease_lock);
                 shared->leased = true;
                 pthread_mutex_unlock(&shared->lease_lock);
-                if (shared->unborn)
-                        result = bear(shared, lineage, err);
+                if (shared->unmade)
+                        result = put_root(shared, lineage, err);
                 if (result == 0)
                         result = fence(shared, err);
                 if (result == 0)

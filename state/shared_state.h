@@ -27,7 +27,7 @@ int shared_open(struct object_store *store, const struct clock *clock, const cha
 void shared_close(struct shared *shared); /* NULL is fine; gives the lease back */
 
 struct object_store *shared_objects(const struct shared *shared); /* borrowed */
-bool shared_is_unborn(const struct shared *shared);               /* there is none in the store yet */
+bool shared_is_unmade(const struct shared *shared);               /* there is none in the store yet */
 const char *shared_cache_path(const struct shared *shared);
 /* Reads what others have written meanwhile. */
 int shared_catch_up(struct shared *shared, struct error *err) MUST_USE;

@@ -235,7 +235,7 @@ bool state_is_shared(const struct state *state) {
 }
 
 bool state_is_unmade(const struct state *state) {
-        return state->shared && shared_is_unborn(state->shared);
+        return state->shared && shared_is_unmade(state->shared);
 }
 
 int state_catch_up(struct state *state, struct error *err) {
