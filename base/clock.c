@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <time.h>
 
 #define LONGEST_POLL_MS 3600000
 
@@ -52,6 +51,14 @@ const struct clock clock_system = {
         .sleep_until = system_sleep_until,
         .interrupt = &interrupt_user,
 };
+
+struct timespec clock_timespec(int64_t ms) {
+        return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+}
+
+struct timespec clock_after_ms(int64_t ms) {
+        return clock_timespec(read_clock(CLOCK_MONOTONIC) + ms);
+}
 
 void clock_format(int64_t wall_ms, char *buffer, size_t size) {
         time_t seconds = (time_t)(wall_ms / 1000);

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 struct interrupt;
 
@@ -23,6 +24,14 @@ struct clock {
 
 /* The system's clocks; the interrupt is the user's (base/interrupt.h). */
 extern const struct clock clock_system;
+
+/*
+ * A time in ms as the system takes it. pthread_cond_timedwait() on a condition variable of CLOCK_MONOTONIC: give it a time of
+ * clock_system's monotonic_ms(), or clock_after_ms().
+ */
+struct timespec clock_timespec(int64_t ms);
+/* So long from now on CLOCK_MONOTONIC. */
+struct timespec clock_after_ms(int64_t ms);
 
 /* "2026-01-31T12:00:00Z"; the buffer takes 21 bytes and more. */
 void clock_format(int64_t wall_ms, char *buffer, size_t size);

@@ -211,8 +211,7 @@ static void *keep_fetching(void *context) {
                 pthread_cond_broadcast(&source->changed);
                 until_ms = now_ms() + (source->retry_ms ? source->retry_ms : ISSUERS_FETCH_S * INT64_C(1000));
                 while (!source->stopping && !source->wanted && now_ms() < until_ms) {
-                        const struct timespec until = { .tv_sec = until_ms / 1000,
-                                                        .tv_nsec = until_ms % 1000 * 1000000 };
+                        const struct timespec until = clock_timespec(until_ms);
 
                         pthread_cond_timedwait(&source->changed, &source->lock, &until);
                 }

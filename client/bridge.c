@@ -439,13 +439,12 @@ static void take_line(void *context, const char *line, size_t length) {
 
 /* Until nothing is under way, or a moment has passed. */
 static void await_carried(struct bridge *bridge) {
-        int64_t until = clock_system.monotonic_ms(&clock_system) + GRACE_MS;
-        const struct timespec time = { .tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000 };
+        const struct timespec until = clock_after_ms(GRACE_MS);
         int code = 0;
 
         pthread_mutex_lock(&bridge->lock);
         while (bridge->under_way > 0 && code == 0)
-                code = pthread_cond_timedwait(&bridge->changed, &bridge->lock, &time);
+                code = pthread_cond_timedwait(&bridge->changed, &bridge->lock, &until);
         pthread_mutex_unlock(&bridge->lock);
 }
 

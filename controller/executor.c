@@ -13,11 +13,11 @@
 #include "controller/executor.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/interrupt.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* A signal may come to a thread that waits elsewhere: nobody waits longer than this without looking. */
 #define LONGEST_WAIT_MS 100
@@ -244,10 +244,7 @@ static void wait_for_work(struct executor *executor) {
 
                 wait = due < 1 ? 1 : due < wait ? due : wait;
         }
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += wait * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        until = clock_after_ms(wait);
         pthread_cond_timedwait(&executor->wake, &executor->lock, &until);
 }
 

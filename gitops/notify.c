@@ -168,7 +168,7 @@ static bool wait_until(struct channel *channel, int64_t until_ms) {
         struct notifier *notifier = channel->notifier;
 
         while (now_ms() < until_ms) {
-                struct timespec until = { .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+                const struct timespec until = clock_timespec(until_ms);
 
                 if (notifier->stopping && until_ms > notifier->stop_ms)
                         return false;

@@ -25,10 +25,8 @@ bool source_take_slot(struct source *source) {
 
         pthread_mutex_lock(&following->slot_lock);
         while (following->slots_taken == SLOT_COUNT && !atomic_load(&following->stopping)) {
-                struct timespec until;
+                const struct timespec until = clock_after_ms(1000);
 
-                clock_gettime(CLOCK_MONOTONIC, &until);
-                until.tv_sec += 1;
                 pthread_cond_timedwait(&following->slot_free, &following->slot_lock, &until);
                 source_hear(source);
         }

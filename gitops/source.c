@@ -8,6 +8,7 @@
  */
 #include "gitops/source.h"
 
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -21,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define STATE_FILE "data.mdb" /* docs/state.md */
 #define HEARTBEAT_MS (30 * 1000)
@@ -557,7 +557,7 @@ static bool wait_for_dues(struct source *source, struct dues *ret) {
                         until_ms = source->next_drift_ms;
                 if (!suspended && source->next_retry_ms && source->next_retry_ms < until_ms)
                         until_ms = source->next_retry_ms;
-                until = (struct timespec){ .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+                until = clock_timespec(until_ms);
                 pthread_cond_timedwait(&source->wake, &source->lock, &until);
         }
         pthread_mutex_unlock(&source->lock);

@@ -119,8 +119,7 @@ static struct seat *find_free(struct seats *seats) {
  * is not sent away, for he may be a probe.
  */
 struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address) {
-        int64_t until_ms = now_ms() + LEAVING_MS;
-        const struct timespec until = { .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+        const struct timespec until = clock_after_ms(LEAVING_MS);
         struct seat *seat;
         int code = 0;
 
@@ -243,7 +242,7 @@ static void *watch(void *context) {
         pthread_mutex_lock(&seats->lock);
         while (!seats->stopping) {
                 int64_t next = end_overdue(seats);
-                struct timespec until = { .tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000 };
+                const struct timespec until = clock_timespec(next);
 
                 seats->next_ms = next;
                 if (next == 0)

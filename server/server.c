@@ -243,14 +243,13 @@ void server_count_connections(struct server *server, size_t *ret_waiting, size_t
 
 /* Until all connections have ended, or so long. */
 static void await_connections(struct server *server, int for_ms) {
-        int64_t until = clock_system.monotonic_ms(&clock_system) + for_ms;
-        const struct timespec time = { .tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000 };
+        const struct timespec until = clock_after_ms(for_ms < 0 ? 0 : for_ms);
         int code = 0;
 
         pthread_mutex_lock(&server->lock);
         while (server->connections > 0 && code == 0)
                 code = for_ms < 0 ? pthread_cond_wait(&server->changed, &server->lock)
-                                  : pthread_cond_timedwait(&server->changed, &server->lock, &time);
+                                  : pthread_cond_timedwait(&server->changed, &server->lock, &until);
         pthread_mutex_unlock(&server->lock);
 }
 

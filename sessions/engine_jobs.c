@@ -9,12 +9,12 @@
  */
 #include "sessions/engine_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define JOBS_PER_OWNER 4
 
@@ -85,16 +85,8 @@ static void no_longer_idle(struct engine_jobs *jobs, const struct engine_thread 
 static bool wait_for_call(struct engine_thread *thread) {
         struct engine *engine = thread->engine;
         struct engine_jobs *jobs = &engine->jobs;
-        int64_t idle_ms = engine->config.thread_idle_ms;
-        struct timespec until;
+        const struct timespec until = clock_after_ms(engine->config.thread_idle_ms);
 
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += idle_ms / 1000;
-        until.tv_nsec += idle_ms % 1000 * 1000000;
-        if (until.tv_nsec >= 1000000000) {
-                until.tv_sec++;
-                until.tv_nsec -= 1000000000;
-        }
         thread->called = false;
         thread->next_idle = jobs->idle;
         jobs->idle = thread;

@@ -9,6 +9,7 @@
 #include "sessions/store.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -23,14 +24,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOCK_FILE "engine.lock"
 #define NEW_FOLDER "new"
 
 /* From a commit until it is synced, at most: half of what is promised, since a sync takes its time. */
-#define SYNC_NS (500L * 1000 * 1000)
+#define SYNC_MS 500
 
 struct local_store {
         struct session_store store; /* first */
@@ -311,9 +311,7 @@ static void *sync_now_and_then(void *context) {
                         pthread_cond_wait(&local->sync_wanted, &local->sync_lock);
                         continue;
                 }
-                clock_gettime(CLOCK_MONOTONIC, &until);
-                until.tv_sec += (until.tv_nsec + SYNC_NS) / 1000000000L;
-                until.tv_nsec = (until.tv_nsec + SYNC_NS) % 1000000000L;
+                until = clock_after_ms(SYNC_MS);
                 while (!local->stopping &&
                        pthread_cond_timedwait(&local->sync_wanted, &local->sync_lock, &until) == 0)
                         ;

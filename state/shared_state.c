@@ -9,6 +9,7 @@
 #include "state/shared_state.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "state/codec.h"
 #include "state/state_parts.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TAKINGS_MAX 64 /* entries that others may append while the lease is taken */
@@ -488,23 +488,15 @@ static void renew(struct shared *shared) {
 
 static void *keep_lease(void *context) {
         struct shared *shared = context;
-        struct timespec until;
 
         pthread_mutex_lock(&shared->lease_lock);
         while (!shared->stopping) {
                 int64_t since_ms =
                         SHARED_LEASE_MS - SHARED_LEASE_MARGIN_MS - shared_lease_left_ms(&shared->lease);
                 int64_t wait_ms = SHARED_LEASE_RENEW_MS - since_ms;
+                const struct timespec until =
+                        clock_after_ms(wait_ms < RENEW_AGAIN_MS ? RENEW_AGAIN_MS : wait_ms);
 
-                clock_gettime(CLOCK_MONOTONIC, &until);
-                if (wait_ms < RENEW_AGAIN_MS)
-                        wait_ms = RENEW_AGAIN_MS;
-                until.tv_sec += wait_ms / 1000;
-                until.tv_nsec += wait_ms % 1000 * 1000000;
-                if (until.tv_nsec >= 1000000000) {
-                        until.tv_sec++;
-                        until.tv_nsec -= 1000000000;
-                }
                 if (pthread_cond_timedwait(&shared->lease_stop, &shared->lease_lock, &until) != ETIMEDOUT)
                         continue;
                 if (shared->lost || shared->stopping)

@@ -5,7 +5,7 @@
  * token first, so that a holder from whom the lease was taken writes nothing more.
  *
  * Whether a holder is alive is asked of /proc where it is of this machine, this boot and this PID namespace. Of any other
- * only the heartbeat tells, which a thread of the holder writes every HEARTBEAT_SECONDS. A lease whose heartbeat has stopped
+ * only the heartbeat tells, which a thread of the holder writes every HEARTBEAT_MS. A lease whose heartbeat has stopped
  * for HEARTBEAT_STALE_MS may be taken.
  */
 #include "base/clock.h"
@@ -21,10 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#define HEARTBEAT_SECONDS 5
+#define HEARTBEAT_MS 5000
 #define HEARTBEAT_STALE_MS (60 * 1000)
 
 static int64_t now_ms(void) {
@@ -158,10 +157,8 @@ static int write_heartbeat(struct store_txn *txn, void *context, struct error *e
  */
 static void *keep_lease(void *context) {
         struct state *state = context;
-        struct timespec until;
+        struct timespec until = clock_after_ms(HEARTBEAT_MS);
 
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += HEARTBEAT_SECONDS;
         pthread_mutex_lock(&state->lease_lock);
         while (!state->lease_stopping) {
                 struct error failure;
@@ -171,8 +168,7 @@ static void *keep_lease(void *context) {
                 pthread_mutex_unlock(&state->lease_lock);
                 if (store_write(state->store, write_heartbeat, state, &failure) < 0)
                         log_debug("state: heartbeat: %s", failure.message);
-                clock_gettime(CLOCK_MONOTONIC, &until);
-                until.tv_sec += HEARTBEAT_SECONDS;
+                until = clock_after_ms(HEARTBEAT_MS);
                 pthread_mutex_lock(&state->lease_lock);
         }
         pthread_mutex_unlock(&state->lease_lock);

@@ -6,9 +6,9 @@
  */
 #include "broker/openapi.h"
 
-#include "base/files.h"
 #include "base/json.h"
 #include "broker/answers.h"
+#include "page.h"
 #include "schema/json_check.h"
 
 #include <setjmp.h>
@@ -21,24 +21,9 @@
 
 #include <cmocka.h>
 
-#define PAGE TEST_DATA "/../../../docs/api.md"
-
 static void page_is_current(void **state) {
-        struct strbuf committed STRBUF_CLEANUP = STRBUF_INIT;
-        struct error err = { 0 };
-        char *text = NULL;
-        size_t length;
-        FILE *stream = open_memstream(&text, &length);
-
         (void)state;
-        openapi_markdown(stream);
-        assert_int_equal(fclose(stream), 0);
-        if (getenv("BERTH_WRITE_DOCS"))
-                assert_int_equal(file_write_atomic(PAGE, text, length, 0644, &err), 0);
-        assert_int_equal(file_read(PAGE, (size_t)1024 * 1024, &committed, &err), 0);
-        if (strcmp(strbuf_text(&committed), text) != 0)
-                fail_msg("docs/api.md is not what the operations say: run this test with BERTH_WRITE_DOCS=1");
-        free(text);
+        page_check("api.md", openapi_markdown);
 }
 
 /* Each row has what documents tell of it; its example is what it takes; its names are nobody else's. */

@@ -6,8 +6,8 @@
  */
 #include "schema/reference.h"
 
-#include "base/files.h"
 #include "base/json.h"
+#include "page.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,25 +19,9 @@
 
 #include <cmocka.h>
 
-#define PAGE TEST_DATA "/../../../docs/manifests.md"
-
 static void page_is_current(void **state) {
-        struct strbuf committed STRBUF_CLEANUP = STRBUF_INIT;
-        struct error err = { 0 };
-        char *text = NULL;
-        size_t length;
-        FILE *stream = open_memstream(&text, &length);
-
         (void)state;
-        reference_markdown(stream);
-        assert_int_equal(fclose(stream), 0);
-        if (getenv("BERTH_WRITE_DOCS"))
-                assert_int_equal(file_write_atomic(PAGE, text, length, 0644, &err), 0);
-        assert_int_equal(file_read(PAGE, (size_t)1024 * 1024, &committed, &err), 0);
-        if (strcmp(strbuf_text(&committed), text) != 0)
-                fail_msg(
-                        "docs/manifests.md is not what the field tables say: run this test with BERTH_WRITE_DOCS=1");
-        free(text);
+        page_check("manifests.md", reference_markdown);
 }
 
 /* What stands in the schema under a path of member names. */
