@@ -88,8 +88,7 @@ static int read_prepare(const struct message *message, struct request *request, 
         return 0;
 }
 
-/* As a session's record has them: each once, with a generation that was. */
-static bool is_contexts(const json_t *list) {
+bool request_is_contexts(const json_t *list) {
         const json_t *item;
         size_t index;
 
@@ -128,7 +127,7 @@ static int read_checkpoint(const struct message *message, struct request *reques
         if (bytes < 0 || bytes > REQUEST_CHECKPOINT_BYTES_MAX || max_ms < 1 ||
             max_ms > REQUEST_TIMEOUT_MS_MAX)
                 return error_set(err, "a checkpoint's bytes or time that are out of range");
-        if (contexts && !is_contexts(contexts))
+        if (contexts && !request_is_contexts(contexts))
                 return error_set(err, "contexts of a checkpoint that are none");
         if (request->reason && (bytes > 0 || strlen(request->reason) > CONTENT_REASON_MAX))
                 return error_set(err, "a reason for a checkpoint that is there, or one that is too long");

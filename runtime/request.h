@@ -56,6 +56,9 @@ struct request {
 };
 int request_read(const struct message *message, struct request *ret, struct error *err) MUST_USE;
 
+/* A session's contexts, as its record has them: [{context, generation}], each once, with a generation that was. */
+bool request_is_contexts(const json_t *list);
+
 /* For the caller's side. Aborts on what request_read() would refuse. */
 void request_write(const struct request *request, struct strbuf *to);
 
