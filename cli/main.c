@@ -45,7 +45,7 @@ const struct verb verbs[] = {
           verb_exec },
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
         { "schema", "[KIND]", 0, 1, "print the JSON Schema of the manifests", verb_schema },
-        { "explain", "KIND[.FIELD]", 1, 1, "say what a kind or a field means", verb_explain },
+        { "explain", "[KIND[.FIELD]]", 0, 1, "say what a kind or a field means", verb_explain },
         { "state", "list|show|history|restore|mv|rm|verify|backup|adopt", 1, 1000,
           "show, repair, check, copy or remake the state", verb_state },
         { "lock", "show|release", 1, 1, "show or release the state's lock", verb_lock },
@@ -59,6 +59,7 @@ const struct verb verbs[] = {
         { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion },
         { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual },
+        { "help", "[VERB]", 0, 1, "show what a verb does, and its options", verb_help },
         { "version", "", 0, 0, "print the version", verb_version },
         { NULL, NULL, 0, 0, NULL, NULL },
 };

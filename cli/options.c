@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * getopt_long() takes options before and after the verb and its operands. Which verb it is, is known only after that, so every
- * option is accepted first and checked against the verb afterwards (check_use). Mistakes name the nearest word that exists.
+ * getopt_long() goes over the arguments twice: over those before the verb, and over those behind it, where options may stand before and
+ * after operands. Behind the first operand of exec everything is the program's. Which options a verb takes is checked at the end
+ * (check_use). Mistakes name the nearest word that exists.
  */
 #include "cli/options.h"
 
@@ -41,6 +42,7 @@ enum option_id {
         OPTION_EXCLUDE,
         OPTION_DETAILED_EXITCODE,
         OPTION_PARALLEL,
+        OPTION_LOCK_TIMEOUT,
         OPTION_ALLOW,
         OPTION_SKIP_REFUSED,
         OPTION_FORCE,
@@ -75,6 +77,7 @@ enum option_id {
 };
 
 #define SHORT_OPTIONS ":f:o:c:ivqhy"
+#define UNTIL_OPERAND "+"           /* getopt_long() stops where the first operand stands */
 #define RIGHT_COLUMN 27             /* of the help */
 #define SESSION_SECONDS_MAX 1209600 /* 14 days */
 #define NARROW 60                   /* terminals with fewer columns have one column of text */
@@ -104,6 +107,9 @@ const struct option_row options_rows[] = {
           "do not ask" },
         { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate controller ",
           "calls at once, 1 to 256 (default 16)" },
+        { OPTION_LOCK_TIMEOUT, "lock-timeout", "SECONDS",
+          " apply destroy disassociate reassociate import state ",
+          "wait so long for a lock that another run holds" },
         { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import state controller ",
           "let this refusal through; repeats" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
@@ -297,6 +303,8 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 return set_parallel(options, argument, err);
         case OPTION_TIMEOUT:
                 return set_seconds("timeout", argument, 86400, &options->timeout_s, err);
+        case OPTION_LOCK_TIMEOUT:
+                return set_seconds("lock-timeout", argument, 86400, &options->lock_timeout_s, err);
         case OPTION_IDLE:
                 return set_seconds("idle", argument, SESSION_SECONDS_MAX, &options->idle_s, err);
         case OPTION_TTL:
@@ -341,7 +349,7 @@ static int fail_unknown_option(const char *typed, struct error *err) {
         return error_set(err, "there is no option %s; berth --help lists them", typed);
 }
 
-static int find_verb_named(const char *name, const struct verb **ret, struct error *err) {
+int options_find_verb(const char *name, const struct verb **ret, struct error *err) {
         const char *names[64], *near;
         size_t count = 0;
 
@@ -365,8 +373,8 @@ static int find_verb_named(const char *name, const struct verb **ret, struct err
  */
 static int check_state(const struct options *options, const struct verb *verb, bool named,
                        struct arena *arena, struct error *err) {
-        static const char *const stateless[] = { "init",       "validate", "schema",  "explain",
-                                                 "completion", "manual",   "version", NULL };
+        static const char *const stateless[] = { "init",   "validate", "schema",  "explain", "completion",
+                                                 "manual", "help",     "version", NULL };
         struct state_place place;
 
         if (!options->state || options->help || (!named && text_is_among(verb->name, stateless)))
@@ -438,62 +446,93 @@ static bool repeats(int id) {
                id == OPTION_LABEL || id == OPTION_VARIABLE;
 }
 
+static bool ends_at_operand(const struct verb *verb) {
+        return strcmp(verb->name, "exec") == 0;
+}
+
 bool options_pass_code_on(int argc, char **argv) {
         struct option longs[ROW_COUNT + 1] = { 0 };
 
         fill_long_options(longs);
         opterr = 0;
         optind = 0;
-        while (getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL) != -1)
+        while (getopt_long(argc, argv, UNTIL_OPERAND SHORT_OPTIONS, longs, NULL) != -1)
                 continue;
         if (optind >= argc)
                 return false;
-        return strcmp(argv[optind], "exec") == 0 ||
-               (strcmp(argv[optind], "session") == 0 && optind + 1 < argc &&
-                strcmp(argv[optind + 1], "run") == 0);
+        if (strcmp(argv[optind], "exec") == 0)
+                return true;
+        if (strcmp(argv[optind], "session") != 0)
+                return false;
+        argc -= optind;
+        argv += optind;
+        optind = 0;
+        while (getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL) != -1)
+                continue;
+        return optind < argc && strcmp(argv[optind], "run") == 0;
 }
 
-int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
-                  const struct verb **ret_verb, struct error *err) {
+/* The arguments behind argv[0], up to the first operand or all of them. 1: one of them was --version. */
+static int parse_part(int argc, char **argv, bool until_operand, struct arena *arena, struct options *options,
+                      bool *used, struct error *err) {
         struct option longs[ROW_COUNT + 1] = { 0 };
-        struct options options = { .path = ".",
-                                   .parallel = APPLY_PARALLEL_DEFAULT,
-                                   .state = getenv("BERTH_STATE") };
-        const struct verb *verb = NULL;
-        bool used[ROW_COUNT] = { false };
         int id;
 
-        if (options.state && !options.state[0])
-                options.state = NULL;
         fill_long_options(longs);
         opterr = 0;
-        while ((id = getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL)) != -1) {
+        optind = 0;
+        while ((id = getopt_long(argc, argv, until_operand ? UNTIL_OPERAND SHORT_OPTIONS : SHORT_OPTIONS,
+                                 longs, NULL)) != -1) {
                 const struct option_row *row = row_of(id);
 
                 if (id == ':')
                         return error_set(err, "%s needs a value", argv[optind - 1]);
                 if (!row)
                         return fail_unknown_option(argv[optind - 1], err);
-                if (id == OPTION_VERSION) {
-                        if (find_verb_named("version", &verb, err) < 0)
-                                return -1;
-                        break;
-                }
+                if (id == OPTION_VERSION)
+                        return 1;
                 /* An option that does not repeat must not silently take its second value. */
                 if (used[row - options_rows] && row->argument && !repeats(id))
                         return error_set(err, "--%s was given twice", row->name);
                 if (row->argument && !*optarg)
                         return error_set(err, "--%s needs a value that is not empty", row->name);
                 used[row - options_rows] = true;
-                if (set_option(arena, &options, id, optarg, err) < 0)
+                if (set_option(arena, options, id, optarg, err) < 0)
                         return -1;
         }
-        if (!verb && optind < argc && find_verb_named(argv[optind++], &verb, err) < 0)
+        return 0;
+}
+
+int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
+                  const struct verb **ret_verb, struct error *err) {
+        struct options options = { .path = ".",
+                                   .parallel = APPLY_PARALLEL_DEFAULT,
+                                   .state = getenv("BERTH_STATE") };
+        const struct verb *verb = NULL;
+        bool used[ROW_COUNT] = { false };
+        int version;
+
+        if (options.state && !options.state[0])
+                options.state = NULL;
+        version = parse_part(argc, argv, true, arena, &options, used, err);
+        if (version == 0 && optind < argc) {
+                if (options_find_verb(argv[optind], &verb, err) < 0)
+                        return -1;
+                argc -= optind;
+                argv += optind;
+                version = parse_part(argc, argv, ends_at_operand(verb), arena, &options, used, err);
+                options.operands = (const char *const *)argv + optind;
+                options.operand_count = (size_t)(argc - optind);
+        }
+        if (version < 0)
                 return -1;
+        if (version) {
+                options.operand_count = 0;
+                if (options_find_verb("version", &verb, err) < 0)
+                        return -1;
+        }
         if (verb && check_files(&options, verb, used, err) < 0)
                 return -1;
-        options.operands = (const char *const *)argv + optind;
-        options.operand_count = id == -1 ? (size_t)(argc - optind) : 0;
         if (verb && check_use(&options, verb, used, err) < 0)
                 return -1;
         if (verb && check_state(&options, verb, used[row_of(OPTION_STATE) - options_rows], arena, err) < 0)
@@ -565,7 +604,7 @@ void options_help(FILE *stream) {
         }
         fputs("\noptions of every verb:\n", stream);
         print_options(NULL, false, stream);
-        fputs("\nberth VERB --help shows the rest.\n", stream);
+        fputc('\n', stream);
         terminal_print_wrapped(stream, "Exit codes: 0 done, 1 error, 2 changes, 3 refused, 4 locked.", 0, 2);
 }
 

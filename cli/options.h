@@ -35,6 +35,7 @@ struct options {
         bool accept_degraded, self_test;
         bool print_openapi, attached; /* serve */
         bool once, wait;              /* controller */
+        unsigned lock_timeout_s;      /* 0: not at all */
         /* session: or NULL, 0 */
         const char *conversation, *context, *status;
         const char **labels, **variables; /* NAME=VALUE */
@@ -90,6 +91,9 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
  * the program's: exec, session run.
  */
 bool options_pass_code_on(int argc, char **argv);
+
+/* The error names the nearest verb that there is. */
+int options_find_verb(const char *name, const struct verb **ret, struct error *err) MUST_USE;
 
 void options_help(FILE *stream);
 void options_help_verb(const struct verb *verb, FILE *stream);

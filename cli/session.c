@@ -190,12 +190,38 @@ int session_open_state(struct session *session, const struct options *options, e
         return stack_state_open(&args, mode, &session->state, err);
 }
 
+#define LOCK_LOOK_MS 1000 /* between two looks at a lock that somebody holds */
+
+/* A lock that is held is waited for as long as --lock-timeout says. */
+static int take_or_wait(struct state *state, const char *command, const struct options *options,
+                        struct error *err) {
+        const struct clock *clock = &clock_system;
+        int64_t until_ms = clock->monotonic_ms(clock) + (int64_t)options->lock_timeout_s * 1000, now_ms;
+        struct error failure = { 0 };
+
+        for (bool told = false; state_lease_acquire(state, command, &failure) < 0; told = true) {
+                now_ms = clock->monotonic_ms(clock);
+                if (failure.kind != ERROR_LOCKED || now_ms >= until_ms) {
+                        *err = failure;
+                        return -1;
+                }
+                if (!told && !options->quiet)
+                        log_info("%s. Waiting for it, %u s at the most", failure.message,
+                                 options->lock_timeout_s);
+                if (clock->sleep_until(clock, now_ms + LOCK_LOOK_MS < until_ms ? now_ms + LOCK_LOOK_MS
+                                                                               : until_ms) < 0)
+                        return error_set_kind(err, ERROR_INTERRUPTED,
+                                              "interrupted while waiting for the lock");
+        }
+        return 0;
+}
+
 int session_take_lease(struct session *session, const struct options *options, const char *command,
                        struct error *err) {
         interrupt_on_hangup();
         if (!session->state && session_open_state(session, options, STATE_CREATE, err) < 0)
                 return -1;
-        if (state_lease_acquire(session->state, command, err) < 0)
+        if (take_or_wait(session->state, command, options, err) < 0)
                 return -1;
         session->leased = true;
         if (state_keeps_versions(session->state) == 0)

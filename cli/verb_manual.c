@@ -156,6 +156,19 @@ static void print_manifests(void) {
         fputs(".SH SEE ALSO\nberth(1)\n", stdout);
 }
 
+int verb_help(const struct options *options, struct error *err) {
+        const struct verb *verb;
+
+        if (options->operand_count == 0) {
+                options_help(stdout);
+                return EXIT_DONE;
+        }
+        if (options_find_verb(options->operands[0], &verb, err) < 0)
+                return -1;
+        options_help_verb(verb, stdout);
+        return EXIT_DONE;
+}
+
 int verb_manual(const struct options *options, struct error *err) {
         const char *page = options->operand_count ? options->operands[0] : "berth";
 

@@ -30,6 +30,13 @@ int verb_schema(const struct options *options, struct error *err) {
 int verb_explain(const struct options *options, struct error *err) {
         json_t *json;
 
+        if (options->operand_count == 0) {
+                if (options->json)
+                        print_json(explain_kinds_json());
+                else
+                        explain_kinds(stdout);
+                return EXIT_DONE;
+        }
         if (!options->json)
                 return explain(options->operands[0], stdout, err);
         if (explain_json(options->operands[0], &json, err) < 0)

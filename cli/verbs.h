@@ -17,6 +17,8 @@ int verb_reassociate(const struct options *options, struct error *err);
 int verb_images(const struct options *options, struct error *err);
 int verb_image(const struct options *options, struct error *err);
 int verb_exec(const struct options *options, struct error *err);
+/* The same as berth VERB --help. */
+int verb_help(const struct options *options, struct error *err);
 int verb_import(const struct options *options, struct error *err);
 int verb_init(const struct options *options, struct error *err);
 int verb_manual(const struct options *options, struct error *err);

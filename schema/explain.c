@@ -226,6 +226,24 @@ int explain(const char *target, FILE *stream, struct error *err) {
         return 0;
 }
 
+void explain_kinds(FILE *stream) {
+        for (size_t i = 0; i < kind_count; i++) {
+                fprintf(stream, "%s%s%s\n  ", terminal_style(stream, STYLE_BOLD), kinds[i]->name,
+                        terminal_style(stream, STYLE_PLAIN));
+                print_wrapped(stream, kinds[i]->doc, 2);
+        }
+        fputs("\nberth explain KIND has a kind's fields, berth explain KIND.FIELD one of them.\n", stream);
+}
+
+json_t *explain_kinds_json(void) {
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < kind_count; i++)
+                json_add(list,
+                         json_checked(json_pack("{ss, ss}", "kind", kinds[i]->name, "doc", kinds[i]->doc)));
+        return list;
+}
+
 static json_t *fields_json(const struct field *fields);
 
 static json_t *choices_json(const struct field *field) {

@@ -25,6 +25,11 @@ enum schema_style {
  */
 json_t *schema_json_field(const struct field *field, enum schema_style style, json_t *components);
 
+/* A line of each kind, with what it is for. */
+void explain_kinds(FILE *stream);
+/* The same as data, [{kind, doc}]; a new reference. */
+json_t *explain_kinds_json(void);
+
 /*
  * "Environment", "Environment.memoryMB", "Environment.image.tag": type, unit, range, default, meaning and, for kinds
  * and objects, the fields below. `target` may leave out "spec.". -1 where nothing is meant; err has the nearest name.

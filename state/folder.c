@@ -165,6 +165,20 @@ static int lock_folder(int descriptor) {
         return result;
 }
 
+/*
+ * The state has the key of its keyed hashes, and a folder of manifests is often a repository: `git add -A` must not take the
+ * state along. A file that is there, whatever it says, is its owner's.
+ */
+static void ignore_in_git(const char *folder) {
+        static const char text[] = "# Berth keeps its state here, and the keys that belong to it.\n*\n";
+        char *path TEXT_CLEANUP = path_join(folder, ".gitignore");
+        int descriptor DESCRIPTOR_CLEANUP =
+                open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+        if (descriptor >= 0 && descriptor_write(descriptor, text, sizeof(text) - 1) < 0)
+                log_debug("state: cannot write %s: %s", path, strerror(errno));
+}
+
 int folder_create(const char *folder, struct error *err) {
         char *new_folder TEXT_CLEANUP = path_join(folder, NEW_FOLDER);
         int descriptor DESCRIPTOR_CLEANUP = -1;
@@ -186,6 +200,7 @@ int folder_create(const char *folder, struct error *err) {
         remove_new(new_folder);
         if (result < 0)
                 return error_context(err, "cannot create the state in %s", folder);
+        ignore_in_git(*folder ? folder : ".");
         log_debug("state: made %s", folder);
         return 0;
 }

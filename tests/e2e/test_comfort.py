@@ -20,7 +20,7 @@ import stacks
 
 VERBS = (
     "init validate plan apply destroy refresh drift get map disassociate reassociate import schema explain state lock "
-    "doctor completion version"
+    "doctor completion help version"
 ).split()
 
 
@@ -51,7 +51,9 @@ def test_help_fits_a_screen(offline):
         (["apply", "--parallel", "0"], "--parallel takes a whole number"),
         (["apply", "--parallel", "12x"], "--parallel takes a whole number"),
         (["plan", "extra"], "one too many"),
-        (["explain"], "berth explain needs an argument"),
+        (["help", "plna"], 'did you mean "plan"?'),
+        (["apply", "--lock-timeout", "soon"], "--lock-timeout takes whole seconds from 1 to 86400"),
+        (["plan", "--lock-timeout", "5"], "berth plan takes no --lock-timeout"),
         (["import", "Agent/x"], "berth import needs an argument"),
         (["map", "--format", "svg"], "--format takes"),
         (["state", "lst"], 'did you mean list?'),
@@ -99,6 +101,48 @@ def test_options_stand_anywhere(offline):
     assert offline("validate", "--manifests", "a=b").expect(0).out.startswith("Valid")
     assert offline("validate", "--file", "a=b").expect(0).out.startswith("Valid")
     assert "given twice" in offline("validate", "--file", "deep", "--file", "a=b").expect(1).err
+
+
+def test_help_is_a_verb_too(offline):
+    assert offline("help").expect(0).out == offline("--help").expect(0).out
+    assert offline("help", "plan").expect(0).out == offline("plan", "--help").expect(0).out
+
+
+def test_explain_alone_lists_the_kinds(offline):
+    text = offline("explain").expect(0).out
+    kinds = [row["kind"] for row in offline("explain", "--json").expect(0).json()]
+    assert kinds[0] == "Stack" and {"Environment", "Agent", "Server"} <= set(kinds)
+    assert [line for line in text.splitlines() if line in kinds] == kinds
+    assert offline("explain", kinds[-1]).expect(0).out.startswith(kinds[-1])
+
+
+def test_what_follows_the_file_of_exec_is_the_programs(offline):
+    offline.write("m.yaml", stacks.text(stacks.stack(provider="local"), stacks.environment("x")))
+    offline("apply", "--yes").expect(0)
+    offline.write("show.py", "import sys; print(sys.argv[1:])")
+    run = ("exec", "--accept-degraded", "--env", "x")
+    told = offline(*run, "show.py", "--env", "other", "-v", "--json", "--", "--help").expect(0)
+    assert told.out == "['--env', 'other', '-v', '--json', '--', '--help']\n"
+    assert offline(*run, "-c", "import sys; print(sys.argv[1:])", "one", "-q").expect(0).out == "['one', '-q']\n"
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="no git on this machine")
+def test_git_does_not_take_the_state_along(offline, tmp_path):
+    offline.write("m.yaml", stacks.text(stacks.stack(provider="local"), stacks.environment("x")))
+    offline("apply", "--yes").expect(0)
+    held = offline.stack / ".berth" / ".gitignore"
+    assert (offline.stack / ".berth" / "data.mdb").exists() and held.read_text().endswith("\n*\n")
+
+    def added():
+        work = ["git", "--git-dir", str(tmp_path / "repository"), "--work-tree", str(offline.stack)]
+        subprocess.run([*work, "init", "-q"], check=True)
+        subprocess.run([*work, "add", "-A"], check=True)
+        return subprocess.run([*work, "ls-files"], check=True, capture_output=True, text=True).stdout.split()
+
+    assert "m.yaml" in added() and not [name for name in added() if ".berth" in name]
+    held.write_text("mine\n")  # whoever has changed it keeps it so
+    offline("apply", "--yes").expect(0)
+    assert held.read_text() == "mine\n"
 
 
 def test_version(offline):

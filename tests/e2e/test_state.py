@@ -42,6 +42,22 @@ def test_two_applies_at_once(cloud, stack):
         first.communicate()
 
 
+def test_a_lock_is_waited_for(cloud, stack):
+    first = start_apply(cloud, stack)
+    try:
+        short = stack("apply", "--yes", "--lock-timeout", "1").expect(4)
+        assert "Waiting for it, 1 s at the most" in short.err and str(first.pid) in short.err
+        second = stack.popen("apply", "--yes", "--lock-timeout", "60")
+        assert f"is locked by process {first.pid}" in second.stderr.readline().decode()
+    finally:
+        first.kill()
+        first.communicate()
+    cloud.faults()
+    out, err = second.communicate(timeout=60)
+    assert second.returncode == 0, out + err
+    stack.assert_settled()
+
+
 def test_a_killed_holder_loses_its_lock(cloud, stack):
     first = start_apply(cloud, stack)
     first.send_signal(signal.SIGKILL)
