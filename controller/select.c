@@ -94,6 +94,49 @@ static void want_with_needs(struct planning *planning, struct subject *subject, 
         }
 }
 
+/* Whether what was applied of it names one of those that are wanted; of a binding the state says so. 1, 0, or -1. */
+static int names_wanted(struct planning *planning, const struct subject *subject, const bool *wanted,
+                        struct error *err) {
+        const struct plan *plan = planning->plan;
+
+        for (const struct kind_reference *reference = subject->kind->references; reference && reference->path;
+             reference++) {
+                const struct subject *named;
+                const char *name;
+
+                if (!reference->orders || !subject->record)
+                        continue;
+                if (record_decode(subject->record, planning->arena, err) < 0)
+                        return -1;
+                name = kind_reference_name(reference, subject->record->spec);
+                named = name ? plan_subject_of(plan, reference->kind, name) : NULL;
+                if (named && wanted[named - plan->subjects])
+                        return 1;
+        }
+        return 0;
+}
+
+/*
+ * The other way round, for what is to be destroyed: all that could not be without it goes as well. Of the Stack that is everything; else
+ * one round over the subjects is enough, since references lead to kinds that come earlier.
+ */
+static int want_who_needs_them(struct planning *planning, bool *wanted, struct error *err) {
+        struct plan *plan = planning->plan;
+        bool all = false;
+
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                int named = 0;
+
+                all = all || (plan->subjects[i].kind->is_base && wanted[i]);
+                if (!all && !wanted[i])
+                        named = names_wanted(planning, &plan->subjects[i], wanted, err);
+                if (named < 0)
+                        return -1;
+                wanted[i] = wanted[i] || all || named;
+        }
+        return 0;
+}
+
 /* The manifest asks for what was applied: nothing but somebody else's doing is to be changed. */
 static bool only_undoes(const struct subject *subject) {
         return subject->drifted && !subject->unfinished && subject->desired && subject->wish &&
@@ -142,6 +185,8 @@ int planning_select(struct planning *planning, struct error *err) {
                 else
                         wanted[i] = true;
         }
+        if (args->destroy && args->target_count && want_who_needs_them(planning, wanted, err) < 0)
+                return -1;
         for (size_t i = 0; i < plan->subject_count; i++) {
                 const struct subject *subject = &plan->subjects[i];
 

@@ -161,3 +161,18 @@ def test_rules_made_by_hand_keep_no_stack(cloud, stack):
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
     stack.destroy()
     nothing_is_left(cloud)
+
+
+def test_destroy_of_one_takes_what_needs_it(cloud, stack):
+    plan = stack("destroy", "--target", "Environment/e-0", "--json", "--yes").expect(0).json()
+    assert cloud.functions().keys() == {"alphaagent-env-e-1", "alphaagent-env-e-2"}
+    left = stack("state", "list").expect(0).out.split()
+    assert "Agent/a" not in left and "Environment/e-0" not in left
+    assert {"Stack/team", "Agent/b", "Swarm/s", "Environment/e-1", "Environment/e-2", "WorkspacePolicy/p"} == set(left)
+    assert plan
+    refused = stack("destroy", "--target", "Environment/e-9", "--yes").expect(1)
+    assert "--target Environment/e-9: no such resource" in refused.err
+    stack.apply()  # the manifests still have it
+    assert len(cloud.functions()) == 3
+    stack("destroy", "--target", "Stack/team", "--yes").expect(0)
+    nothing_is_left(cloud)
