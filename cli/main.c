@@ -39,7 +39,7 @@ const struct verb verbs[] = {
         { "disassociate", "ENV", 1, 1, "take all users of an environment out of service", verb_disassociate },
         { "reassociate", "ENV", 1, 1, "put them all back into service", verb_reassociate },
         { "images", "[REPOSITORY]", 0, 1, "list the registry's images, and which can run", verb_images },
-        { "image", "check|instructions|import|build|remove|prune [REF] [PATH]", 1, 3,
+        { "image", "check|instructions|import|build|runtime|remove|prune [REF] [PATH]", 1, 3,
           "check, import, build or remove an image", verb_image },
         { "exec", "[FILE|-] [ARG]...", 0, 1000000, "run code in a fresh sandbox of an environment",
           verb_exec },

@@ -19,6 +19,7 @@ struct options {
         const char *output;   /* -o, or NULL */
         const char *mirror;   /* --mirror, or NULL */
         const char *format;   /* --format, or NULL; each verb checks it */
+        bool push;            /* --push */
         bool json, verbose, quiet, help;
         bool stacks;
         bool yes, force, all, detailed_exitcode, skip_refused, dry_run;

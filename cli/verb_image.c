@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image: checks, imports, builds and removes images, and shows how to make them. */
+/* image: checks, imports, builds and removes images, puts the runtime on them, and shows how to make them. */
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -8,6 +8,7 @@
 #include "cli/shell.h"
 #include "cli/verbs.h"
 #include "providers/aws/client/partition.h"
+#include "providers/local/images/image_runtime.h"
 #include "providers/local/layout.h"
 
 #include <string.h>
@@ -198,6 +199,71 @@ static int build_image(struct session *session, const struct options *options, s
         return EXIT_DONE;
 }
 
+/* --- runtime --- */
+
+/* As a shell's commands are named: a path has a slash in front, but for an archive that is called one. */
+static bool is_path(const char *text) {
+        static const char *const begins[] = { "/", "./", "../" };
+        size_t length = strlen(text);
+
+        for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+                if (strncmp(text, begins[i], strlen(begins[i])) == 0)
+                        return true;
+        }
+        return length > 4 && strcmp(text + length - 4, ".tar") == 0;
+}
+
+static int print_with_runtime(const struct options *options, const struct image_row *row) {
+        if (options->json)
+                print_json(registry_row_json(row));
+        else if (row->problem)
+                print_verdict(row, options->operands[1]);
+        else if (!options->quiet)
+                print_done(options->output ? "written" : options->push ? "pushed" : "made", row);
+        return row->problem ? EXIT_REFUSED : EXIT_DONE;
+}
+
+/* On this machine, whatever the Stack's provider, unless it is to be pushed: then the image is one of the Stack's registry. */
+static int add_runtime(struct session *session, const struct options *options, struct error *err) {
+        struct image_runtime_request request = { .out = options->output };
+        struct options where = *options;
+        struct image_layer layer;
+        struct image_row row;
+
+        if (options->operand_count < 2)
+                return error_set(err, "berth image runtime needs an image: berth image runtime "
+                                      "REPOSITORY[:TAG] [TAG], or PATH -o FILE");
+        if (options->push && options->output)
+                return error_set(err, "berth image runtime takes --push or --output, not both");
+        request.reference = options->operands[1];
+        request.tag = options->operand_count > 2 ? options->operands[2] : NULL;
+        request.is_file = is_path(request.reference);
+        if (options->push && request.is_file)
+                return error_set(err,
+                                 "--push is for an image of the Stack's registry: give %s the runtime with "
+                                 "-o FILE, and push that: skopeo copy oci-archive:FILE docker://...",
+                                 request.reference);
+        if (!options->push)
+                where.provider = "local";
+        interrupt_install();
+        interrupt_on_hangup();
+        if (registry_open(session, &where, err) < 0)
+                return -1;
+        if (options->push && strcmp(session->provider_ops->name, "aws") != 0)
+                return error_set(err,
+                                 "--push is for stacks on AWS (--provider aws): on this machine the image "
+                                 "is kept in the store");
+        if (options->push) {
+                if (image_runtime_layer(session->arena, &layer, err) < 0)
+                        return -1;
+                request.layer = &layer;
+        }
+        if (session->provider_ops->images->add_runtime(session->provider, &request, session->arena, &row,
+                                                       err) < 0)
+                return -1;
+        return print_with_runtime(options, &row);
+}
+
 /* --- remove, prune --- */
 
 /* Opens the provider; an error where it has no image store on this machine. */
@@ -356,19 +422,24 @@ int verb_image(const struct options *options, struct error *err) {
                 int (*run)(struct session *session, const struct options *options, struct error *err);
         } subverbs[] = { { "check", check_image },   { "instructions", show_instructions },
                          { "import", import_image }, { "build", build_image },
-                         { "remove", remove_image }, { "prune", prune_images } };
+                         { "runtime", add_runtime }, { "remove", remove_image },
+                         { "prune", prune_images } };
         const char *what = options->operands[0];
         struct session session SESSION_CLEANUP;
 
         session_init(&session);
-        if ((options->output || options->mirror) && strcmp(what, "build") != 0)
-                return error_set(err, "only berth image build takes %s",
-                                 options->output ? "--output" : "--mirror");
+        if (options->mirror && strcmp(what, "build") != 0)
+                return error_set(err, "only berth image build takes --mirror");
+        if (options->output && strcmp(what, "build") != 0 && strcmp(what, "runtime") != 0)
+                return error_set(err, "only berth image build and berth image runtime take --output");
+        if (options->push && strcmp(what, "runtime") != 0)
+                return error_set(err, "only berth image runtime takes --push");
         for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
                 if (strcmp(what, subverbs[i].name) == 0)
                         return subverbs[i].run(&session, options, err);
         }
-        return error_set(err,
-                         "berth image takes check, instructions, import, build, remove or prune, not \"%s\"",
-                         what);
+        return error_set(
+                err,
+                "berth image takes check, instructions, import, build, runtime, remove or prune, not \"%s\"",
+                what);
 }

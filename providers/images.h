@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct image_layer;
 struct provider;
 
 /* An image that the registry holds, or that somebody asks about, and the verdict on it. */
@@ -36,6 +37,15 @@ struct image_build_request {
         const char *mirror; /* where packages come from, a URL */
         const char *out;    /* an OCI archive to write as well: for skopeo and other machines */
         int messages;       /* where tools say what they do: a descriptor, or -1 */
+};
+
+/* The runtime as one layer more, on an image that is there. */
+struct image_runtime_request {
+        const char *reference; /* the image's name in the registry, or a path */
+        bool is_file;          /* it is a path, of an OCI layout or archive or what docker save writes */
+        const char *tag;       /* of the result; NULL: the image's own */
+        const char *out;       /* an OCI archive to write, in place of taking the image in; or NULL */
+        const struct image_layer *layer; /* image_layer.h; NULL: the provider finds it */
 };
 
 /* For qsort(): by repository, the newest first. */
@@ -94,6 +104,12 @@ struct image_ops {
         /* Makes a prebuilt image and takes it in, as import does. NULL where the provider cannot. */
         int (*build)(struct provider *provider, const struct image_build_request *request,
                      struct arena *arena, struct image_row *ret, struct error *err);
+        /*
+         * Puts the runtime on an image that the registry has, as a new image under the same tag or another; the row is that
+         * one. An image that cannot run is a row with its problem. `note` says where it had the layer already.
+         */
+        int (*add_runtime)(struct provider *provider, const struct image_runtime_request *request,
+                           struct arena *arena, struct image_row *ret, struct error *err);
         /*
          * Takes the name "REPOSITORY[:TAG]" away, and the image with its last one; or an image that has no name, by its
          * digest or the first 12 digits of that. *ret: what it was; where the image stays, `note` says why. ERROR_REFUSED

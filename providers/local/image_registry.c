@@ -5,6 +5,7 @@
 #include "providers/local/images/image_catalog.h"
 #include "providers/local/images/image_import.h"
 #include "providers/local/images/image_instructions.h"
+#include "providers/local/images/image_runtime.h"
 #include "providers/local/provider_local.h"
 
 static const char *store_of(const struct provider *provider, struct arena *arena) {
@@ -37,6 +38,11 @@ static int build_image(struct provider *provider, const struct image_build_reque
         return local_image_build(store_of(provider, arena), request, arena, ret, err);
 }
 
+static int add_runtime(struct provider *provider, const struct image_runtime_request *request,
+                       struct arena *arena, struct image_row *ret, struct error *err) {
+        return local_image_runtime(store_of(provider, arena), request, arena, ret, err);
+}
+
 static int remove_image(struct provider *provider, const char *reference, struct arena *arena,
                         struct image_row *ret, struct error *err) {
         return local_image_remove(provider->root, store_of(provider, arena), reference, arena, ret, err);
@@ -54,6 +60,7 @@ const struct image_ops local_image_registry = {
         .instructions = make_instructions,
         .import = import_image,
         .build = build_image,
+        .add_runtime = add_runtime,
         .remove = remove_image,
         .prune = prune_images,
 };

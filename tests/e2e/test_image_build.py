@@ -120,10 +120,11 @@ def test_the_image_as_others_see_it(built):
     assert row["usable"] and row["platform"] == "linux/amd64" and row["repository"] == "prebuilt/python" and row["tags"] == ["latest"]
     seen = json.loads(skopeo("inspect", f"oci-archive:{built.archive}"))
     assert seen["Digest"] == row["digest"] and seen["Architecture"] == "amd64" and seen["Os"] == "linux"
-    assert {"LANG=C.UTF-8", "PATH=/usr/local/bin:/usr/bin:/bin"} <= set(seen["Env"]) and len(seen["Layers"]) == 1
+    assert {"LANG=C.UTF-8", "PATH=/usr/local/bin:/usr/bin:/bin"} <= set(seen["Env"]) and len(seen["Layers"]) == 2
+    assert seen["Labels"]["berth.runtime"], "the runtime is in it"
     manifest = json.loads(skopeo("inspect", "--raw", f"oci-archive:{built.archive}"))
     assert manifest["mediaType"] == "application/vnd.oci.image.manifest.v1+json", "Lambda takes no index"
-    assert [layer["mediaType"] for layer in manifest["layers"]] == ["application/vnd.oci.image.layer.v1.tar+gzip"]
+    assert [layer["mediaType"] for layer in manifest["layers"]] == ["application/vnd.oci.image.layer.v1.tar+gzip"] * 2
     assert json.loads(skopeo("inspect", "--config", f"oci-archive:{built.archive}"))["config"]["Cmd"] == ["python3"]
     in_store = json.loads(skopeo("inspect", f"oci:{store(built.berth)}:prebuilt/python:latest"))
     assert in_store["Digest"] == row["digest"], "the store is a layout that skopeo reads"
@@ -197,7 +198,7 @@ def test_what_is_asked_for_must_be_there(lab):
         ("build", "node"): "there are: python (Debian 12",
         ("build", "python", "-o", "nowhere/x.tar"): "cannot write nowhere/x.tar: No such file",
         ("build", "python", "-o", "."): "it is a folder",
-        ("check", "x", "-o", "y"): "only berth image build takes --output",
+        ("check", "x", "-o", "y"): "only berth image build and berth image runtime take --output",
         ("instructions", "--mirror", "http://x"): "only berth image build takes --mirror",
     }.items():
         assert says in lab("image", *arguments).expect(1).err, arguments

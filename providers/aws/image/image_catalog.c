@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/json.h"
+#include "providers/aws/image/image_runtime.h"
 #include "providers/aws/registry/admission.h"
 #include "providers/aws/registry/ecr_lifecycle.h"
 #include "providers/aws/registry/ecr_resolve.h"
@@ -245,4 +246,5 @@ const struct image_ops aws_image_registry = {
         .list = list_images,
         .check = check_image,
         .instructions = image_instructions,
+        .add_runtime = image_runtime_push,
 };

@@ -6,6 +6,7 @@
  */
 #include "providers/aws/services/ecr.h"
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "providers/image_rules.h"
@@ -156,4 +157,37 @@ static struct aws_request page_of(const char *operation, const char *repository,
 
 struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena) {
         return page_of("DescribeImages", repository, 1000, token, arena);
+}
+
+/* --- pushing an image --- */
+
+struct aws_request ecr_initiate_upload(const char *repository, struct arena *arena) {
+        return on_repository("InitiateLayerUpload", repository, NULL, arena);
+}
+
+struct aws_request ecr_upload_part(const char *repository, const char *upload, size_t first,
+                                   const void *bytes, size_t length, struct arena *arena) {
+        char *text = arena_alloc(arena, 4 * ((length + 2) / 3) + 1);
+
+        digest_base64(bytes, length, text);
+        return on_repository("UploadLayerPart", repository,
+                             json_pack("{s:s, s:I, s:I, s:s}", "uploadId", upload, "partFirstByte",
+                                       (json_int_t)first, "partLastByte", (json_int_t)(first + length - 1),
+                                       "layerPartBlob", text),
+                             arena);
+}
+
+struct aws_request ecr_complete_upload(const char *repository, const char *upload, const char *digest,
+                                       struct arena *arena) {
+        return on_repository("CompleteLayerUpload", repository,
+                             json_pack("{s:s, s:[s]}", "uploadId", upload, "layerDigests", digest), arena);
+}
+
+struct aws_request ecr_put_image(const char *repository, const char *tag, const char *type,
+                                 const char *manifest, const char *digest, struct arena *arena) {
+        return on_repository("PutImage", repository,
+                             json_pack("{s:s, s:s, s:s, s:s}", "imageManifest", manifest,
+                                       "imageManifestMediaType", type, "imageTag", tag, "imageDigest",
+                                       digest),
+                             arena);
 }

@@ -57,4 +57,23 @@ struct aws_request ecr_download_url(const char *repository, const char *digest, 
  * imagePushedAt (seconds), imageSizeInBytes, imageManifestMediaType}], nextToken?} */
 struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena);
 
+/*
+ * Pushing, by ECR's own API. InitiateLayerUpload {repositoryName} -> {uploadId, partSize}; UploadLayerPart {repositoryName, uploadId,
+ * partFirstByte, partLastByte, layerPartBlob}, one after the other, each but the last of 5 MiB and more, 10 MiB at most;
+ * CompleteLayerUpload {repositoryName, uploadId, layerDigests} -> {layerDigest}: LayerAlreadyExistsException where the repository has
+ * it, InvalidLayerException where it has another digest. Configurations are uploaded as layers are.
+ */
+struct aws_request ecr_initiate_upload(const char *repository, struct arena *arena);
+struct aws_request ecr_upload_part(const char *repository, const char *upload, size_t first,
+                                   const void *bytes, size_t length, struct arena *arena);
+struct aws_request ecr_complete_upload(const char *repository, const char *upload, const char *digest,
+                                       struct arena *arena);
+/*
+ * PutImage {repositoryName, imageManifest, imageManifestMediaType, imageTag, imageDigest} -> {image: {imageId}}:
+ * ImageAlreadyExistsException where this tag names these bytes, ImageTagAlreadyExistsException where tags are immutable,
+ * LayersNotFoundException, ImageDigestDoesNotMatchException.
+ */
+struct aws_request ecr_put_image(const char *repository, const char *tag, const char *type,
+                                 const char *manifest, const char *digest, struct arena *arena);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building a prebuilt image from a Debian mirror, and importing it into the store.
+ * Building a prebuilt image from a Debian mirror, with the runtime in it, and importing it into the store.
  *
  *     recipe (prebuilt.h) -> a system as a tar (bootstrap.h) -> an OCI layout (image_write.h) -> the store (image_import.h)
  */
@@ -13,9 +13,12 @@
 
 /*
  * `store` as in local_image_import(); the image becomes prebuilt/NAME:latest there. The build works in a folder below
- * `store`, which it keeps locked. The folder of a dead process is removed by the next build; nothing ever reads it.
+ * `store` (build_folder.h).
  */
 int local_image_build(const char *store, const struct image_build_request *request, struct arena *arena,
                       struct image_row *ret, struct error *err) MUST_USE;
+
+/* Whether an archive can be written there, as far as that is known beforehand; NULL for none. */
+int local_image_check_out(const char *out, struct arena *arena, struct error *err) MUST_USE;
 
 #endif

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define SYSTEM_BYTES_MAX (UINT64_C(10) << 30)
-#define BLOBS_MAX 8
+#define BLOBS_MAX (IMAGE_LAYERS_MAX + 2)
 #define TYPE_LAYER "application/vnd.oci.image.layer.v1.tar+gzip"
 #define TYPE_CONFIG "application/vnd.oci.image.config.v1+json"
 #define TYPE_MANIFEST "application/vnd.oci.image.manifest.v1+json"
@@ -153,30 +153,25 @@ static int write_layer(const struct image_writing *writing, const char *path, st
 
 /* --- the layout --- */
 
-struct blob {
-        char hex[SHA256_HEX_SIZE];
-        uint64_t bytes;
-};
-
 static const char *blob_path(const char *layout, const char *hex, struct arena *arena) {
         return arena_printf(arena, "%s/blobs/sha256/%s", layout, hex);
 }
 
-static int write_blob(const char *layout, json_t *json, struct arena *arena, struct blob *ret,
-                      struct error *err) {
-        char *text TEXT_CLEANUP = json_compact(json);
-        struct blob blob = { .bytes = strlen(text) };
-
-        digest_sha256_hex(text, strlen(text), blob.hex);
-        if (file_write_atomic(blob_path(layout, blob.hex, arena), text, strlen(text), 0600, err) < 0)
-                return -1;
-        *ret = blob;
-        return 0;
+int image_write_blob(const char *layout, const char *digest, const void *bytes, size_t length,
+                     struct arena *arena, struct error *err) {
+        return file_write_atomic(blob_path(layout, digest + strlen("sha256:"), arena), bytes, length, 0600,
+                                 err);
 }
 
-static json_t *descriptor_of(const char *type, const char *hex, uint64_t bytes, struct arena *arena) {
-        return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest",
-                         arena_printf(arena, "sha256:%s", hex), "size", (json_int_t)bytes);
+static json_t *descriptor_of(const char *type, const char *digest, uint64_t bytes) {
+        return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", digest, "size", (json_int_t)bytes);
+}
+
+static const char *digest_of(const char *text, struct arena *arena) {
+        char hex[SHA256_HEX_SIZE];
+
+        digest_sha256_hex(text, strlen(text), hex);
+        return arena_printf(arena, "sha256:%s", hex);
 }
 
 static json_t *texts(const char *const *list) {
@@ -201,54 +196,83 @@ static json_t *config_of(const struct image_writing *writing, const struct tarba
                          "created", created, "created_by", "berth image build");
 }
 
-static int write_index(const struct image_writing *writing, const struct blob *manifest, struct arena *arena,
-                       struct error *err) {
+static int write_index(const char *layout, const char *reference, const struct image_layered *image,
+                       struct arena *arena, struct error *err) {
         static const char version[] = "{\"imageLayoutVersion\":\"1.0.0\"}";
-        json_t *entry = descriptor_of(TYPE_MANIFEST, manifest->hex, manifest->bytes, arena);
+        json_t *entry = descriptor_of(image->type, image->manifest_digest, strlen(image->manifest));
         json_t *index JSON_CLEANUP = NULL;
         char *text TEXT_CLEANUP = NULL;
 
         json_object_set_new(entry, "platform",
                             json_pack("{s:s, s:s}", "architecture", "amd64", "os", "linux"));
         json_object_set_new(entry, "annotations",
-                            json_pack("{s:s}", "org.opencontainers.image.ref.name", writing->reference));
+                            json_pack("{s:s}", "org.opencontainers.image.ref.name", reference));
         index = json_pack("{s:i, s:s, s:[o]}", "schemaVersion", 2, "mediaType", TYPE_INDEX, "manifests",
                           entry);
         text = json_compact(index);
-        if (file_write_atomic(arena_printf(arena, "%s/oci-layout", writing->layout), version, strlen(version),
-                              0600, err) < 0)
+        if (file_write_atomic(arena_printf(arena, "%s/oci-layout", layout), version, strlen(version), 0600,
+                              err) < 0)
                 return -1;
-        return file_write_atomic(arena_printf(arena, "%s/index.json", writing->layout), text, strlen(text),
-                                 0600, err);
+        return file_write_atomic(arena_printf(arena, "%s/index.json", layout), text, strlen(text), 0600, err);
 }
 
-static int write_manifest(const struct image_writing *writing, const struct tarball_written *layer,
-                          struct arena *arena, struct blob *ret, struct error *err) {
-        json_t *config JSON_CLEANUP = config_of(writing, layer, arena);
-        json_t *manifest JSON_CLEANUP = NULL;
-        struct blob blob;
-
-        if (write_blob(writing->layout, config, arena, &blob, err) < 0)
+int image_write_documents(const char *layout, const char *reference, const struct image_layered *image,
+                          struct arena *arena, struct error *err) {
+        if (image_write_blob(layout, image->config_digest, image->config, strlen(image->config), arena, err) <
+                    0 ||
+            image_write_blob(layout, image->manifest_digest, image->manifest, strlen(image->manifest), arena,
+                             err) < 0)
                 return -1;
-        manifest = json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType", TYPE_MANIFEST,
-                             "config", descriptor_of(TYPE_CONFIG, blob.hex, blob.bytes, arena), "layers",
-                             descriptor_of(TYPE_LAYER, layer->stored, layer->stored_bytes, arena));
-        return write_blob(writing->layout, manifest, arena, ret, err);
+        return write_index(layout, reference, image, arena, err);
+}
+
+/* The image of the one layer that has been written. */
+static struct image_layered describe(const struct image_writing *writing, const struct tarball_written *layer,
+                                     struct arena *arena) {
+        json_t *config JSON_CLEANUP = config_of(writing, layer, arena), *manifest JSON_CLEANUP = NULL;
+        char *config_text TEXT_CLEANUP = json_compact(config), *manifest_text TEXT_CLEANUP = NULL;
+        struct image_layered image = { .type = TYPE_MANIFEST, .config = arena_strdup(arena, config_text) };
+
+        image.config_digest = digest_of(image.config, arena);
+        manifest =
+                json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType", TYPE_MANIFEST, "config",
+                          descriptor_of(TYPE_CONFIG, image.config_digest, strlen(image.config)), "layers",
+                          descriptor_of(TYPE_LAYER, arena_printf(arena, "sha256:%s", layer->stored),
+                                        layer->stored_bytes));
+        manifest_text = json_compact(manifest);
+        image.manifest = arena_strdup(arena, manifest_text);
+        image.manifest_digest = digest_of(image.manifest, arena);
+        return image;
+}
+
+static int add_runtime(const struct image_writing *writing, struct arena *arena, struct image_layered *image,
+                       struct error *err) {
+        struct image_documents documents = { .manifest = image->manifest,
+                                             .config = image->config,
+                                             .manifest_length = strlen(image->manifest),
+                                             .config_length = strlen(image->config),
+                                             .type = image->type };
+
+        if (image_layer_add(&documents, writing->runtime, arena, image, err) < 0)
+                return -1;
+        return image_write_blob(writing->layout, writing->runtime->digest, writing->runtime->bytes,
+                                writing->runtime->length, arena, err);
 }
 
 int image_write_layout(const struct image_writing *writing, struct arena *arena, struct error *err) {
         const char *blobs = arena_printf(arena, "%s/blobs/sha256", writing->layout);
         const char *path = arena_printf(arena, "%s/layer", blobs);
         struct tarball_written layer;
-        struct blob manifest;
+        struct image_layered image;
 
         if (folder_make(blobs, err) < 0 || write_layer(writing, path, &layer, err) < 0)
                 return -1;
         if (rename(path, blob_path(writing->layout, layer.stored, arena)) < 0)
                 return error_set(err, "cannot rename %s: %s", path, strerror(errno));
-        if (write_manifest(writing, &layer, arena, &manifest, err) < 0)
+        image = describe(writing, &layer, arena);
+        if (writing->runtime && add_runtime(writing, arena, &image, err) < 0)
                 return -1;
-        return write_index(writing, &manifest, arena, err);
+        return image_write_documents(writing->layout, writing->reference, &image, arena, err);
 }
 
 /* --- the archive --- */

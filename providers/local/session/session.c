@@ -11,6 +11,7 @@
 #include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"
 #include "providers/local/session/session_warm.h"
+#include "providers/runtime_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -874,20 +875,6 @@ static const struct place_class class = {
         .close = close_place,
 };
 
-/* As it is installed, PREFIX/libexec/berth beside PREFIX/bin; in a build folder beside the program. */
-static const char *find_runtime(struct arena *arena) {
-        char path[4096];
-        ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-        const char *folder, *installed;
-
-        if (length <= 0)
-                return "berth-runtime";
-        path[length] = '\0';
-        folder = path_folder(path, arena);
-        installed = arena_printf(arena, "%s/../libexec/berth/berth-runtime", folder);
-        return access(installed, R_OK) == 0 ? installed : arena_printf(arena, "%s/berth-runtime", folder);
-}
-
 int session_place_open(const struct session_place_config *config, struct place **ret, struct error *err) {
         struct session_place *place;
         struct stat status;
@@ -909,8 +896,8 @@ int session_place_open(const struct session_place_config *config, struct place *
         place->arena = arena_new();
         place->root = arena_strdup(place->arena, config->root);
         place->folder = arena_strdup(place->arena, config->folder);
-        place->runtime =
-                config->runtime ? arena_strdup(place->arena, config->runtime) : find_runtime(place->arena);
+        place->runtime = config->runtime ? arena_strdup(place->arena, config->runtime)
+                                         : runtime_file_find(place->arena);
         place->launcher = config->launcher ? arena_strdup(place->arena, config->launcher) : NULL;
         place->accept_degraded = config->accept_degraded;
         place->bounds = config->bounds;

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-ECR where the stand-ins fall short: URLs of layers that lead somewhere, answers that do not repeat what was asked for, and
-registries of other accounts, of which the stand-ins know nothing: repositories that only their policies open.
+ECR where the stand-ins fall short: URLs of layers that lead somewhere, uploads that are kept and checked, answers
+that do not repeat what was asked for, and registries of other accounts, of which the stand-ins know nothing: repositories that only their policies open.
 """
 
+import base64
 import fnmatch
+import hashlib
 import json
 import re
+import uuid
 
 from .errors import AwsError
 from .upstream import Answer
 
 LAYER_PATH = "/_layers/"
+PART_MAX = 10 << 20
 _ACCOUNTS = {"ministack": "000000000000", "moto": "123456789012"}
 _RPC = {"Content-Type": "application/x-amz-json-1.1"}
 _QUERY = "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=3600&X-Amz-Signature=presigned"
@@ -22,7 +26,8 @@ class Registry:
         self.reset()
 
     def reset(self):
-        self.blobs = {}  # digest -> bytes, for moto, whose registry takes no layers
+        self.blobs = {}  # digest -> bytes: what tests put there, and what was uploaded by ECR's own API
+        self.uploads = {}  # id -> [repository, bytes]
         self.others = {}  # (account, region, repository) -> {"policy": {...}, "images": [{tag, digest, manifest, type}]}
 
     def add_other(self, value):
@@ -141,7 +146,68 @@ async def describe_images(proxy, call):
     ]})  # fmt: skip
 
 
+async def _needs_repository(proxy, call):
+    named = {"repositoryNames": [call.params["repositoryName"]]}
+    answer = await proxy.upstream.own(call, "ecr", "DescribeRepositories", named)
+    if answer.status != 200:
+        raise AwsError(400, "RepositoryNotFoundException", f"The repository with name '{named['repositoryNames'][0]}' does not exist")
+
+
+async def initiate_upload(proxy, call):
+    """The stand-ins either forget what is uploaded, or believe any digest."""
+    await _needs_repository(proxy, call)
+    name = str(uuid.uuid4())
+    proxy.registry.uploads[name] = [call.params["repositoryName"], b""]
+    return _rpc({"uploadId": name, "partSize": PART_MAX})
+
+
+def _upload_of(proxy, call):
+    found = proxy.registry.uploads.get(call.params["uploadId"])
+    if not found or found[0] != call.params["repositoryName"]:
+        raise AwsError(400, "UploadNotFoundException", f"The upload {call.params['uploadId']} does not exist")
+    return found
+
+
+async def upload_part(proxy, call):
+    upload, blob = _upload_of(proxy, call), base64.b64decode(call.params["layerPartBlob"], validate=True)
+    first, last = call.params["partFirstByte"], call.params["partLastByte"]
+    if first != len(upload[1]) or last != first + len(blob) - 1 or len(blob) > PART_MAX:
+        raise AwsError(400, "InvalidLayerPartException", f"part {first}-{last} of {len(blob)} bytes after {len(upload[1])}")
+    upload[1] += blob
+    return _rpc({"uploadId": call.params["uploadId"], "lastByteReceived": last})
+
+
+async def complete_upload(proxy, call):
+    (repository, blob), wanted = _upload_of(proxy, call), call.params["layerDigests"]
+    digest = "sha256:" + hashlib.sha256(blob).hexdigest()
+    del proxy.registry.uploads[call.params["uploadId"]]
+    if wanted != [digest]:
+        raise AwsError(400, "InvalidLayerException", f"the layer has the digest {digest}, not {wanted}")
+    if await _blob(proxy, repository, digest) is not None:
+        raise AwsError(400, "LayerAlreadyExistsException", f"Layer with digest '{digest}' already exists")
+    proxy.registry.blobs[digest] = blob
+    return _rpc({"layerDigest": digest, "uploadId": call.params["uploadId"]})
+
+
+async def put_image(proxy, call):
+    """What the stand-ins do not look at: that the manifest is what its digest says, and that what it names is there."""
+    text, digest = call.params["imageManifest"], call.params.get("imageDigest")
+    manifest = json.loads(text)
+    if digest and digest != "sha256:" + hashlib.sha256(text.encode()).hexdigest():
+        raise AwsError(400, "ImageDigestDoesNotMatchException", f"the manifest has not the digest {digest}")
+    if call.params.get("imageManifestMediaType") not in (None, manifest.get("mediaType")):
+        raise AwsError(400, "InvalidParameterException", "the manifest's mediaType is another one")
+    for part in [manifest.get("config"), *manifest.get("layers", [])]:
+        if part and await _blob(proxy, call.params["repositoryName"], part["digest"]) is None:
+            raise AwsError(400, "LayersNotFoundException", f"Layers with digests '[{part['digest']}]' required for pushing image do not exist")
+    return await proxy.upstream.forward(call)
+
+
 HANDLERS = {
+    ("ecr", "InitiateLayerUpload"): initiate_upload,
+    ("ecr", "UploadLayerPart"): upload_part,
+    ("ecr", "CompleteLayerUpload"): complete_upload,
+    ("ecr", "PutImage"): put_image,
     ("ecr", "DescribeImages"): describe_images,
     ("ecr", "GetDownloadUrlForLayer"): download_url,
     ("ecr", "BatchGetImage"): batch_get_image,
