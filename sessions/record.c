@@ -162,3 +162,11 @@ const char *record_executions_prefix(const char *owner, const char *id, struct a
 const char *record_execution_key(const char *owner, const char *id, int64_t n, struct arena *arena) {
         return arena_printf(arena, "%s%010lld", record_executions_prefix(owner, id, arena), (long long)n);
 }
+
+/* Of the others the engine decides: what lies elsewhere goes with them. */
+int64_t record_expires_ms(enum session_table table, const char *value) {
+        json_t *json JSON_CLEANUP = table == SESSION_TABLE_KEYS ? json_loads(value, 0, NULL) : NULL;
+        json_int_t at_ms = json_integer_or(json, "at", 0);
+
+        return at_ms > 0 ? (int64_t)at_ms + (int64_t)ENGINE_KEY_SECONDS * 1000 : 0;
+}

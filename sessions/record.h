@@ -57,6 +57,12 @@ const char *record_executions_prefix(const char *owner, const char *id, struct a
 /* In the table of sessions, beside them: a sandbox that is to be ended. No digest begins as it does. */
 #define RECORD_ENDING "~ending/"
 
+/*
+ * When a record of that table may go by itself, which its value says (milliseconds since 1970); 0: it stays. A store that can deletes it
+ * some time after that; who reads it looks at the time himself.
+ */
+int64_t record_expires_ms(enum session_table table, const char *value);
+
 /* For what is kept beside a record: to be freed. NULL stays NULL. */
 char *record_copy_text(const char *text);
 

@@ -31,6 +31,7 @@ enum session_table {
 #define SESSION_VALUE_MAX \
         ((size_t)384 << 10)    /* bytes of a value: what one item of DynamoDB's holds, less its names */
 #define SESSION_CHANGES_MAX 25 /* of one write */
+#define SESSION_WRITE_MAX ((size_t)3584 << 10) /* bytes of the values of one write: DynamoDB takes 4 MB */
 
 struct session_item {
         enum session_table table;
@@ -60,7 +61,11 @@ struct session_store_class {
         /* 1 and the item, in the arena; 0 where there is none. */
         int (*get)(struct session_store *store, enum session_table table, const char *key,
                    struct arena *arena, struct session_item *ret, struct error *err);
-        /* All changes, and 1; or none, and 0 where a condition does not hold. Of one key there is one change. */
+        /*
+         * All changes, and 1; or none, and 0 where a condition does not hold. Of one key there is one change. -1: none of them, or, where
+         * the store is reached over a network that lost every answer, nobody knows; the error says so then. The counts and sizes
+         * above are seen to before.
+         */
         int (*write)(struct session_store *store, const struct session_change *changes, size_t count,
                      struct error *err);
         /*

@@ -150,11 +150,13 @@ static int read_many(struct store_txn *txn, void *context, struct error *err) {
         struct reading *reading = context;
         struct store_cursor *cursor = NULL;
         struct slice key, value;
-        const char *from = reading->after ? reading->after : reading->prefix;
+        const char *behind = arena_printf(reading->arena, "%s\x7f", reading->prefix);
+        const char *from = reading->backwards ? behind : reading->prefix;
         int found = 0;
 
-        if (reading->backwards && !reading->after)
-                from = arena_printf(reading->arena, "%s\x7f", reading->prefix);
+        /* Within what begins with the prefix, wherever `after` lies. */
+        if (reading->after && (strcmp(reading->after, from) > 0) != reading->backwards)
+                from = reading->after;
         if (store_cursor_open(txn, databases[reading->table], reading->backwards, &cursor, err) < 0)
                 return -1;
         if (*from)
@@ -272,13 +274,6 @@ static int local_write(struct session_store *store, const struct session_change 
         struct store *records;
         int stored;
 
-        if (count > SESSION_CHANGES_MAX)
-                return error_set(err, "%zu records cannot be changed at once", count);
-        for (size_t i = 0; i < count; i++) {
-                if (strlen(changes[i].key) > SESSION_KEY_MAX ||
-                    (changes[i].value && strlen(changes[i].value) > SESSION_VALUE_MAX))
-                        return error_set(err, "a record of a session is too large to be kept");
-        }
         if (!(records = enter_records(local, err)))
                 return -1;
         stored = store_write(records, write_all, &writing, err);

@@ -56,7 +56,12 @@ async def answer(application, address, request):
 async def serve(port):
     application = Application(create_backend_app)
     application.debug = True  # a fault of moto's own is shown, as its server does
-    server = web.Server(functools.partial(answer, application, ("127.0.0.1", port)), access_log=None, client_max_size=256 * 1024 * 1024, keepalive_timeout=75)
+    loop = asyncio.get_running_loop()
+
+    def make_request(message, payload, protocol, writer, task):
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=256 * 1024 * 1024)
+
+    server = web.Server(functools.partial(answer, application, ("127.0.0.1", port)), request_factory=make_request, access_log=None, keepalive_timeout=75)
     runner = web.ServerRunner(server)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port, backlog=512).start()

@@ -45,6 +45,7 @@ enum aws_service {
         AWS_SECRETS,
         AWS_SSM,
         AWS_EC2,
+        AWS_DYNAMODB,
         AWS_SSO, /* this and the next for credentials only, unsigned: credentials_sso.c */
         AWS_SSO_OIDC,
         AWS_SERVICE_COUNT
@@ -113,7 +114,7 @@ struct aws_request {
 struct aws_response {
         int status; /* HTTP status, 0 where no answer came */
         struct strbuf body;
-        json_t *json; /* the body parsed, for Lambda, ECR, Logs, tagging, KMS; owned by the response; may be NULL */
+        json_t *json; /* the body parsed, for Lambda and the JSON services; owned by the response; may be NULL */
         int64_t date_ms;     /* Date: the server's clock as it answered, in whole seconds; 0 where absent */
         int64_t modified_ms; /* Last-Modified, by that same clock; 0 where absent */
         char etag[128];      /* with its quotes, as S3 gives it; "" where absent */

@@ -92,8 +92,8 @@ static bool plain_host_is_fips(const struct partition *partition, enum aws_servi
                 return false;
         if (service == AWS_LOGS)
                 return strcmp(region, "us-gov-west-1") == 0 || strcmp(region, "us-gov-east-1") == 0;
-        return service == AWS_STS || service == AWS_SSM || service == AWS_EC2 || service == AWS_SSO ||
-               service == AWS_SSO_OIDC;
+        return service == AWS_STS || service == AWS_SSM || service == AWS_EC2 || service == AWS_DYNAMODB ||
+               service == AWS_SSO || service == AWS_SSO_OIDC;
 }
 
 /* In the three oldest partitions Secrets Manager's plain hosts are for IPv6 as well, and there are no others. */

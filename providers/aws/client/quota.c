@@ -216,7 +216,7 @@ void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms) {
  * across all functions, GetFunctionConfiguration among them ("the rest of the control plane API, excludes invocation,
  * GetFunction and GetPolicy requests"). GetPolicy has 15 of its own. "Tagging API quotas":
  * GetResources 15 a second. "CloudWatch Logs quotas" of its User Guide: each operation has its own, of an account and region.
- * "AWS Systems Manager endpoints and quotas": GetParameter and GetParameters 40 a second together. ECR, S3, STS and Secrets Manager
+ * "AWS Systems Manager endpoints and quotas": GetParameter and GetParameters 40 a second together. ECR, S3, STS, DynamoDB and Secrets Manager
  * allow far more than Berth sends; IAM publishes nothing, and throttles an account that hurries.
  */
 static enum quota_kind quota_kind_of_logs(const char *operation) {

@@ -86,7 +86,9 @@ static const char *content_type(const struct aws_request *request) {
         case PROTOCOL_REST_JSON:
                 return "application/json";
         case PROTOCOL_JSON:
-                return "application/x-amz-json-1.1";
+                return service_facts(request->service)->content_type
+                               ? service_facts(request->service)->content_type
+                               : "application/x-amz-json-1.1";
         case PROTOCOL_QUERY:
                 return "application/x-www-form-urlencoded; charset=utf-8";
         case PROTOCOL_REST_XML:

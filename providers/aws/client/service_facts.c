@@ -108,6 +108,16 @@ static const struct service services[AWS_SERVICE_COUNT] = {
                       .host = "ec2%f.%r.%s",
                       .host_dual = "ec2%f.%r.%d",
                       .protocol = PROTOCOL_QUERY },
+        [AWS_DYNAMODB] = { .name = "dynamodb",
+                           .signing_name = "dynamodb",
+                           .action = "dynamodb",
+                           .variable = "DYNAMODB",
+                           .setting = "dynamodb",
+                           .target = "DynamoDB_20120810",
+                           .content_type = "application/x-amz-json-1.0",
+                           .host = "dynamodb%f.%r.%s",
+                           .host_dual = "dynamodb%f.%r.%d",
+                           .protocol = PROTOCOL_JSON },
         /* These two are asked for credentials only, unsigned: credentials_sso.c. */
         [AWS_SSO] = { .name = "sso",
                       .signing_name = "awsssoportal",
@@ -143,6 +153,8 @@ static const struct {
 } actions[] = {
         { AWS_LAMBDA, "Invoke", "InvokeFunction" },
         { AWS_LAMBDA, "InvokeWithResponseStream", "InvokeFunction" },
+        /* Each item of a transaction needs the right to what is done to it; that to delete goes along in every policy of ours. */
+        { AWS_DYNAMODB, "TransactWriteItems", "UpdateItem" },
         { AWS_S3, "HeadBucket", "ListBucket" },
         { AWS_S3, "ListObjects", "ListBucket" },
         { AWS_S3, "ListObjectsV2", "ListBucket" },

@@ -9,7 +9,7 @@
 enum service_protocol {
         PROTOCOL_REST_JSON, /* Lambda */
         PROTOCOL_REST_XML,  /* S3 */
-        PROTOCOL_JSON,      /* JSON 1.1: ECR, Logs, tagging: POST / with X-Amz-Target */
+        PROTOCOL_JSON,      /* JSON 1.1: ECR, Logs, tagging; 1.0: DynamoDB: POST / with X-Amz-Target */
         PROTOCOL_QUERY      /* IAM, STS, EC2: POST / of a form, XML comes back */
 };
 
@@ -19,7 +19,8 @@ struct service {
         const char *action;       /* prefix of IAM actions: "tag" of "tag:GetResources" */
         const char *variable;     /* AWS_ENDPOINT_URL_<this> */
         const char *setting;      /* the service's key in a [services] section */
-        const char *target;       /* JSON 1.1: what stands before the operation in X-Amz-Target */
+        const char *target;       /* JSON: what stands before the operation in X-Amz-Target */
+        const char *content_type; /* JSON: where it is not that of 1.1; else NULL */
         const char *version;      /* query: the API version */
         const char *host;         /* %f "-fips" or "", %r region, %s the partition's domain */
         const char *host_dual;    /* for IPv6 too; %d the partition's dual-stack domain */

@@ -25,6 +25,7 @@ SERVICE_OF_SIGNING_NAME = {
     "tagging": "resourcegroupstaggingapi",
     "secretsmanager": "secretsmanager",
     "ssm": "ssm",
+    "dynamodb": "dynamodb",
 }
 READ_PREFIXES = ("Get", "List", "Describe", "Head", "BatchGet", "BatchCheck", "AssumeRole", "Simulate", "Decode")
 READ_OPERATIONS = {"FilterLogEvents"}

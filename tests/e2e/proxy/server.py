@@ -277,7 +277,12 @@ async def serve(upstream_url, flavor, host, port, ready):
     """Run until cancelled; `ready(url)` is told the address."""
     proxy = Proxy(upstream_url, flavor)
     await proxy.upstream.open()
-    server = web.Server(proxy.handle, access_log=None, client_max_size=MAX_BODY, keepalive_timeout=75)
+    loop = asyncio.get_running_loop()
+
+    def make_request(message, payload, protocol, writer, task):
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
+
+    server = web.Server(proxy.handle, request_factory=make_request, access_log=None, keepalive_timeout=75)
     runner = web.ServerRunner(server)
     await runner.setup()
     site = web.TCPSite(runner, host, port, backlog=512)
