@@ -12,12 +12,15 @@ sanitizer_environment() {
     export LSAN_OPTIONS=exitcode=86
 }
 
-# One worker more than there are processors: much of a test is waiting. Each has stand-ins of its own, so more than
-# four would only be more servers to start. A test named by its file is not worth them: it runs in this process.
+# Three workers more than there are processors: a test waits for two thirds of its time. Each has stand-ins of its own, 600 MB
+# with them; a test may need as much again. More than eight would only be more servers to start. A test named by its file is not
+# worth them: it runs in this process.
 workers() {
-    local count
-    count=$(($(nproc) + 1))
-    echo $((count > 4 ? 4 : count))
+    local count most
+    count=$(($(nproc) + 3))
+    most=$(awk '$1 == "MemAvailable:" { print int($2 / 1200000) }' /proc/meminfo)
+    most=$((most > 8 ? 8 : most < 1 ? 1 : most))
+    echo $((count > most ? most : count))
 }
 
 run_test() {
@@ -52,7 +55,7 @@ run_test() {
 
     if [ "$unit" = yes ]; then
         say "unit tests"
-        ctest --preset "$preset" || failed=$?
+        ctest --preset "$preset" --parallel "$(workers)" || failed=$?
     fi
     if [ "$e2e" = yes ]; then
         say "end-to-end tests"
