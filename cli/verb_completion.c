@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "cli/verbs.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,8 +40,38 @@ static void list_words(const char *usage) {
         }
 }
 
+/*
+ * The kind whose names can stand there, by the usage's word in capitals: "" for whole addresses, NULL for none. They are those that
+ * were applied: berth get says them from the state.
+ */
+static const char *kind_of_names(const char *option, const char *usage) {
+        static const struct {
+                const char *word, *kind;
+        } words[] = { { "ENV", "Environment" }, { "ADDR", "" }, { "KIND[/NAME]", "" } };
+
+        if (option && strcmp(option, "agent") == 0)
+                return "Agent";
+        for (size_t i = 0; usage && i < sizeof(words) / sizeof(words[0]); i++) {
+                size_t length = strlen(words[i].word);
+
+                if (strncmp(first_word(usage), words[i].word, length) == 0 &&
+                    !isupper((unsigned char)first_word(usage)[length]))
+                        return words[i].kind;
+        }
+        return NULL;
+}
+
 static void print_bash(void) {
         fputs("# berth completion for bash: source <(berth completion bash)\n"
+              "_berth_names() {\n"
+              "    local i where=()\n"
+              "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+              "        case ${COMP_WORDS[i]} in\n"
+              "        -f|--manifests|--state) where+=(\"${COMP_WORDS[i]}\" \"${COMP_WORDS[i+1]}\") ;;\n"
+              "        esac\n"
+              "    done\n"
+              "    \"${COMP_WORDS[0]}\" get $1 -o name \"${where[@]}\" 2>/dev/null | sed \"${1:+s|.*/||}\"\n"
+              "}\n"
               "_berth() {\n"
               "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} verb= i\n"
               "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
@@ -57,10 +88,15 @@ static void print_bash(void) {
               "    --state) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n",
               stdout);
         for (const struct option_row *row = options_rows; row->name; row++) {
-                if (!has_words(row->argument))
+                const char *kind = kind_of_names(row->name, row->argument);
+
+                if (!has_words(row->argument) && !kind)
                         continue;
                 printf("    --%s) COMPREPLY=($(compgen -W \"", row->name);
-                list_words(row->argument);
+                if (kind)
+                        printf("$(_berth_names %s)", kind);
+                else
+                        list_words(row->argument);
                 fputs("\" -- \"$word\")); return ;;\n", stdout);
         }
         fputs("    esac\n"
@@ -71,9 +107,13 @@ static void print_bash(void) {
         fputs("\" -- \"$word\")) ;;\n", stdout);
         for (const struct verb *verb = verbs; verb->name; verb++) {
                 printf("    %s) COMPREPLY=($(compgen -W \"", verb->name);
+                const char *kind = kind_of_names(NULL, verb->operands);
+
                 list_options(verb);
                 putchar(' ');
                 list_words(verb->operands);
+                if (kind)
+                        printf("$([[ $word == -* ]] || _berth_names %s)", kind);
                 fputs("\" -- \"$word\")) ;;\n", stdout);
         }
         fputs("    esac\n}\ncomplete -o default -F _berth berth\n", stdout);
@@ -94,7 +134,17 @@ static void print_quoted(const char *text, const char *escaped) {
 
 static void print_zsh(void) {
         fputs("#compdef berth\n"
-              "# berth completion for zsh: berth completion zsh > \"${fpath[1]}/_berth\"\n"
+              "# berth completion for zsh: source <(berth completion zsh)\n"
+              "_berth_names() {\n"
+              "    local -a names where\n"
+              "    local i\n"
+              "    for ((i = 2; i < CURRENT; i++)); do\n"
+              "        [[ $words[i] == (-f|--manifests|--state) ]] && where+=($words[i] $words[i+1])\n"
+              "    done\n"
+              "    names=(${(f)\"$($words[1] get $1 -o name $where 2>/dev/null)\"})\n"
+              "    [[ -n $1 ]] && names=(${names##*/})\n"
+              "    compadd -a names\n"
+              "}\n"
               "_berth() {\n"
               "    local -a verbs\n"
               "    verbs=(\n",
@@ -121,7 +171,9 @@ static void print_zsh(void) {
                         fputs("]", stdout);
                         if (row->argument)
                                 printf(":%s:", row->name);
-                        if (has_words(row->argument)) {
+                        if (kind_of_names(row->name, row->argument)) {
+                                printf(" _berth_names %s'", kind_of_names(row->name, row->argument));
+                        } else if (has_words(row->argument)) {
                                 fputs("(", stdout);
                                 list_words(row->argument);
                                 fputs(")'", stdout);
@@ -129,6 +181,8 @@ static void print_zsh(void) {
                                 fputs(row->argument ? "_files'" : "'", stdout);
                         }
                 }
+                if (kind_of_names(NULL, verb->operands))
+                        printf(" '1:name: _berth_names %s'", kind_of_names(NULL, verb->operands));
                 if (has_words(verb->operands)) {
                         fputs(" '1:what:(", stdout);
                         list_words(verb->operands);
@@ -136,16 +190,37 @@ static void print_zsh(void) {
                 }
                 fputs(" '*:file:_files' ;;\n", stdout);
         }
-        fputs("    esac\n}\n_berth \"$@\"\n", stdout);
+        /* In a file of $fpath this is the function's own body; sourced, it has to be made known. */
+        fputs("    esac\n}\n"
+              "if [[ $funcstack[1] == _berth ]]; then\n"
+              "    _berth \"$@\"\n"
+              "else\n"
+              "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
+              "    compdef _berth berth\n"
+              "fi\n",
+              stdout);
 }
 
 static void print_fish(void) {
-        fputs("# berth completion for fish: berth completion fish > ~/.config/fish/completions/berth.fish\n",
+        fputs("# berth completion for fish: berth completion fish > ~/.config/fish/completions/berth.fish\n"
+              "function __berth_names\n"
+              "    set -l words (commandline -opc)\n"
+              "    set -l where\n"
+              "    for i in (seq 2 (count $words))\n"
+              "        contains -- $words[$i] -f --manifests --state; and set -a where $words[$i] $words[(math $i + 1)]\n"
+              "    end\n"
+              "    set -l names ($words[1] get $argv -o name $where 2>/dev/null)\n"
+              "    test -n \"$argv\"; and set names (string replace -r '.*/' '' -- $names)\n"
+              "    printf '%s\\n' $names\n"
+              "end\n",
               stdout);
         for (const struct verb *verb = verbs; verb->name; verb++) {
                 printf("complete -c berth -n __fish_use_subcommand -f -a %s -d '", verb->name);
                 print_quoted(verb->doc, "");
                 fputs("'\n", stdout);
+                if (kind_of_names(NULL, verb->operands))
+                        printf("complete -c berth -n '__fish_seen_subcommand_from %s' -f -a '(__berth_names %s)'\n",
+                               verb->name, kind_of_names(NULL, verb->operands));
                 if (has_words(verb->operands)) {
                         printf("complete -c berth -n '__fish_seen_subcommand_from %s' -f -a '", verb->name);
                         list_words(verb->operands);
@@ -157,7 +232,10 @@ static void print_fish(void) {
                         printf("complete -c berth -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
                                verb->name, row->name, row->argument ? " -r" : "");
                         print_quoted(row->doc, "");
-                        if (has_words(row->argument)) {
+                        if (kind_of_names(row->name, row->argument)) {
+                                printf("' -f -a '(__berth_names %s)",
+                                       kind_of_names(row->name, row->argument));
+                        } else if (has_words(row->argument)) {
                                 fputs("' -f -a '", stdout);
                                 list_words(row->argument);
                         }

@@ -5,9 +5,11 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/plan.h"
+#include "schema/yaml_print.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -113,6 +115,18 @@ static int compare_records(const void *a, const void *b) {
         return strcmp(left->address, right->address);
 }
 
+static int check_output(const struct options *options, struct error *err) {
+        static const char *const forms[] = { "json", "yaml", "name", NULL };
+
+        if (!options->output || text_is_among(options->output, forms))
+                return 0;
+        return error_set(err, "berth get -o takes json, yaml or name, not \"%s\"", options->output);
+}
+
+static bool is_output(const struct options *options, const char *form) {
+        return options->output && strcmp(options->output, form) == 0;
+}
+
 static int print_records(const struct options *options, struct record *records, size_t count, bool single) {
         json_t *list = json_array();
         int width = 0, rest = 0;
@@ -128,11 +142,21 @@ static int print_records(const struct options *options, struct record *records, 
                 rest = id > rest ? id : rest;
                 json_array_append_new(list, record_json(&records[i]));
         }
-        if (options->json) {
+        if (is_output(options, "yaml")) {
+                yaml_print(list, stdout);
+                json_decref(list);
+                return EXIT_DONE;
+        }
+        if (options->json || is_output(options, "json")) {
                 print_json(list);
                 return EXIT_DONE;
         }
         json_decref(list);
+        if (is_output(options, "name")) {
+                for (size_t i = 0; i < count; i++)
+                        puts(records[i].address);
+                return EXIT_DONE;
+        }
         if (single && count == 1)
                 return print_one(&records[0]);
         for (size_t i = 0; i < count; i++)
@@ -156,7 +180,7 @@ int verb_get(const struct options *options, struct error *err) {
         size_t count, kept = 0;
 
         session_init(&session);
-        if (parse_filter(options, session.arena, &filter, err) < 0 ||
+        if (check_output(options, err) < 0 || parse_filter(options, session.arena, &filter, err) < 0 ||
             (options->state ? session_open_existing(&session, options, err)
                             : session_open_state(&session, options, STATE_READ, err)) < 0 ||
             state_load_records(session.state, session.arena, &records, &count, err) < 0)
@@ -171,7 +195,7 @@ int verb_get(const struct options *options, struct error *err) {
         if (filter.name && kept == 0)
                 return error_set(err, "the state has no %s; berth get lists what it has",
                                  options->operands[0]);
-        if (kept == 0 && !options->json && !options->quiet)
+        if (kept == 0 && !options->json && !options->output && !options->quiet)
                 print_nothing(&filter);
         return print_records(options, records, kept, filter.name != NULL);
 }

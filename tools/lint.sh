@@ -7,7 +7,7 @@
 THIRD_PARTY=(
     '<lmdb\.h> 1'
     '<curl/ 1'
-    '<yaml\.h> 1'
+    '<yaml\.h> 2' # reading, printing
     '<git2\.h> 1'
     '<libxml/ 1'
     '<utf8proc\.h> 1'

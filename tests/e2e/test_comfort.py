@@ -17,6 +17,7 @@ import unicodedata
 
 import pytest
 import stacks
+import yaml
 
 VERBS = (
     "init validate plan apply destroy refresh drift get map disassociate reassociate import schema explain state lock "
@@ -181,6 +182,65 @@ def test_bash_completes(offline):
     assert complete("state ver", 2) == ["verify"]
     assert complete("plan --refresh ''", 3) == ["sweep", "full", "none"]
     assert complete("--provider l", 2) == ["local"]
+
+
+@pytest.fixture
+def named(offline):
+    """A stack with two environments and an agent, applied on this machine; `berth` is on the path."""
+    offline.write("m.yaml", stacks.text(stacks.stack(provider="local"), stacks.environment("east"), stacks.environment("west"), stacks.agent("a-one", "east")))
+    offline("apply", "--yes").expect(0)
+
+    def run(*command):
+        env = {**offline.env, "PATH": f"{offline.binary.parent}:{os.environ['PATH']}"}
+        return subprocess.run(command, cwd=offline.stack, env=env, capture_output=True, text=True, check=True).stdout.split()
+
+    return run
+
+
+def test_bash_completes_names(named, offline):
+    def complete(*words):
+        script = 'source <(berth completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; echo "${COMPREPLY[@]}"'
+        return named("bash", "-c", script, "bash", *words)
+
+    assert complete("berth", "exec", "--env", "") == ["east", "west"]
+    assert complete("berth", "exec", "--agent", "a") == ["a-one"]
+    assert complete("berth", "disassociate", "w") == ["west"]
+    assert complete("berth", "plan", "--target", "Environment/w") == ["Environment/west"]
+    assert complete("berth", "get", "Agent") == ["Agent/a-one"]
+    assert complete("berth", "map", "--j") == ["--json"]
+    (offline.stack / "none").mkdir()
+    assert complete("berth", "-f", "none", "exec", "--env", "") == []
+    assert complete("berth", "-f", offline.stack, "exec", "--env", "") == ["east", "west"]
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh on this machine")
+def test_zsh_completes_names(named):
+    script = "source <(berth completion zsh); print $_comps[berth]; compadd() { print -l ${(P)2} }; words=(berth exec --env ''); CURRENT=4; "
+    assert named("zsh", "-f", "-c", script + "_berth_names Environment") == ["_berth", "east", "west"]
+    assert named("zsh", "-f", "-c", script + "_berth_names") == ["_berth", "Stack/team", "Environment/east", "Environment/west", "Agent/a-one"]
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
+def test_fish_completes_names(named):
+    def complete(line):
+        return named("fish", "-c", f"berth completion fish | source; complete -C '{line}'")
+
+    assert {"east", "west"} <= set(complete("berth exec --env "))
+    assert complete("berth get Ag") == ["Agent/a-one"]
+
+
+def test_get_in_other_forms(offline):
+    labels = {"truth": "yes", "number": "1e3", "none": "null", "sly": "a\u202eb", "umlaut": "für alle", "day": "2026-01-31", "colon": "a: b #c"}
+    offline.write("m.yaml", stacks.text(stacks.stack(provider="local"), stacks.environment("x"), stacks.agent("a", "x", labels=labels)))
+    offline("apply", "--yes").expect(0)
+    as_json = offline("get", "-o", "json").expect(0)
+    assert as_json.json() == offline("get", "--json").expect(0).json()
+    as_yaml = offline("get", "-o", "yaml").expect(0)
+    assert yaml.safe_load(as_yaml.out) == as_json.json()  # of YAML 1.1, where "yes" is a truth
+    assert "\u202e" not in as_yaml.out and [row for row in as_json.json() if row["spec"].get("labels") == labels]
+    assert offline("get", "Agent", "-o", "name").expect(0).out == "Agent/a\n"
+    assert offline("get", "Swarm", "-o", "name").expect(0).out == ""
+    assert "berth get -o takes json, yaml or name" in offline("get", "-o", "wide").expect(1).err
 
 
 @pytest.mark.parametrize("page", ["berth", "manifests"])
