@@ -58,6 +58,11 @@ struct object_store_ops {
         /* All keys that begin with the prefix, in order. */
         int (*list)(struct object_store *store, const char *prefix, struct arena *arena, const char ***ret,
                     size_t *ret_count, struct error *err);
+        /*
+         * Deletes these, at most 1,000; what is not there is fine. Where versions are kept an older one stays. Where it fails some may
+         * be gone.
+         */
+        int (*remove)(struct object_store *store, const char *const *keys, size_t count, struct error *err);
         /* Whether what is overwritten or deleted stays as an older version. -1: not known (no right to ask). */
         int (*keeps_versions)(struct object_store *store, bool *ret, struct error *err);
         void (*close)(struct object_store *store); /* NULL is fine */

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "state/codec.h"
+#include "state/shared_index.h"
 #include "state/shared_state.h"
 #include "state/state_parts.h"
 
@@ -23,24 +24,28 @@ struct replay {
 
 static int replay_on(struct shared_log *log, struct shared_cache *cache, struct replay *replay,
                      struct error *err) {
-        for (;;) {
-                struct arena *arena ARENA_CLEANUP = arena_new();
-                struct shared_entry entry;
-                bool gap;
-                int found = shared_log_next(log, arena, &entry, err);
+        int found = 1;
 
-                if (found <= 0)
-                        return found;
-                if (entry.serial > replay->serial) {
-                        replay->next = entry.serial;
-                        return 0;
-                }
-                if (shared_cache_apply(cache, &entry, &gap, err) < 0)
+        while (found > 0 && !replay->next) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct shared_entry entries[SHARED_LOG_AT_ONCE];
+                size_t count, wanted = 0;
+                bool gap = false;
+
+                found = shared_log_next_many(log, SHARED_LOG_AT_ONCE, arena, entries, &count, NULL, err);
+                if (found < 0)
+                        return -1;
+                while (wanted < count && entries[wanted].serial <= replay->serial)
+                        replay->at = entries[wanted++].serial;
+                if (wanted < count)
+                        replay->next = entries[wanted].serial;
+                if (wanted > 0 && shared_cache_apply(cache, entries, wanted, &gap, err) < 0)
                         return -1;
                 if (gap)
-                        return error_set(err, "the log has a gap before its entry %" PRIu64, entry.number);
-                replay->at = entry.serial;
+                        return error_set(err, "the log has a gap before its entry %" PRIu64,
+                                         entries[0].number);
         }
+        return 0;
 }
 
 static int fail_not_there(const struct replay *replay, const char *place, struct error *err) {
@@ -61,16 +66,26 @@ static int replay_to(struct object_store *store, uint64_t serial, struct shared_
                      struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct replay replay = { .serial = serial };
-        struct shared_entry root;
+        struct shared_entry root, snapshot;
         struct shared_log log;
         int found = shared_log_begin(store, arena, &log, &root, err);
+        uint64_t from;
 
         if (found <= 0)
                 return found < 0 ? -1 : error_set(err, "there is no state in %s", store->place);
-        if (shared_cache_make_aside(&log, &root, ret, err) < 0)
+        found = shared_log_snapshot(&log, serial, arena, &snapshot, err);
+        if (found < 0)
                 return -1;
-        if (replay_on(&log, ret, &replay, err) < 0)
+        from = log.number;
+        replay.at = found ? snapshot.serial : root.serial;
+        if (shared_cache_make_aside(&log, found ? &snapshot : &root, ret, err) < 0 ||
+            replay_on(&log, ret, &replay, err) < 0)
                 return -1;
+        found = shared_index_keeps(store, log.lineage, from, err);
+        if (found <= 0)
+                return found < 0 ? -1
+                                 : error_set(err, "the log in %s was shortened meanwhile: try again",
+                                             store->place);
         return replay.at == serial ? 0 : fail_not_there(&replay, store->place, err);
 }
 

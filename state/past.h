@@ -22,8 +22,8 @@ struct state_past {
 };
 
 /*
- * Reads the log from its beginning up to the last commit that left `serial` behind. ERROR_NOT_FOUND where none did, with the nearest
- * ones. Fails where the state lies in a folder, which has no past; ERROR_REFUSED where a run has not ended, now or then.
+ * Reads the log, from the newest snapshot before it, up to the last commit that left `serial` behind. ERROR_NOT_FOUND where none did,
+ * with the nearest ones, and where it is older than what is kept. Fails where the state lies in a folder, which has no past; ERROR_REFUSED where a run has not ended, now or then.
  */
 int state_past_read(struct state *state, uint64_t serial, struct arena *arena, struct state_past *ret,
                     struct error *err) MUST_USE;

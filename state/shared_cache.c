@@ -297,18 +297,14 @@ int shared_cache_make(const struct shared_log *log, const struct shared_entry *b
 /* Going on */
 
 struct applying {
-        const struct shared_entry *entry;
+        const struct shared_entry *entries;
+        size_t count;
         struct shared_place place;
         bool gap;
 };
 
-static int apply_entry(struct store_txn *txn, void *context, struct error *err) {
-        struct applying *applying = context;
-        const struct shared_entry *entry = applying->entry;
-
-        applying->gap = false;
-        if (get_place(txn, &applying->place, err) < 0)
-                return -1;
+static int apply_entry(struct store_txn *txn, struct applying *applying, const struct shared_entry *entry,
+                       struct error *err) {
         if (applying->place.number >= entry->number)
                 return 0;
         if (applying->place.number + 1 != entry->number ||
@@ -320,16 +316,29 @@ static int apply_entry(struct store_txn *txn, void *context, struct error *err) 
         applying->place.epoch = entry->epoch;
         applying->place.log_bytes += shared_changes_bytes(entry->changes, entry->count);
         memcpy(applying->place.hash, entry->hash, SHA256_SIZE);
-        return shared_cache_put(txn, entry->changes, entry->count, err) < 0
-                       ? -1
-                       : put_place(txn, &applying->place, err);
+        return shared_cache_put(txn, entry->changes, entry->count, err);
 }
 
-int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entry, bool *ret_gap,
-                       struct error *err) {
-        struct applying applying = { .entry = entry };
+static int apply_entries(struct store_txn *txn, void *context, struct error *err) {
+        struct applying *applying = context;
+        uint64_t before;
 
-        if (store_write(cache->store, apply_entry, &applying, err) < 0)
+        applying->gap = false;
+        if (get_place(txn, &applying->place, err) < 0)
+                return -1;
+        before = applying->place.number;
+        for (size_t i = 0; i < applying->count && !applying->gap; i++) {
+                if (apply_entry(txn, applying, &applying->entries[i], err) < 0)
+                        return -1;
+        }
+        return applying->place.number == before ? 0 : put_place(txn, &applying->place, err);
+}
+
+int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entries, size_t count,
+                       bool *ret_gap, struct error *err) {
+        struct applying applying = { .entries = entries, .count = count };
+
+        if (store_write(cache->store, apply_entries, &applying, err) < 0)
                 return -1;
         cache->place = applying.place;
         *ret_gap = applying.gap;

@@ -50,11 +50,11 @@ int shared_cache_make(const struct shared_log *log, const struct shared_entry *b
 int shared_cache_make_aside(const struct shared_log *log, const struct shared_entry *base,
                             struct shared_cache *ret, struct error *err) MUST_USE;
 /*
- * Applies the entry that follows where the copy stands. Fine where another process has applied it already; *ret_gap where the copy
- * stands elsewhere: make it anew.
+ * Applies the entries that follow where the copy stands, in one transaction. Fine where another process has applied some of them
+ * already; *ret_gap where the copy stands elsewhere: make it anew.
  */
-int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entry, bool *ret_gap,
-                       struct error *err) MUST_USE;
+int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entries, size_t count,
+                       bool *ret_gap, struct error *err) MUST_USE;
 /* Puts and deletes, but nothing that is not shared. */
 int shared_cache_put(struct store_txn *txn, const struct shared_change *changes, size_t count,
                      struct error *err) MUST_USE;

@@ -13,8 +13,11 @@
  *     snapshot/000000000064       the state as of commit 64, which saves reading those before
  *     lease                       who may write: shared_lease.h
  *
- * A log is read by numbers until one is absent: a list is asked only for a snapshot to begin with, and one that lags costs time,
- * never commits. Nothing of it is ever deleted or overwritten: every older state can be made from it.
+ *     index                       which snapshots are there, and what of the log is kept: shared_index.h
+ *
+ * A log is read by numbers until one is absent: a list is asked only for a snapshot to begin with, where there is no index yet, and
+ * one that lags costs time, never commits. Nothing of it is ever overwritten. Whoever reads on from a remembered place asks the
+ * index afterwards whether that place is still one to read on from.
  */
 #ifndef BERTH_STATE_SHARED_LOG_H
 #define BERTH_STATE_SHARED_LOG_H
@@ -50,10 +53,13 @@ int shared_log_begin(struct object_store *store, struct arena *arena, struct sha
                      struct shared_entry *ret_root, struct error *err) MUST_USE;
 
 /*
- * The newest snapshot that is found behind `log`: 1 with its changes in the arena, and `log` moved there; 0 where none is found.
+ * The newest snapshot that has `serial` or an earlier one: 1 with its changes in the arena, and `log`, which stands at the root, moved
+ * there; 0 where there is none, and everything is to be read from the root. ERROR_NOT_FOUND where the entries from there to that
+ * serial are no longer kept.
  */
-int shared_log_snapshot(struct shared_log *log, struct arena *arena, struct shared_entry *ret,
-                        struct error *err) MUST_USE;
+#define SHARED_SERIAL_NEWEST UINT64_MAX
+int shared_log_snapshot(struct shared_log *log, uint64_t serial, struct arena *arena,
+                        struct shared_entry *ret, struct error *err) MUST_USE;
 
 /*
  * The next entry: 1 with its changes in the arena, and `log` moved there; 0 where there is none. Fails where it does not follow
@@ -61,6 +67,16 @@ int shared_log_snapshot(struct shared_log *log, struct arena *arena, struct shar
  */
 int shared_log_next(struct shared_log *log, struct arena *arena, struct shared_entry *ret,
                     struct error *err) MUST_USE;
+
+/*
+ * The same for the next ones, SHARED_LOG_AT_ONCE at the most, which are asked for at once: a log of many entries takes as long as
+ * its bytes, not as long as its entries' round trips. 1 where more may follow, 0 at the end; *ret_count entries in both cases.
+ * ret_holds, if not NULL: whether shared_log_holds() of where `log` stood, asked for in the same moment; what was read counts then only.
+ */
+#define SHARED_LOG_AT_ONCE 16
+int shared_log_next_many(struct shared_log *log, size_t at_most, struct arena *arena,
+                         struct shared_entry ret[SHARED_LOG_AT_ONCE], size_t *ret_count, bool *ret_holds,
+                         struct error *err) MUST_USE;
 
 /* Whether the entry that `log` stands at is there and the very one: 1, or 0: what was remembered is of another log. */
 int shared_log_holds(const struct shared_log *log, struct error *err) MUST_USE;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "state/codec.h"
+#include "state/shared_index.h"
 #include "state/state_parts.h"
 
 #include <errno.h>
@@ -25,9 +26,14 @@
 #define RENEW_AGAIN_MS 1000
 #define PROBE_KEY "probe" /* an object that stays, and has the same bytes always */
 #define NO_ETAG "\"00000000000000000000000000000000\""
-/* A snapshot is due when reading the log costs half of what reading the state does; a request counts as so many bytes. */
-#define REQUEST_WORTH_BYTES ((uint64_t)256 * 1024)
+/*
+ * A snapshot is due when reading the log costs half of what reading the state does; a request, of which sixteen are made at once,
+ * counts as so many bytes.
+ */
+#define REQUEST_WORTH_BYTES ((uint64_t)32 * 1024)
 #define ENTRIES_AT_LEAST 32
+#define REQUEST_WORTH_LEAST ((uint64_t)4 * 1024)
+#define ENTRIES_MEANWHILE 4096
 #define BYTES_AT_LEAST ((uint64_t)1024 * 1024)
 
 struct shared {
@@ -54,31 +60,57 @@ struct shared {
 
 /* Reading on */
 
-/* *ret_gap: the copy is another one than the log. */
-static int read_on(struct shared *shared, bool *ret_gap, struct error *err) {
-        *ret_gap = false;
-        while (!*ret_gap) {
-                struct arena *arena ARENA_CLEANUP = arena_new();
-                struct shared_entry entry;
-                int found = shared_log_next(&shared->log, arena, &entry, err);
+/*
+ * To the end. Most who read on find nothing new: one entry is asked for first, then ever more at once. *ret_gap: the copy is another
+ * one than the log. ret_holds as for shared_log_next_many().
+ */
+static int read_to_end(struct shared *shared, bool *ret_holds, bool *ret_gap, struct error *err) {
+        int found = 1;
 
-                if (found <= 0)
-                        return found;
-                if (shared_cache_apply(&shared->cache, &entry, ret_gap, err) < 0)
+        *ret_gap = false;
+        for (size_t at_once = 1; found > 0 && !*ret_gap; at_once *= 4) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct shared_entry entries[SHARED_LOG_AT_ONCE];
+                size_t count;
+
+                if (at_once > SHARED_LOG_AT_ONCE)
+                        at_once = SHARED_LOG_AT_ONCE;
+                found = shared_log_next_many(&shared->log, at_once, arena, entries, &count,
+                                             at_once == 1 ? ret_holds : NULL, err);
+                if (found < 0 ||
+                    (count > 0 && shared_cache_apply(&shared->cache, entries, count, ret_gap, err) < 0))
                         return -1;
         }
         return 0;
+}
+
+static int read_on(struct shared *shared, bool *ret_gap, struct error *err) {
+        return read_to_end(shared, NULL, ret_gap, err);
+}
+
+/* Fails where entries behind `number` may have been deleted, so that what was read from there on means nothing. */
+static int check_kept(struct shared *shared, uint64_t number, struct error *err) {
+        int kept = shared_index_keeps(shared->store, shared->log.lineage, number, err);
+
+        if (kept == 0)
+                return error_set_kind(
+                        err, ERROR_LOCKED,
+                        "this run was stopped for so long that the log of the state in %s has been shortened since: "
+                        "it records nothing more; run it again",
+                        shared->store->place);
+        return kept < 0 ? -1 : 0;
 }
 
 /* From the newest snapshot, or from the root, which `log` stands at. */
 static int make_copy(struct shared *shared, const struct shared_entry *root, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct shared_entry snapshot;
-        int found = shared_log_snapshot(&shared->log, arena, &snapshot, err);
+        int found = shared_log_snapshot(&shared->log, SHARED_SERIAL_NEWEST, arena, &snapshot, err);
+        uint64_t from = shared->log.number;
         bool gap;
 
         if (found < 0 || shared_cache_make(&shared->log, found ? &snapshot : root, &shared->cache, err) < 0 ||
-            read_on(shared, &gap, err) < 0)
+            read_on(shared, &gap, err) < 0 || check_kept(shared, from, err) < 0)
                 return -1;
         if (gap)
                 return error_set(
@@ -92,15 +124,16 @@ static int make_copy(struct shared *shared, const struct shared_entry *root, str
 /* 1 where there is a copy that the log goes on from, and it has been brought up to date. */
 static int open_copy(struct shared *shared) {
         struct error unusable;
-        struct shared_log from;
-        bool gap;
+        bool gap, holds = true;
+        uint64_t from;
 
         if (shared_cache_open(shared->log.lineage, &shared->cache, &unusable) == 0) {
                 shared->log.number = shared->cache.place.number;
                 shared->log.epoch = shared->cache.place.epoch;
                 memcpy(shared->log.hash, shared->cache.place.hash, SHA256_SIZE);
-                from = shared->log;
-                if (read_on(shared, &gap, &unusable) == 0 && !gap && shared_log_holds(&from, &unusable) == 1)
+                from = shared->log.number;
+                if (read_to_end(shared, &holds, &gap, &unusable) == 0 && !gap && holds &&
+                    check_kept(shared, from, &unusable) == 0)
                         return 1;
                 shared_cache_close(&shared->cache);
         }
@@ -220,8 +253,13 @@ int shared_catch_up(struct shared *shared, struct error *err) {
         int result = 0;
 
         pthread_mutex_lock(&shared->write_lock);
-        if (shared->cache.store && !shared->unmade)
+        if (shared->cache.store && !shared->unmade) {
+                uint64_t from = shared->log.number;
+
                 result = read_on(shared, &gap, err);
+                if (result == 0)
+                        result = check_kept(shared, from, err);
+        }
         pthread_mutex_unlock(&shared->write_lock);
         if (gap)
                 return error_set(err, "the copy of the state of %s on this machine was changed: try again",
@@ -361,13 +399,72 @@ static int append(struct shared *shared, uint64_t epoch, const struct changes *c
         result = shared_log_append(&shared->log, &entry, err);
         if (result != SHARED_APPENDED)
                 return result;
-        if (shared_cache_apply(&shared->cache, &entry, &gap, err) < 0)
+        if (shared_cache_apply(&shared->cache, &entry, 1, &gap, err) < 0)
                 return error_context(err, "recorded in %s, but not in the copy on this machine",
                                      shared->store->place);
         return gap ? error_set(err,
                                "the copy of the state of %s on this machine was changed by another process",
                                shared->store->place)
                    : SHARED_APPENDED;
+}
+
+/* Snapshots */
+
+/* As the run ends. */
+static bool snapshot_is_due(const struct shared_place *place) {
+        uint64_t entries = place->number - place->snapshot;
+
+        if (entries < ENTRIES_AT_LEAST && place->log_bytes < BYTES_AT_LEAST)
+                return false;
+        return place->log_bytes + entries * REQUEST_WORTH_BYTES >= place->snapshot_bytes / 2;
+}
+
+/* In the middle of one, so that a reader after its death finds no log without end. All of these together are less than the log. */
+static bool snapshot_is_due_meanwhile(const struct shared_place *place) {
+        uint64_t entries = place->number - place->snapshot;
+
+        return entries >= ENTRIES_MEANWHILE &&
+               place->log_bytes + entries * REQUEST_WORTH_LEAST >= 2 * place->snapshot_bytes;
+}
+
+/* For those who read later. Where it fails they read the log. */
+static void put_snapshot(struct shared *shared) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct shared_entry snapshot = {
+                .at_ms = shared->clock->wall_ms(shared->clock),
+                .who = shared->who,
+                .host = shared->host,
+                .command = shared->command,
+        };
+        struct shared_change *changes;
+        struct error failure;
+
+        arena_wipe_when_freed(arena); /* the secret key is in it */
+        if (shared_cache_dump(shared->cache.store, arena, &changes, &snapshot.count, &failure) == 0 &&
+            serial_after(shared, NULL, 0, &snapshot.serial, &failure) == 0) {
+                snapshot.changes = changes;
+                shared_new_id(snapshot.id);
+                if (shared_log_put_snapshot(&shared->log, &snapshot, &failure) == 0 &&
+                    shared_index_note(&shared->log, snapshot.serial, &failure) == 0 &&
+                    shared_cache_note_snapshot(&shared->cache, shared_changes_bytes(changes, snapshot.count),
+                                               &failure) == 0)
+                        return;
+        }
+        log_debug("state: a snapshot of %s: %s", shared->store->place, failure.message);
+}
+
+/* What nobody needs any more goes when something has come, and the lease is still ours. */
+static void end_with_snapshot(struct shared *shared) {
+        struct error failure;
+
+        pthread_mutex_lock(&shared->write_lock);
+        if (snapshot_is_due(&shared->cache.place) && shared->cache.place.number == shared->log.number) {
+                put_snapshot(shared);
+                if (shared_index_clear(&shared->log, &failure) < 0)
+                        log_debug("state: what is no longer kept of %s: %s", shared->store->place,
+                                  failure.message);
+        }
+        pthread_mutex_unlock(&shared->write_lock);
 }
 
 static int write_to_log(struct shared *shared, const struct changes *changes, struct error *err) {
@@ -379,8 +476,15 @@ static int write_to_log(struct shared *shared, const struct changes *changes, st
         if (check_held(shared, err) < 0)
                 return -1;
         result = append(shared, shared->log.epoch, changes, NULL, &failure);
-        if (result == SHARED_APPENDED)
+        /*
+         * Who slept before the request went out may have written under a number that was free again, because the log was shortened
+         * meanwhile: nobody reads that. It shows by the lease, which cannot have been held for all that time.
+         */
+        if (result == SHARED_APPENDED && check_held(shared, &failure) == 0) {
+                if (snapshot_is_due_meanwhile(&shared->cache.place))
+                        put_snapshot(shared);
                 return 0;
+        }
         if (result == SHARED_TAKEN)
                 (void)error_set_kind(
                         &failure, ERROR_LOCKED,
@@ -432,7 +536,7 @@ static int fence(struct shared *shared, struct error *err) {
                 if (result < 0)
                         return -1;
                 if (result == SHARED_APPENDED)
-                        return 0;
+                        return check_kept(shared, shared->log.number - 1, err);
         }
         return error_set_kind(err, ERROR_LOCKED,
                               "somebody else writes to the state in %s all the time: try again",
@@ -593,50 +697,13 @@ int shared_acquire(struct shared *shared, const char *lineage, const char *comma
 
 /* Giving it back */
 
-static bool snapshot_is_due(const struct shared_place *place) {
-        uint64_t entries = place->number - place->snapshot;
-
-        if (entries < ENTRIES_AT_LEAST && place->log_bytes < BYTES_AT_LEAST)
-                return false;
-        return place->log_bytes + entries * REQUEST_WORTH_BYTES >= place->snapshot_bytes / 2;
-}
-
-/* For those who read later. Where it fails they read the log. */
-static void put_snapshot(struct shared *shared) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct shared_entry snapshot = {
-                .at_ms = shared->clock->wall_ms(shared->clock),
-                .who = shared->who,
-                .host = shared->host,
-                .command = shared->command,
-        };
-        struct shared_change *changes;
-        struct error failure;
-
-        if (!snapshot_is_due(&shared->cache.place) || shared->cache.place.number != shared->log.number)
-                return;
-        if (shared_cache_dump(shared->cache.store, arena, &changes, &snapshot.count, &failure) == 0 &&
-            serial_after(shared, NULL, 0, &snapshot.serial, &failure) == 0) {
-                snapshot.changes = changes;
-                shared_new_id(snapshot.id);
-                if (shared_log_put_snapshot(&shared->log, &snapshot, &failure) == 0 &&
-                    shared_cache_note_snapshot(&shared->cache, shared_changes_bytes(changes, snapshot.count),
-                                               &failure) == 0)
-                        return;
-        }
-        log_debug("state: a snapshot of %s: %s", shared->store->place, failure.message);
-}
-
 void shared_release(struct shared *shared) {
         struct error ignored;
 
         if (!is_leased(shared))
                 return;
-        if (check_held(shared, &ignored) == 0) {
-                pthread_mutex_lock(&shared->write_lock);
-                put_snapshot(shared);
-                pthread_mutex_unlock(&shared->write_lock);
-        }
+        if (check_held(shared, &ignored) == 0)
+                end_with_snapshot(shared);
         pthread_mutex_lock(&shared->lease_lock);
         shared->stopping = true;
         pthread_cond_signal(&shared->lease_stop);

@@ -144,6 +144,24 @@ static int list(struct object_store *store, const char *prefix, struct arena *ar
         return OBJECT_DONE;
 }
 
+static int remove_objects(struct object_store *store, const char *const *keys, size_t count,
+                          struct error *err) {
+        struct state_objects *objects = objects_of(store);
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct s3_object *doomed = arena_array(arena, count + 1, sizeof(*doomed));
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request;
+        struct error failure = { 0 };
+
+        for (size_t i = 0; i < count; i++)
+                doomed[i].key = key_of(objects, keys[i], arena);
+        request = s3_delete_objects(&objects->bucket, doomed, count, arena);
+        request.timeout_ms = LARGE_TIMEOUT_MS;
+        if (aws_call(objects->client, &request, &response, &failure) < 0)
+                return outcome_of(&response, &failure, err);
+        return s3_read_deleted(&response, arena, err) < 0 ? -1 : OBJECT_DONE;
+}
+
 static int keeps_versions(struct object_store *store, bool *ret, struct error *err) {
         struct state_objects *objects = objects_of(store);
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -171,6 +189,7 @@ static const struct object_store_ops ops = {
         .put_if_absent = put_if_absent,
         .put_if_match = put,
         .list = list,
+        .remove = remove_objects,
         .keeps_versions = keeps_versions,
         .close = close_objects,
 };

@@ -323,6 +323,51 @@ def test_damage_is_said(team, damaged):
     assert f"s3://{BUCKET}/{key} is damaged or was cut off" in machine("plan").expect(1).err
 
 
+def test_the_log_does_not_grow_for_ever(team):
+    """What is older than thirty days goes; a machine that remembers less, and one that knows nothing, plan as ever."""
+    first, late = team.machine("first"), team.machine("late")
+    write(first, "a")
+    write(late, "a")
+    first("apply", "--yes").expect(0)
+    late("plan", "--detailed-exitcode").expect(0)
+    began = first("state", "history", "--json").expect(0).json()["entries"][-1]["serial"]
+
+    def until_a_snapshot():
+        before = team.keys("snapshot/")
+        for number in range(40):
+            write(first, "a", *["b"] * (number % 2))
+            first("apply", "--yes").expect(0)
+            if team.keys("snapshot/") != before:
+                return
+        raise AssertionError("no snapshot in forty applies")
+
+    until_a_snapshot()
+    index = json.loads(team.s3.get_object(Bucket=BUCKET, Key="research/index")["Body"].read())
+    assert index["floor"] == 0 and len(team.keys("log/")) == first_number(team.keys("log/")[-1])
+    for snapshot in index["snapshots"]:
+        snapshot["at"] -= 31 * 24 * 60 * 60 * 1000
+    team.s3.put_object(Bucket=BUCKET, Key="research/index", Body=json.dumps(index).encode())
+    until_a_snapshot()
+    index = json.loads(team.s3.get_object(Bucket=BUCKET, Key="research/index")["Body"].read())
+    assert index["floor"] > 0 and index["cleared"] == index["floor"]
+    assert first_number(team.keys("log/")[0]) == index["floor"]
+    write(first, "a")
+    first("apply", "--yes").expect(0)
+    assert "older than what is kept" in first("state", "restore", str(began), "--yes").expect(1).err
+    shown = first("state", "list").expect(0).out
+    for machine in (late, team.machine("fresh")):
+        write(machine, "a")
+        machine("plan", "--detailed-exitcode").expect(0)
+        assert machine("state", "list").expect(0).out == shown
+    # Who may not delete loses nothing, and leaves all there.
+    team.cloud.faults(({"operation": "DeleteObjects", "resource": "team-state"}, {"kind": "error", "status": 403, "code": "AccessDenied"}))
+    late("apply", "--yes").expect(0)
+
+
+def first_number(key):
+    return int(key.rsplit("/", 1)[1])
+
+
 def test_what_is_no_snapshot_is_left_alone(team):
     machine = team.machine("first")
     write(machine, "a")

@@ -226,6 +226,25 @@ static inline int memory_list(struct object_store *store, const char *prefix, st
         return OBJECT_DONE;
 }
 
+static inline int memory_remove_all(struct object_store *store, const char *const *keys, size_t count,
+                                    struct error *err) {
+        struct memory_objects *memory = (struct memory_objects *)(void *)store;
+
+        for (size_t i = 0; i < count; i++) {
+                /* One after the other, so that a test may stop in between. */
+                enum memory_fault fault = memory_fault(memory, "delete", keys[i]);
+
+                if (fault == FAULT_REFUSED)
+                        return error_set(err, "403 AccessDenied");
+                if (fault == FAULT_LOST_REQUEST)
+                        return memory_unknown(err);
+                memory_remove(memory, keys[i]);
+                if (fault == FAULT_LOST_ANSWER)
+                        return memory_unknown(err);
+        }
+        return OBJECT_DONE;
+}
+
 static inline int memory_keeps_versions(struct object_store *store, bool *ret, struct error *err) {
         (void)store;
         (void)err;
@@ -249,6 +268,7 @@ static const struct object_store_ops memory_ops __attribute__((unused)) = {
         .put_if_absent = memory_put_if_absent,
         .put_if_match = memory_put_if_match,
         .list = memory_list,
+        .remove = memory_remove_all,
         .keeps_versions = memory_keeps_versions,
         .close = memory_close,
 };

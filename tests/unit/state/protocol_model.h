@@ -12,7 +12,10 @@
  * of which no step is taken for a while. A request is sent, takes effect at S3, and its answer is received, in three steps;
  * its answer may be lost, and it may stay under way, after the machine has given it up, and take effect whenever S3 likes.
  *
- * Not in it: what a commit says, and snapshots. A machine may be slow at any step, but the check of its clock and the call
+ * Snapshots are their number alone, and are written at once; each is the floor at once, and what lies below the
+ * floor is deleted at any time after that. There is no least age: what the protocol promises must hold without.
+ *
+ * Not in it: what a commit says. A machine may be slow at any step, but the check of its clock and the call
  * that follows are one step here: a call that was begun in time may end too late, which no lease can help.
  */
 #ifndef BERTH_TESTS_UNIT_STATE_PROTOCOL_MODEL_H
@@ -34,7 +37,9 @@ enum step_type {
         STEP_COMMIT,
         STEP_RENEW,
         STEP_RELEASE,
-        STEP_STOP, /* a holder whose time is up */
+        STEP_SNAPSHOT, /* writes one, and raises the floor to the one before */
+        STEP_CLEAR,    /* what lies below the floor is deleted */
+        STEP_STOP,     /* a holder whose time is up */
         STEP_CRASH
 };
 
@@ -90,7 +95,7 @@ static void add_stray(struct world *world, const struct request *request) {
 static void end_run(struct world *world, struct machine *machine) {
         add_stray(world, &machine->worker);
         add_stray(world, &machine->keeper);
-        *machine = (struct machine){ .runs = machine->runs };
+        *machine = (struct machine){ .runs = machine->runs, .copy = machine->copy };
 }
 
 static void begin_run(const struct world *world, struct machine *machine) {
@@ -124,6 +129,7 @@ static void take_lease(struct world *world, const struct limits *limits, struct 
 
 static void read_on(struct machine *machine, const struct limits *limits, uint8_t tag) {
         machine->tag = tag;
+        machine->known = machine->from = machine->copy;
         if (limits->mistake == STAMP_FROM_ANSWER)
                 machine->ticks = 0;
         ask_entry(machine, AT_READ);
@@ -141,10 +147,18 @@ static void make_sure_of_lease(struct world *world, const struct limits *limits,
 }
 
 /* An entry that is there, before our fence is. */
-static void learn(struct world *world, struct machine *machine, const struct log_entry *entry) {
+static void learn(struct world *world, const struct limits *limits, struct machine *machine,
+                  const struct log_entry *entry) {
         machine->known++;
+        if (limits->snapshots)
+                machine->copy = machine->known;
         if (entry->epoch > machine->epoch)
                 end_run(world, machine);
+}
+
+static void ask_floor(struct machine *machine, enum at at) {
+        ask(&machine->worker, GET_FLOOR);
+        machine->at = (uint8_t)at;
 }
 
 static void end_of_log(struct world *world, const struct limits *limits, struct machine *machine) {
@@ -156,7 +170,21 @@ static void end_of_log(struct world *world, const struct limits *limits, struct 
                 put_entry(machine, AT_FENCE);
 }
 
-static void written(struct world *world, struct machine *machine, bool fence) {
+/* The end that was read is one, where nothing behind the place it was read from was deleted; else it begins at the floor. */
+static void judge_end(struct world *world, const struct limits *limits, struct machine *machine,
+                      uint8_t floor) {
+        if (floor <= machine->from) {
+                end_of_log(world, limits, machine);
+                return;
+        }
+        machine->known = machine->from = machine->copy = floor;
+        if (world->log[floor - 1].epoch > machine->epoch)
+                end_run(world, machine);
+        else
+                ask_entry(machine, AT_READ);
+}
+
+static void written(struct world *world, const struct limits *limits, struct machine *machine, bool fence) {
         uint8_t id = (uint8_t)(machine->token * 8 + (fence ? 0 : 1 + machine->commits));
 
         machine->known++;
@@ -166,6 +194,19 @@ static void written(struct world *world, struct machine *machine, bool fence) {
         if (world->acknowledged < machine->known)
                 world->acknowledged = machine->known;
         machine->commits += !fence;
+        if (limits->snapshots)
+                machine->copy = machine->known;
+}
+
+/* Written, says S3: but under which number? */
+static void believe(struct world *world, const struct limits *limits, struct machine *machine, bool fence) {
+        if (fence && limits->snapshots && limits->mistake != FENCE_UNASKED)
+                ask_floor(machine, AT_FENCE_FLOOR);
+        else if (!fence && limits->snapshots && limits->mistake != BELIEF_WITHOUT_CLOCK &&
+                 !in_time(machine, limits))
+                end_run(world, machine);
+        else
+                written(world, limits, machine, fence);
 }
 
 static void answer_to_entry(struct world *world, const struct limits *limits, struct machine *machine,
@@ -173,7 +214,7 @@ static void answer_to_entry(struct world *world, const struct limits *limits, st
         bool fence = machine->at == AT_FENCE;
 
         if (answer->result == DONE || (answer->result == REFUSED && limits->mistake == REFUSAL_IS_OURS))
-                written(world, machine, fence);
+                believe(world, limits, machine, fence);
         else if (answer->result == UNKNOWN && limits->mistake == NEXT_NUMBER_WHEN_UNSURE) {
                 machine->known++;
                 put_entry(machine, fence ? AT_FENCE : AT_COMMIT);
@@ -186,9 +227,9 @@ static void make_sure_of_entry(struct world *world, const struct limits *limits,
         bool fence = machine->at == AT_FENCE_SURE;
 
         if (read->result == DONE && read->entry.token == machine->token)
-                written(world, machine, fence);
+                believe(world, limits, machine, fence);
         else if (read->result == DONE && fence) {
-                learn(world, machine, &read->entry);
+                learn(world, limits, machine, &read->entry);
                 if (machine->at != AT_REST)
                         put_entry(machine, AT_FENCE);
         } else if (read->result == ABSENT && (fence || in_time(machine, limits)))
@@ -217,13 +258,24 @@ static void receive(struct world *world, const struct limits *limits, struct mac
                 make_sure_of_lease(world, limits, machine, &answer);
                 break;
         case AT_READ:
-                if (answer.result == ABSENT) {
+                if (answer.result == ABSENT && limits->snapshots && limits->mistake != FLOOR_UNREAD) {
+                        ask_floor(machine, AT_READ_FLOOR);
+                } else if (answer.result == ABSENT) {
                         end_of_log(world, limits, machine);
                 } else {
-                        learn(world, machine, &answer.entry);
+                        learn(world, limits, machine, &answer.entry);
                         if (machine->at != AT_REST)
                                 ask_entry(machine, AT_READ);
                 }
+                break;
+        case AT_READ_FLOOR:
+                judge_end(world, limits, machine, answer.number);
+                break;
+        case AT_FENCE_FLOOR:
+                if (answer.number <= machine->known)
+                        written(world, limits, machine, true);
+                else
+                        end_run(world, machine);
                 break;
         case AT_FENCE:
         case AT_COMMIT:
@@ -271,6 +323,15 @@ static void call_cloud(struct world *world, const struct machine *machine) {
                 broke(world, ONE_CALLER);
         if (machine->epoch > world->calls_epoch)
                 world->calls_epoch = machine->epoch;
+}
+
+/* By whoever believes to hold the lease, however long ago that was. */
+static void put_snapshot(struct world *world, const struct limits *limits, const struct machine *machine) {
+        if (limits->mistake == FLOOR_AFTER)
+                world->cleared = machine->known;
+        else
+                world->floor = machine->known;
+        world->snapshots++;
 }
 
 /* Steps */
@@ -333,6 +394,8 @@ static size_t machine_steps(const struct world *world, const struct limits *limi
                 return count;
         if (timely && (machine->epoch != world->calls_epoch || machine->known < world->acknowledged))
                 ret[count++] = (struct step){ .type = STEP_CALL, .machine = index };
+        if (world->snapshots < limits->snapshots && machine->known > world->floor)
+                ret[count++] = (struct step){ .type = STEP_SNAPSHOT, .machine = index };
         if (timely && machine->commits < limits->commits)
                 ret[count++] = (struct step){ .type = STEP_COMMIT, .machine = index };
         if (machine->commits == limits->commits && !machine->keeping)
@@ -349,6 +412,8 @@ static size_t model_steps(const struct world *world, const struct limits *limits
 
         if (tick(&later))
                 ret[count++] = (struct step){ .type = STEP_TICK };
+        if (limits->mistake == FLOOR_AFTER ? world->floor < world->cleared : world->cleared < world->floor)
+                ret[count++] = (struct step){ .type = STEP_CLEAR };
         for (uint8_t i = 0; i < STRAYS_MAX; i++) {
                 if (world->strays[i].type)
                         ret[count++] = (struct step){ .type = STEP_STRAY, .machine = i };
@@ -422,6 +487,15 @@ static void model_step(struct world *world, const struct limits *limits, struct 
         case STEP_RELEASE:
                 machine->at = AT_RELEASE;
                 put_lease(&machine->worker, machine, true);
+                break;
+        case STEP_SNAPSHOT:
+                put_snapshot(world, limits, machine);
+                break;
+        case STEP_CLEAR:
+                if (limits->mistake == FLOOR_AFTER)
+                        world->floor = world->cleared;
+                else
+                        world->cleared = world->floor;
                 break;
         case STEP_STOP:
                 end_run(world, machine);

@@ -102,7 +102,9 @@ static struct step next_step(const struct world *world, const struct limits *lim
         size_t count = model_steps(world, limits, steps);
 
         for (size_t i = 0; i < count; i++) {
-                if (steps[i].type != STEP_TICK && steps[i].type != STEP_STRAY && steps[i].type != STEP_RENEW)
+                if (steps[i].type != STEP_TICK && steps[i].type != STEP_STRAY &&
+                    steps[i].type != STEP_RENEW && steps[i].type != STEP_SNAPSHOT &&
+                    steps[i].type != STEP_CLEAR)
                         return steps[i];
         }
         return (struct step){ .type = STEP_TICK };
@@ -117,6 +119,7 @@ static bool gets_on(const struct world *from, const struct limits *limits) {
         struct world world = *from;
 
         good.mistake = limits->mistake;
+        good.snapshots = limits->snapshots;
         for (size_t i = 0; i < MACHINES_MAX; i++)
                 end_run(&world, &world.machines[i]);
         world.machines[0].runs = 0;
@@ -162,11 +165,13 @@ static void print_step(const struct step *step) {
                 "commits",
                 "renews the lease",
                 "gives the lease back",
+                "writes a snapshot",
+                "what lies below the floor is deleted",
                 "stops by its clock",
                 "dies",
         };
 
-        if (step->type == STEP_TICK || step->type == STEP_STRAY)
+        if (step->type == STEP_TICK || step->type == STEP_STRAY || step->type == STEP_CLEAR)
                 print_message("  %s\n", names[step->type]);
         else
                 print_message("  machine %d%s: %s\n", step->machine, step->keeper ? " (keeper)" : "",
@@ -239,9 +244,10 @@ static void check_limits(const struct limits *limits) {
                 print_way(&search);
                 fail_msg("does not hold: %s", search.stuck ? "progress" : property_names[search.broken]);
         }
-        print_message("%zu worlds: %d machines, %d runs, %d commits, %d renewals, %d faults, %d crashes\n",
+        print_message("%zu worlds: %d machines, %d runs, %d commits, %d renewals, %d faults, %d crashes, "
+                      "%d snapshots\n",
                       search.met.count, limits->machines, limits->runs, limits->commits, limits->renewals,
-                      limits->faults, limits->crashes);
+                      limits->faults, limits->crashes, limits->snapshots);
         /* Limits under which nothing happens would hold as well. */
         assert_true(search.met.count > 100000);
         end_search(&search);
@@ -258,7 +264,11 @@ static void every_interleaving_holds(void **unused) {
                 { { .machines = 2, .runs = 1, .commits = 1, .faults = 1, .crashes = 1 }, false },
                 { { .machines = 2, .runs = 1, .commits = 1, .renewals = 1, .faults = 1 }, false },
                 { { .machines = 3, .runs = 1, .commits = 1 }, false },
+                { { .machines = 2, .runs = 2, .snapshots = 1 }, true },
+                { { .machines = 2, .runs = 1, .commits = 1, .faults = 1, .snapshots = 1 }, false },
                 { { .machines = 2, .runs = 1, .commits = 2, .renewals = 1, .faults = 2 }, true },
+                { { .machines = 2, .runs = 2, .commits = 1, .snapshots = 1 }, true },
+                { { .machines = 3, .runs = 1, .commits = 1, .snapshots = 1 }, true },
                 { { .machines = 2, .runs = 2, .commits = 1, .crashes = 1 }, true },
                 { { .machines = 3, .runs = 1, .commits = 1, .faults = 1 }, true },
         };
@@ -287,16 +297,25 @@ static void every_mistake_is_found(void **unused) {
                 { NAME_IS_RENEWAL, ONE_CALLER },
                 { LIST_IS_THE_END, READERS_SEE_ALL },
                 { NEXT_NUMBER_WHEN_UNSURE, NO_COMMIT_TWICE },
+                { FLOOR_UNREAD, READERS_SEE_ALL },
+                { FLOOR_AFTER, READERS_SEE_ALL },
+                { FENCE_UNASKED, ACKNOWLEDGED_IS_KEPT },
+                { BELIEF_WITHOUT_CLOCK, ACKNOWLEDGED_IS_KEPT },
         };
 
         (void)unused;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                const struct limits limits = { .machines = 2,
-                                               .runs = 1,
-                                               .commits = 2,
-                                               .renewals = 1,
-                                               .faults = 1,
-                                               .mistake = cases[i].mistake };
+                /* Of what is deleted; the search is for what is found sooner without. */
+                bool deletes = cases[i].mistake >= FLOOR_UNREAD;
+                const struct limits limits = {
+                        .machines = 2,
+                        .runs = deletes ? 2 : 1,
+                        .commits = 2,
+                        .renewals = !deletes,
+                        .faults = !deletes,
+                        .snapshots = deletes,
+                        .mistake = cases[i].mistake,
+                };
                 struct search search = { .limits = &limits };
 
                 run_search(&search);

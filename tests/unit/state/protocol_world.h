@@ -31,7 +31,11 @@ enum mistake {
         REFUSAL_IS_OURS, /* "there is one already" is taken for the answer to an earlier try of one's own */
         NAME_IS_RENEWAL, /* a renewal without an answer counts as made where the lease still names us */
         LIST_IS_THE_END, /* the log ends where a list says, which may lag */
-        NEXT_NUMBER_WHEN_UNSURE /* an entry without an answer is written once more under the next number */
+        NEXT_NUMBER_WHEN_UNSURE, /* an entry without an answer is written once more under the next number */
+        FLOOR_UNREAD, /* who reads on from a remembered place does not ask whether what follows was deleted */
+        FLOOR_AFTER,  /* entries are deleted first, and the floor is raised after that */
+        FENCE_UNASKED,       /* nor does who has written its fence */
+        BELIEF_WITHOUT_CLOCK /* a write counts however long it took */
 };
 
 /* What must hold in every world. */
@@ -47,6 +51,7 @@ enum property {
 
 struct limits {
         uint8_t machines, runs /* of each */, commits /* of a run */, renewals, faults, crashes;
+        uint8_t snapshots; /* 0: nothing is ever deleted, and nobody remembers a place */
         enum mistake mistake;
 };
 
@@ -54,7 +59,7 @@ struct log_entry {
         uint8_t token, epoch, id; /* all 0: there is none; the id of a fence is the first of its token */
 };
 
-enum request_type { GET_LEASE = 1, PUT_LEASE, GET_ENTRY, PUT_ENTRY };
+enum request_type { GET_LEASE = 1, PUT_LEASE, GET_ENTRY, PUT_ENTRY, GET_FLOOR };
 enum request_phase { SENT = 1, ANSWERED };
 enum result { DONE = 1, REFUSED, ABSENT, UNKNOWN };
 
@@ -64,7 +69,7 @@ struct lease_object {
 
 struct request {
         uint8_t type, phase, result;
-        uint8_t number; /* of an entry, from 1 */
+        uint8_t number; /* of an entry, from 1; the floor as read */
         struct log_entry entry;
         struct lease_object
                 lease; /* to be written, or as read; .tag is the condition of a write, 0: absent */
@@ -73,12 +78,14 @@ struct request {
 
 enum at {
         AT_REST,
-        AT_LOOK,       /* reads the lease */
-        AT_TAKE,       /* writes it */
-        AT_TAKE_SURE,  /* reads whether that was so */
-        AT_READ,       /* reads the log's next entry */
-        AT_FENCE,      /* writes its fence */
-        AT_FENCE_SURE, /* reads whether that was so */
+        AT_LOOK,        /* reads the lease */
+        AT_TAKE,        /* writes it */
+        AT_TAKE_SURE,   /* reads whether that was so */
+        AT_READ,        /* reads the log's next entry */
+        AT_READ_FLOOR,  /* asks whether what it has read on from is kept */
+        AT_FENCE,       /* writes its fence */
+        AT_FENCE_SURE,  /* reads whether that was so */
+        AT_FENCE_FLOOR, /* asks whether its number was one that was freed */
         AT_HOLD,
         AT_COMMIT,
         AT_COMMIT_SURE,
@@ -90,19 +97,26 @@ struct machine {
         uint8_t tag;       /* of the lease as we know it */
         uint8_t ticks;     /* since what made us holder was sent */
         uint8_t known;     /* entries of the log that we have read or written */
+        uint8_t copy;      /* what it remembers from its last run: a place in the log */
+        uint8_t from;      /* the place that it has read on from */
         uint8_t must_know; /* entries that were acknowledged to anybody when this run began */
         uint8_t keeping;   /* the keeper's own: 0 nothing, 1 renews, 2 reads whether that was so */
         struct request worker, keeper;
 };
 
 struct world {
-        struct log_entry log[LOG_MAX];
+        struct log_entry log[LOG_MAX]; /* all that was ever written, deleted or not */
+        struct log_entry
+                freed[LOG_MAX]; /* what was written where an entry had been deleted: it is nobody's */
         struct lease_object lease;
         struct machine machines[MACHINES_MAX];
         struct request strays[STRAYS_MAX]; /* given up by who sent them; may still take effect */
         uint8_t length;                    /* of the log */
         uint8_t tokens, tags;              /* given out */
         uint8_t renewals, faults, crashes;
+        uint8_t snapshots;
+        uint8_t floor;        /* a snapshot that everybody can read on from */
+        uint8_t cleared;      /* the entries before this number were deleted */
         uint8_t calls_epoch;  /* the highest under which somebody has called the cloud */
         uint8_t acknowledged; /* the highest number of which somebody was told that it is written */
         uint8_t broken;       /* the first property that does not hold */
@@ -118,6 +132,13 @@ static void broke(struct world *world, enum property property) {
 static void write_entry(struct world *world, const struct limits *limits, struct request *request) {
         struct log_entry *at = &world->log[request->number - 1];
 
+        if (request->number < world->cleared) {
+                at = &world->freed[request->number - 1];
+                request->result = at->token ? REFUSED : DONE;
+                if (!at->token)
+                        *at = request->entry;
+                return;
+        }
         if (at->token && limits->mistake != CONDITION_LEFT_OUT) {
                 request->result = REFUSED;
                 return;
@@ -173,11 +194,16 @@ static void take_effect(struct world *world, const struct limits *limits, struct
                 write_lease(world, request);
                 break;
         case GET_ENTRY:
-                request->entry = world->log[request->number - 1];
+                request->entry = request->number < world->cleared ? world->freed[request->number - 1]
+                                                                  : world->log[request->number - 1];
                 request->result = request->entry.token && !lags ? DONE : ABSENT;
                 break;
         case PUT_ENTRY:
                 write_entry(world, limits, request);
+                break;
+        case GET_FLOOR:
+                request->number = world->floor;
+                request->result = DONE;
                 break;
         }
 }

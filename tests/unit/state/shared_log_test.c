@@ -225,7 +225,7 @@ static void a_list_that_lags_loses_nothing(void **place) {
 
                 memory.fault = lagging ? lag : NULL;
                 assert_int_equal(shared_log_begin(&memory.store, arena, &reader, &entry, &err), 1);
-                assert_int_equal(shared_log_snapshot(&reader, arena, &entry, &err), 1);
+                assert_int_equal(shared_log_snapshot(&reader, SHARED_SERIAL_NEWEST, arena, &entry, &err), 1);
                 assert_int_equal(reader.number, lagging ? 2 : 3);
                 while (shared_log_next(&reader, arena, &entry, &err) == 1)
                         ;
