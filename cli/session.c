@@ -154,6 +154,45 @@ static int refuse_both(const char *folder, const char *place, struct error *err)
                      : 0;
 }
 
+static bool is_same_file(const char *one, const char *other) {
+        struct stat first, second;
+
+        return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
+               first.st_ino == second.st_ino;
+}
+
+/*
+ * After `apply -f agents` a `plan` finds the same Stack from the folder above, and looks for its state there. Whoever has two states of one
+ * Stack is told which one is used, and where the other is.
+ */
+static void tell_of_other_state(struct session *session, const struct options *options, const char *used) {
+        const struct resource *stack = session->manifests.stack;
+        const char *folder;
+        char *other TEXT_CLEANUP = NULL;
+        size_t declared = 0;
+
+        if (stack)
+                (void)manifests_of_kind(&session->manifests, KIND_STACK, &declared);
+        if (declared == 0 || session->told_of_other_state || options->quiet ||
+            strcmp(options->path, "-") == 0 || (options->state && options->state != getenv("BERTH_STATE")))
+                return;
+        folder = path_folder(session->manifests.files[stack->file], session->arena);
+        other = path_join(*folder ? folder : ".", ".berth");
+        if (!state_folder_holds(other) || is_same_file(other, used))
+                return;
+        session->told_of_other_state = true;
+        if (options->state)
+                log_warning(
+                        "the state is %s, as BERTH_STATE says; another one lies beside the Stack, in %s, and is "
+                        "not looked at",
+                        used, other);
+        else
+                log_warning(
+                        "the state is %s; another one lies beside the Stack, in %s, and is not looked at: -f %s "
+                        "uses that",
+                        used, other, *folder ? folder : ".");
+}
+
 int session_state_place(struct session *session, const struct options *options, const char **ret,
                         struct error *err) {
         const char *folder = session_state_folder(session, options), *declared;
@@ -161,6 +200,7 @@ int session_state_place(struct session *session, const struct options *options, 
         if (options->state) {
                 if (stack_state_has_scheme(options->state))
                         (void)load_quietly(session, options);
+                tell_of_other_state(session, options, options->state);
                 *ret = options->state;
                 return 0;
         }
@@ -174,6 +214,7 @@ int session_state_place(struct session *session, const struct options *options, 
         if (declared && refuse_both(folder, declared, err) < 0)
                 return -1;
         *ret = declared ? declared : folder;
+        tell_of_other_state(session, options, *ret);
         return 0;
 }
 

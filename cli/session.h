@@ -18,6 +18,7 @@ struct session {
         const struct provider_ops *provider_ops;
         struct provider *provider;
         char *state_folder; /* owned; NULL until it is needed */
+        bool told_of_other_state;
 };
 
 /* Always ends with session_close(), also after a failure. */

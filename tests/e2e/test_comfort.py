@@ -243,6 +243,18 @@ def test_get_in_other_forms(offline):
     assert "berth get -o takes json, yaml or name" in offline("get", "-o", "wide").expect(1).err
 
 
+def test_two_states_of_one_stack_are_named(offline):
+    offline.write("agents/m.yaml", stacks.text(stacks.stack(provider="local"), stacks.environment("x")))
+    offline("apply", "-f", "agents", "--yes").expect(0)
+    said = "warning: the state is .berth; another one lies beside the Stack, in agents/.berth, and is not looked at: -f agents uses that\n"
+    plan = offline("plan").expect(0)
+    assert plan.err.count(said) == 1 and "2 to create" in plan.out
+    for quiet in (("-f", "agents"), ("-q",), ("--state", "elsewhere")):
+        assert "another one" not in offline("plan", *quiet).expect(0).err
+    told = offline("plan", "-f", "agents", env={"BERTH_STATE": "elsewhere"}).expect(0).err
+    assert "the state is elsewhere, as BERTH_STATE says; another one lies beside the Stack, in agents/.berth" in told
+
+
 @pytest.mark.parametrize("page", ["berth", "manifests"])
 def test_manual_pages_are_clean_roff(offline, page):
     roff = offline("manual", page).expect(0).out
