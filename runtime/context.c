@@ -242,8 +242,7 @@ static int heed(struct runtime *runtime, struct context *context, const struct k
         return -1;
 }
 
-/* One message a call: the caller's loop sees to it that nobody waits for a kernel that goes on and on. */
-void context_hear(struct runtime *runtime, struct context *context) {
+static void hear_one(struct runtime *runtime, struct context *context) {
         struct message message MESSAGE_CLEANUP = MESSAGE_INIT;
         struct kernel_word word;
         struct error err = { 0 };
@@ -258,6 +257,13 @@ void context_hear(struct runtime *runtime, struct context *context) {
                 break_off(runtime, context, err.message);
         else if (heed(runtime, context, &word) < 0)
                 break_off(runtime, context, "it spoke out of turn");
+}
+
+/* What one read has brought, and no more: the caller's loop sees to it that nobody waits for a kernel that goes on and on. */
+void context_hear(struct runtime *runtime, struct context *context) {
+        do
+                hear_one(runtime, context);
+        while (context->kernel.socket >= 0 && kernel_has_ahead(&context->kernel));
 }
 
 void context_tick(struct context *context) {

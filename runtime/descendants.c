@@ -113,13 +113,15 @@ pid_t descendants_newest(int file) {
         return last ? (pid_t)strtol(last + 1, NULL, 10) : 0;
 }
 
-void descendants_forget_dead(struct descendants *descendants) {
+void descendants_forget_dead(struct descendants *descendants, bool (*is_held)(void *context, pid_t pid),
+                             void *context) {
         size_t kept = 0;
 
         for (size_t i = 0; i < descendants->count; i++) {
-                struct descendant now;
+                struct descendant now = descendants->items[i];
 
-                if (read_process(descendants->items[i].pid, &now) && now.born == descendants->items[i].born)
+                if (is_held(context, now.pid) ||
+                    (read_process(now.pid, &now) && now.born == descendants->items[i].born))
                         descendants->items[kept++] = now;
         }
         descendants->count = kept;

@@ -29,8 +29,9 @@ void descendants_find(struct descendants *ret);
  * is, open. So long as it stays, all that live are among those that were found last. 0: it cannot be told.
  */
 pid_t descendants_newest(int file);
-/* Takes those out that do not live any more. */
-void descendants_forget_dead(struct descendants *descendants);
+/* Takes those out that do not live any more. A child that `is_held` knows was not reaped: its id is nobody else's, and it stays. */
+void descendants_forget_dead(struct descendants *descendants, bool (*is_held)(void *context, pid_t pid),
+                             void *context);
 
 /* As if it had lived then: nothing where it does not live. */
 void descendants_add(struct descendants *descendants, pid_t pid);

@@ -88,14 +88,37 @@ static void let_linger(struct runtime *runtime, int *pipe) {
         *pipe = -1;
 }
 
-static int make_pipes(struct execution *execution, int ret_theirs[2], struct error *err) {
-        for (int i = 0; i < 2; i++) {
-                int pair[2];
+static int make_pipe(int ret[2]) {
+        int pair[2];
 
-                if (pipe2(pair, O_CLOEXEC) < 0 || fcntl(pair[0], F_SETFL, O_NONBLOCK) < 0)
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return -1;
+        if (fcntl(pair[0], F_SETFL, O_NONBLOCK) < 0) {
+                close(pair[0]);
+                close(pair[1]);
+                return -1;
+        }
+        ret[0] = pair[0];
+        ret[1] = pair[1];
+        return 0;
+}
+
+void execution_foresee(struct runtime *runtime) {
+        for (int i = 0; i < 2; i++) {
+                if (runtime->spare[i][0] < 0)
+                        (void)!make_pipe(runtime->spare[i]);
+        }
+}
+
+static int take_pipes(struct runtime *runtime, int ret_theirs[2], struct error *err) {
+        for (int i = 0; i < 2; i++) {
+                int *spare = runtime->spare[i];
+
+                if (spare[0] < 0 && make_pipe(spare) < 0)
                         return error_set(err, "no pipe for its output: %s", strerror(errno));
-                execution->pipes[i] = pair[0];
-                ret_theirs[i] = pair[1];
+                runtime->execution.pipes[i] = spare[0];
+                ret_theirs[i] = spare[1];
+                spare[0] = spare[1] = -1;
         }
         return 0;
 }
@@ -440,7 +463,7 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                                          .kill_ms = INT64_MAX };
         if (request->timeout_ms > 0)
                 execution->deadline_ms = execution->started_ms + request->timeout_ms;
-        result = make_pipes(execution, theirs, &err);
+        result = take_pipes(runtime, theirs, &err);
         if (result == 0 && is_python)
                 result = context_start(runtime, context, theirs[0], theirs[1], &err);
         if (context && context->fresh)

@@ -193,28 +193,50 @@ void kernel_send(struct kernel *kernel, const json_t *head, const void *body, si
         kernel_send_more(kernel);
 }
 
-/* No more is read than the message that comes can have, so that nothing of the next one has to be kept. */
 static size_t still_missing(const struct message_reader *reader) {
         if (reader->lengths_come < sizeof(reader->lengths))
                 return sizeof(reader->lengths) - reader->lengths_come;
         return reader->head_length - reader->head.length + reader->body_length - reader->body.length;
 }
 
+bool kernel_has_ahead(const struct kernel *kernel) {
+        return kernel->ahead_at < kernel->ahead_length;
+}
+
+/* A long message is read by itself, so that no more than a little of the next one has to be kept. */
 int kernel_receive(struct kernel *kernel, struct message *ret, struct error *err) {
         char bytes[65536];
 
         for (;;) {
                 size_t wanted = still_missing(&kernel->reader), used = 0;
+                bool is_long = wanted > sizeof(kernel->ahead);
                 ssize_t count;
                 int answer;
 
-                count = recv(kernel->socket, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes), 0);
+                if (kernel_has_ahead(kernel)) {
+                        answer = message_read(&kernel->reader, kernel->ahead + kernel->ahead_at,
+                                              kernel->ahead_length - kernel->ahead_at, &used, ret, err);
+                        kernel->ahead_at += used;
+                        if (answer != MESSAGE_MORE)
+                                return answer;
+                        continue;
+                }
+                count = recv(kernel->socket, is_long ? bytes : kernel->ahead,
+                             !is_long                 ? sizeof(kernel->ahead)
+                             : wanted < sizeof(bytes) ? wanted
+                                                      : sizeof(bytes),
+                             0);
                 if (count < 0 && errno == EINTR)
                         continue;
                 if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
                         return KERNEL_WAIT;
                 if (count <= 0)
                         return KERNEL_CLOSED;
+                if (!is_long) {
+                        kernel->ahead_at = 0;
+                        kernel->ahead_length = (size_t)count;
+                        continue;
+                }
                 answer = message_read(&kernel->reader, bytes, (size_t)count, &used, ret, err);
                 if (answer != MESSAGE_MORE)
                         return answer;

@@ -13,12 +13,17 @@
 #include "process/process.h"
 #include "runtime/message.h"
 
+/* Most of what it says is short: one read has all of it. */
+#define KERNEL_AHEAD_MAX 2048
+
 struct kernel {
         struct process process; /* pid 0: none lives */
         int socket;
         bool ready;      /* it has said so: Python runs, and the kernel in it */
         char python[33]; /* its version, from then on */
         struct message_reader reader;
+        char ahead[KERNEL_AHEAD_MAX]; /* what came with a message, and belongs to the next ones */
+        size_t ahead_at, ahead_length;
         struct strbuf unsent;
         size_t sent; /* bytes of `unsent` that are gone */
         int pipes
@@ -51,8 +56,13 @@ bool kernel_is_behind(const struct kernel *kernel);
 size_t kernel_backlog(const struct kernel *kernel);
 
 enum kernel_answer { KERNEL_WAIT = 0, KERNEL_WHOLE = 1, KERNEL_CLOSED = 2 };
-/* One message, or none yet. -1: what came is none, and the kernel must be killed. Reads at most one message's bytes. */
+/*
+ * One message, or none yet. -1: what came is none, and the kernel must be killed. Reads at most one message's bytes, and KERNEL_AHEAD_MAX:
+ * as long as kernel_has_ahead(), there is more than the socket shows.
+ */
 int kernel_receive(struct kernel *kernel, struct message *ret, struct error *err) MUST_USE;
+
+bool kernel_has_ahead(const struct kernel *kernel);
 
 /* Takes the status of a kernel that is dead, and releases it. What it has left behind lives on. */
 struct process_status kernel_reap(struct kernel *kernel);

@@ -45,6 +45,7 @@ PARTS_MAX = 16
 DISPLAY_MAX = 16 << 20
 DESCRIPTOR = 3
 QUIET_MS = 100
+DESCRIPTORS_SPACE = _socket.CMSG_SPACE(2 * 4)
 
 CO_COROUTINE = 0x80
 FUTURES = 0x1FE0000  # of `from __future__`: all features of Python 3.9 to 3.14
@@ -58,6 +59,7 @@ null_device = os.stat(os.devnull).st_rdev
 python_version = "%d.%d.%d" % sys.version_info[:3]
 main_thread = _thread.get_ident()
 saved_builtins = dict(vars(builtins))
+plain_types = {int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type(None)}
 type_name = type.__dict__["__name__"].__get__
 
 # What user code sees as its own module: functions that it defines are found there by pickle.
@@ -180,6 +182,8 @@ class Channel:
         self.socket = _socket.socket(fileno=descriptor)
         self.lock = _thread.allocate_lock()
         self.closed = False
+        self.pending = b""  # what came with a message, and belongs to the next ones
+        self.descriptors = []  # those that came, and were not given to anybody
 
     def send(self, head, body=b"", last=False):
         """
@@ -205,33 +209,38 @@ class Channel:
             state.interrupted = False
             raise KeyboardInterrupt
 
-    def _receive_exactly(self, size):
-        pieces = []
-        while size > 0:
-            piece = self.socket.recv(min(size, 1 << 20))
+    def _receive_until(self, size):
+        """So much is pending, and perhaps more. The runtime's end is ours."""
+        pieces, come = [self.pending], len(self.pending)
+        while come < size:
+            piece, ancillary, _, _ = self.socket.recvmsg(min(max(size - come, 16384), 1 << 20), DESCRIPTORS_SPACE)
             if not piece:
                 os._exit(0)
+            for level, kind, data in ancillary:
+                if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                    self.descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
             pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
+            come += len(piece)
+        self.pending = b"".join(pieces)
+        return self.pending
 
     def receive(self):
-        """A head, a body and descriptors. The runtime's end is ours."""
-        room = _socket.CMSG_SPACE(2 * 4)
-        first, ancillary, _, _ = self.socket.recvmsg(8, room)
-        if not first:
-            os._exit(0)
+        """A head, a body and descriptors. Only one message at a time has those, and they come with its first byte."""
+        data = self._receive_until(8)
+        head_end = 8 + int.from_bytes(data[:4], "big")
+        end = head_end + int.from_bytes(data[4:8], "big")
+        data = self._receive_until(end)
+        self.pending = data[end:]
+        head = decode_json(data[8:head_end].decode("utf-8"))
         descriptors = []
-        for level, kind, data in ancillary:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-                descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
-        first += self._receive_exactly(8 - len(first))
-        head_length, body_length = int.from_bytes(first[:4], "big"), int.from_bytes(first[4:], "big")
-        all = self._receive_exactly(head_length + body_length)
-        return decode_json(all[:head_length].decode("utf-8")), all[head_length:], descriptors
+        if head["type"] in ("execute", "checkpoint"):
+            descriptors, self.descriptors = self.descriptors, descriptors
+        return head, data[head_end:end], descriptors
 
     def is_quiet(self):
         """Nothing comes for a while."""
+        if self.pending:
+            return False
         poll = select.poll()
         poll.register(self.socket.fileno(), select.POLLIN)
         return not poll.poll(QUIET_MS)
@@ -389,6 +398,8 @@ def as_bytes(found, kind):
 
 def representations(value):
     """{MIME type: bytes} of all that the value offers beside its repr."""
+    if type(value) in plain_types:
+        return {}
     found = {}
     bundle = None
     if not isinstance(value, type) and callable(getattr(type(value), "_repr_mimebundle_", None)):
@@ -492,14 +503,19 @@ def mend_streams():
     for name, descriptor, errors in (("stdout", 1, "backslashreplace"), ("stderr", 2, "backslashreplace")):
         if not is_usable(getattr(sys, name, None)):
             setattr(sys, name, open_stream(descriptor, errors))
-        if not is_usable(getattr(sys, "__%s__" % name, None)):
+        first = getattr(sys, "__%s__" % name, None)
+        if first is not getattr(sys, name) and not is_usable(first):
             setattr(sys, "__%s__" % name, open_stream(descriptor, errors))
 
 
 def flush_streams():
-    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+    last = None
+    for name in ("stdout", "__stdout__", "stderr", "__stderr__"):
         try:
-            getattr(sys, name).flush()
+            stream = getattr(sys, name)
+            if stream is not last:
+                stream.flush()
+            last = stream
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
@@ -517,10 +533,12 @@ def flush_streams():
 
 def move_descriptors(descriptors):
     """The pipes become 1 and 2. First out of the way: user code may have closed any number, and they may have got those."""
-    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 16) for descriptor in descriptors]
-    for descriptor in descriptors:
-        os.close(descriptor)
-    for descriptor, number in zip(moved, (1, 2)):
+    if any(descriptor < DESCRIPTOR for descriptor in descriptors):
+        moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 16) for descriptor in descriptors]
+        for descriptor in descriptors:
+            os.close(descriptor)
+        descriptors = moved
+    for descriptor, number in zip(descriptors, (1, 2)):
         os.dup2(descriptor, number)
         os.close(descriptor)
 
@@ -593,6 +611,8 @@ def remember_source(filename, source):
 
 def ends_with_semicolon(source, node):
     """As in notebooks: `plot();` wants no value shown. Columns count bytes."""
+    if ";" not in source:
+        return False
     lines = source.encode("utf-8", "surrogatepass").split(b"\n")
     rest = lines[node.end_lineno - 1][node.end_col_offset :]
     return rest.strip().startswith(b";")
@@ -731,8 +751,9 @@ def mend_kernel():
     sys.setprofile(None)
     if sys.getrecursionlimit() < 200:
         sys.setrecursionlimit(1000)
-    for name, value in saved_builtins.items():
-        vars(builtins).setdefault(name, value)
+    if tuple(vars(builtins))[: len(saved_builtins)] != tuple(saved_builtins):
+        for name, value in saved_builtins.items():
+            vars(builtins).setdefault(name, value)
     sys.modules["__main__"] = module
     module.__dict__["__builtins__"] = builtins
 
@@ -755,7 +776,7 @@ def execute(head, body, descriptors):
     mend_streams()
     filename = "<execution %d>" % n
     remember_source(filename, source)
-    before = set_variables(head["variables"])
+    before = set_variables(head["variables"]) if head["variables"] else {}
     heed_interrupts()
     state.n = n
     state.interrupted = state.early = False
@@ -766,7 +787,8 @@ def execute(head, body, descriptors):
         leave_child(code, error)
     mend_kernel()
     restore(before)
-    flush_streams()
+    if outcome != "ok":
+        flush_streams()
     channel.send({"type": "done", "n": n, "outcome": outcome, "value": value, "error": error}, last=True)
     if outcome == "leaves":
         raise Leave(code)

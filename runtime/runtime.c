@@ -40,6 +40,18 @@ void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason) {
         runtime_report(runtime, &report);
 }
 
+static struct context *context_of(struct runtime *runtime, pid_t pid) {
+        for (size_t i = 0; i < runtime->context_count; i++) {
+                if (runtime->contexts[i].kernel.process.pid == pid)
+                        return &runtime->contexts[i];
+        }
+        return NULL;
+}
+
+static bool is_kernel(void *runtime, pid_t pid) {
+        return context_of(runtime, pid) != NULL;
+}
+
 /*
  * The number first: who begins while the others are looked for changes it. They are looked for twice before that is believed: one whose
  * parent dies just then may not be found to be ours.
@@ -49,7 +61,7 @@ void runtime_look_around(struct runtime *runtime) {
         bool same = newest > 0 && newest == runtime->newest;
 
         if (same && runtime->settled) {
-                descendants_forget_dead(&runtime->known);
+                descendants_forget_dead(&runtime->known, is_kernel, runtime);
                 return;
         }
         runtime->newest = newest;
@@ -69,14 +81,6 @@ int64_t runtime_left(const struct runtime *runtime) {
 }
 
 /* --- children --- */
-
-static struct context *context_of(struct runtime *runtime, pid_t pid) {
-        for (size_t i = 0; i < runtime->context_count; i++) {
-                if (runtime->contexts[i].kernel.process.pid == pid)
-                        return &runtime->contexts[i];
-        }
-        return NULL;
-}
 
 /* Each that is dead: a kernel, the shell, or one that lost its parent and came to us. */
 static void reap_children(struct runtime *runtime) {
@@ -316,7 +320,9 @@ static int serve_once(struct runtime *runtime, struct error *err) {
                 return 0;
         if (polled[POLL_OUTPUT].revents && tell_caller(runtime, err) < 0)
                 return -1;
-        discard_from(runtime, polled + POLL_LINGERING, lingering);
+        /* Who asks for something comes first. */
+        if (!polled[POLL_INPUT].revents)
+                discard_from(runtime, polled + POLL_LINGERING, lingering);
         for (int i = 0; i < 2; i++) {
                 if (polled[POLL_PIPES + i].revents &&
                     runtime->execution.pipes[i] == polled[POLL_PIPES + i].fd)
@@ -348,7 +354,11 @@ static int serve_once(struct runtime *runtime, struct error *err) {
         if (runtime->hold_until_ms == 0 && runtime->unsent.length > runtime->sent &&
             tell_caller(runtime, err) < 0)
                 return -1;
-        return polled[POLL_INPUT].revents ? hear_caller(runtime, err) : 1;
+        if (polled[POLL_INPUT].revents)
+                return hear_caller(runtime, err);
+        if (runtime->execution.n == 0 && runtime->context_count > 0)
+                execution_foresee(runtime);
+        return 1;
 }
 
 static int get_ready(struct runtime *runtime, struct error *err) {
@@ -389,8 +399,11 @@ static void end_everything(struct runtime *runtime) {
                 }
                 context_release(&runtime->contexts[i]);
         }
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
                 close_descriptor(&runtime->execution.pipes[i]);
+                close_descriptor(&runtime->spare[i][0]);
+                close_descriptor(&runtime->spare[i][1]);
+        }
         while (runtime->lingering_count > 0)
                 close(runtime->lingering[--runtime->lingering_count]);
         process_end(&runtime->execution.shell);
@@ -417,6 +430,7 @@ int runtime_serve(const struct runtime_options *options, struct error *err) {
                                    .folder = -1,
                                    .loadavg = -1,
                                    .execution = { .shell = PROCESS_NONE, .pipes = { -1, -1 } },
+                                   .spare = { { -1, -1 }, { -1, -1 } },
                                    .taking = { .pipe = -1, .kill_ms = INT64_MAX },
                                    .restoring = { .until_ms = INT64_MAX } };
         const struct report hello = { .type = REPORT_HELLO,

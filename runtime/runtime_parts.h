@@ -105,6 +105,9 @@ struct runtime {
         struct context contexts[RUNTIME_CONTEXTS_MAX];
         size_t context_count;
         struct execution execution;
+        int spare
+                [2]
+                [2]; /* pipes for the next one, made while nothing runs: their ends to read and to write; -1: none */
         int lingering[RUNTIME_LINGERING_MAX];
         size_t lingering_count;
         struct descendants known; /* those that lived when the last execution ended */
@@ -181,6 +184,8 @@ void execution_done(struct runtime *runtime, const struct kernel_word *word);
 /* The kernel that it runs in is dead; or its shell. */
 void execution_kernel_ended(struct runtime *runtime, struct process_status status, bool was_ready);
 void execution_shell_ended(struct runtime *runtime, struct process_status status);
+/* Makes ready what the next one needs in any case. */
+void execution_foresee(struct runtime *runtime);
 /* One of its pipes can be read. */
 void execution_read(struct runtime *runtime, int stream);
 /* What time brings: the deadline, the end of the grace. */

@@ -562,12 +562,21 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
         return heard != 0;
 }
 
-/* What comes from the client while it runs: that it should end, or that it went. */
+/*
+ * What comes from the client while it runs: that it should end, or that it went. What it has heard it says, as a rule, in front of
+ * something else.
+ */
 static void read_client(struct worker *worker) {
         struct frame frame FRAME_CLEANUP = { 0 };
         struct error ignored;
         int answer = frame_receive(&worker->reader, &frame, &ignored);
 
+        if (answer == FRAME_WHOLE && frame.type == MESSAGE_HEARD && hear_for_session(worker, &frame)) {
+                if (worker->reader.socket < 0)
+                        return;
+                frame_release(&frame);
+                answer = frame_receive(&worker->reader, &frame, &ignored);
+        }
         if (answer == FRAME_WAIT || (answer == FRAME_WHOLE && hear_for_session(worker, &frame)))
                 return;
         /* Anything else than a well-formed CANCEL comes from a client that is not ours: the same end. */
@@ -736,6 +745,21 @@ static void tell_client(struct worker *worker, int events) {
                 drop_client(worker);
 }
 
+/* What has come goes on at once, as far as it is taken. */
+static void pass_on(struct worker *worker) {
+        struct pollfd pipes[SANDBOX_RELAY_PIPES];
+
+        if (!worker->running.session || worker->killed)
+                return;
+        if (worker->reader.socket >= 0)
+                tell_client(worker, client_events(worker));
+        sandbox_relay_poll(&worker->relay, pipes);
+        for (size_t i = 0; i < SANDBOX_RELAY_PIPES; i++)
+                pipes[i].revents = pipes[i].fd >= 0 ? pipes[i].events & POLLOUT : 0;
+        note_stir(worker, pipes);
+        sandbox_relay_move(&worker->relay, pipes);
+}
+
 static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
         int64_t until_ms = started_ms + worker->running.deadline_ms;
 
@@ -797,6 +821,7 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         if (worker->killed)
                                 until_ms = sandbox_now_ms() + DYING_MS;
                 }
+                pass_on(worker);
                 if (polled[3].revents)
                         let_in(worker);
                 if (polled[5].revents)

@@ -28,6 +28,8 @@
 #define LATE_MS 7000
 /* A worker kills its sandbox at once. */
 #define DYING_MS 15000
+/* What was heard is said so much later, where nothing else is said before. */
+#define HEARD_MS 20
 /* Where no thread can be had for that. */
 #define KILL_AGAIN_MS 1000
 #define FOLDER_LENGTH_MAX 64
@@ -84,9 +86,18 @@ static void send_more(struct place_session *session) {
         wait_for(session);
 }
 
+/* In front of what is said next. */
+static void append_heard(struct place_session *session) {
+        if (session->heard_later > 0)
+                frame_append(&session->outgoing, MESSAGE_HEARD, &session->heard_later,
+                             sizeof(session->heard_later));
+        session->heard_later = 0;
+}
+
 static void tell(struct place_session *session, unsigned type, const void *payload, size_t length) {
         if (session->over && type != MESSAGE_HEARD && type != MESSAGE_TAKEN)
                 return;
+        append_heard(session);
         frame_append(&session->outgoing, type, payload, length);
         send_more(session);
 }
@@ -99,6 +110,7 @@ static void tell_number(struct place_session *session, unsigned type, uint64_t n
 static void say_message(struct place_session *session, const struct strbuf *message, int64_t mark) {
         size_t at = 0;
 
+        append_heard(session);
         do {
                 struct strbuf piece __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
                 size_t length = message->length - at < PIECE ? message->length - at : PIECE;
@@ -467,6 +479,8 @@ static int next(struct place_session *session, struct place_event *ret, struct e
 
         (void)err;
         *ret = (struct place_event){ 0 };
+        if (session->heard_later > 0 && !session->killing && now_ms() >= session->heard_until_ms)
+                append_heard(session);
         send_more(session);
         if (session->handed_over) {
                 session->handed_over = false;
@@ -523,8 +537,11 @@ static int64_t patience_ms(const struct place_session *session) {
                         : session->execution.n > 0 ? session->execution.until_ms
                         : session->memory_until_ms ? session->memory_until_ms
                                                    : INT64_MAX;
-        int64_t left = until - now_ms();
+        int64_t left;
 
+        if (session->heard_later > 0 && session->heard_until_ms < until)
+                until = session->heard_until_ms;
+        left = until - now_ms();
         if (session->handed_over)
                 return 0;
         if (session->sync)
@@ -654,9 +671,19 @@ static int bring(struct place_session *session, struct error *err) {
         return 0;
 }
 
+/*
+ * What runs may have to wait for it. When nothing does, the worker need not be woken for it alone: the next execution may come first. One that
+ * was not told says it all again, to whoever comes next.
+ */
 static void heard(struct place_session *session, uint64_t id) {
-        if (id > 0 && id <= session->heard && !session->killing && session->lasting.socket >= 0)
-                tell_number(session, MESSAGE_HEARD, id);
+        if (id == 0 || id > session->heard || session->killing || session->lasting.socket < 0)
+                return;
+        session->heard_later = id;
+        session->heard_until_ms = now_ms() + HEARD_MS;
+        if (session->execution.n > 0) {
+                append_heard(session);
+                send_more(session);
+        }
 }
 
 static void end(struct place_session *session) {
@@ -674,6 +701,7 @@ static void leave(struct place_session *session) {
                 session_files_stop(session);
                 session_files_end(session);
         }
+        append_heard(session);
         send_more(session);
         if (session->said_ended) {
                 if (session->lasting.socket >= 0)

@@ -63,6 +63,9 @@ struct place_session {
         struct message message; /* the last event lies in it */
         struct content_display display;
         uint64_t heard; /* the end of the last event that was given out */
+        /* What the worker is still to be told of it, and when at the latest; 0: nothing. */
+        uint64_t heard_later;
+        int64_t heard_until_ms;
         /* What is known of it. */
         bool kept, greeted, opened;
         bool handed_over;                 /* it was warm: who has it now was not told yet that it is open */
