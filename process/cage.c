@@ -246,9 +246,24 @@ static int filter_calls(enum cage_calls calls, struct error *err) {
         return 0;
 }
 
+/*
+ * The kernel forgets the signal that comes with a parent's death when the user or the capabilities change (prctl(2)). Without it
+ * who is caged would live on to its deadline, and hold its folder's lock, after a controller that was killed.
+ */
+static int die_with_parent_again(int signal, pid_t parent, struct error *err) {
+        if (signal != 0 && prctl(PR_SET_PDEATHSIG, signal) < 0)
+                return error_set(err, "this process cannot be tied to its parent's life: %s",
+                                 strerror(errno));
+        if (signal != 0 && getppid() != parent)
+                return error_set(err, "who asked for this has died");
+        return 0;
+}
+
 int cage_enter(const struct cage *cage, const char **ret_weak, struct error *err) {
         unsigned version = cage_landlock();
         bool root = geteuid() == 0;
+        pid_t parent = getppid();
+        int signal_of_death = 0;
 
         *ret_weak = NULL;
         if (root && version == 0)
@@ -260,10 +275,11 @@ int cage_enter(const struct cage *cage, const char **ret_weak, struct error *err
                 *ret_weak =
                         "this kernel has no Landlock: what reads strangers' data could read and write all files that "
                         "its user can";
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        if (prctl(PR_GET_PDEATHSIG, &signal_of_death) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return error_set(err, "rights cannot be given up: %s", strerror(errno));
         if (set_limits(cage, err) < 0 || (version > 0 && restrict_files(cage, version, err) < 0) ||
-            (root && cage->user != 0 && become_user(cage->user, err) < 0) || (root && drop_rights(err) < 0))
+            (root && cage->user != 0 && become_user(cage->user, err) < 0) || (root && drop_rights(err) < 0) ||
+            die_with_parent_again(signal_of_death, parent, err) < 0)
                 return -1;
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return error_set(err, "this process cannot be closed to others: %s", strerror(errno));

@@ -17,6 +17,7 @@
  * | files              | Landlock: what `read`, `run` and `write` name, the system's own below /usr, and no other     |
  * | network            | system calls by `calls`; Landlock: TCP to `ports` alone (kernel 6.7), and no port of its own |
  * | processes          | none, but for the judges'; signals to those within alone; no tracing, no other's memory      |
+ * | its end            | PR_SET_PDEATHSIG stays, where the process had it; one whose parent has died meanwhile is refused |
  * | rights             | no_new_privs, no capability (root: see below), not dumpable, no core file                    |
  * | sockets of Unix    | none, but for CAGE_JUDGES_NAMES                                                             |
  * | memory             | data_bytes of its own, none shared without a file                                            |

@@ -333,7 +333,7 @@ def test_interrupts_end_a_poll(sources, repository):
 def test_nothing_outlives_who_asked(sources, repository, tmp_path):
     silent = Silent()
     (tmp_path / "secret").write_text("")
-    source = sources(None, repository, url=f"git://127.0.0.1:{silent.port}/a.git", limits={"timeoutMs": 60000})
+    source = sources(None, repository, url=f"git://127.0.0.1:{silent.port}/a.git", limits={"timeoutMs": 120000})
     source.env = {**Source.env, "AWS_SECRET_ACCESS_KEY": "x", "https_proxy": "http://127.0.0.1:1"}
     with open(tmp_path / "secret") as held:
         source.inherited = (held.fileno(),)
@@ -349,11 +349,13 @@ def test_nothing_outlives_who_asked(sources, repository, tmp_path):
     assert not [name for name in opened if "secret" in name], opened
     assert (worker / "cmdline").read_bytes().split(b"\0")[1:] == [b"git-worker", b""]
     process.kill()
-    process.communicate()
+    process.wait()
+    # At once, and not at the end of its own time: a worker that lives has the pipes, whose end is therefore not waited for.
     until = time.monotonic() + 10
-    while Path(f"/proc/{workers[0]}").exists() and time.monotonic() < until:
+    while worker.exists() and time.monotonic() < until:
         time.sleep(0.05)
-    assert not Path(f"/proc/{workers[0]}").exists()
+    assert not worker.exists()
+    process.communicate()
     silent.stop()
 
 
