@@ -130,6 +130,9 @@ static int take_journalled_step(struct applying *applying, struct work *work, st
                 if (write_journal(applying, work, false, stage, err) < 0)
                         return abandon_change(applying, work);
                 work->journaled_stage = stage;
+                /* Writing may take long, above all where the machine slept meanwhile: others may hold the lock by now. */
+                if (state_lease_check(applying->state, err) < 0)
+                        return abandon_change(applying, work);
         }
         /* The provider sets it anew each turn; what an earlier turn said must not hold up this one. */
         work->progress.not_before_ms = 0;
@@ -332,7 +335,9 @@ int apply_plan(const struct apply_args *args, struct arena *arena, struct apply_
         result.changes = arena_array(arena, plan->change_count + 1, sizeof(*result.changes));
         applying.works = arena_array(arena, plan->change_count + 1, sizeof(*applying.works));
         applying.started_ms = monotonic_now(&applying);
-        if (lineage_renew(args->planning, err) < 0 || state_new_run(applying.state, &applying.run, err) < 0)
+        /* Planning takes its time, too. */
+        if (state_lease_check(applying.state, err) < 0 || lineage_renew(args->planning, err) < 0 ||
+            state_new_run(applying.state, &applying.run, err) < 0)
                 return -1;
         result.run = applying.run;
         if (history_begin(args, &result, wall_now(&applying), err) < 0)

@@ -28,6 +28,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HISTORY_LOOKED_AT 100 /* runs of people among them */
+
 void attempt_fail(struct attempt *attempt, const char *reason, const char *message) {
         attempt->result = RECONCILE_FAILED;
         attempt->verdict.ready = false;
@@ -144,6 +146,47 @@ static int open_shared(struct work *work) {
         return 0;
 }
 
+/* What a controller put in force last, by the state's history; NULL where none did. */
+static int find_commit_in_force(struct work *work, const char **ret, struct error *err) {
+        struct history_entry *entries;
+        size_t count;
+
+        if (state_load_history(work->state, HISTORY_LOOKED_AT, work->arena, &entries, &count, err) < 0)
+                return -1;
+        *ret = NULL;
+        for (size_t i = 0; i < count && !*ret; i++) {
+                if (strcmp(entries[i].command, ATTEMPT_COMMAND) == 0)
+                        *ret = entries[i].commit;
+        }
+        return 0;
+}
+
+/*
+ * A controller that comes to another machine does not remember what it followed, and would take a rewritten history for a first
+ * commit. The shared state knows. Git is asked again then, as if that one had been seen here. (Of a tag the name would be needed, too.)
+ */
+static int look_back(struct work *work) {
+        struct source *source = work->source;
+        const char *commit;
+        struct error err = { 0 };
+        json_t *seen;
+
+        if (!work->shared || !source->new_here || source->parent || work->config->tag ||
+            !work->config->fast_forward_only)
+                return 0;
+        if (find_commit_in_force(work, &commit, &err) < 0)
+                return attempt_give_up(work, "StateFailed", &err);
+        source->new_here = false;
+        if (!commit || strlen(commit) != COMMIT_SIZE - 1 || strcmp(commit, work->attempt->commit) == 0)
+                return 0;
+        seen = json_object();
+        json_set_text(seen, "id", commit);
+        source_follow(source, seen);
+        log_info("commit %.12s was in force when another machine followed", commit);
+        work->attempt->ask_again = true;
+        return -1;
+}
+
 /* A state belongs to one stack. A commit that names another one is wrong, and trying again does not mend it. */
 static int check_stack_name(struct work *work) {
         const struct resource *stack = work->manifests.stack;
@@ -197,6 +240,19 @@ static int take_lease(struct work *work) {
                 return 0;
         work->attempt->locked = err.kind == ERROR_LOCKED;
         return attempt_give_up(work, work->attempt->locked ? "Locked" : "StateFailed", &err);
+}
+
+/*
+ * A plan that waits for approval is bound to its state by lineage and key. A shared state that nobody has made yet would have others
+ * the next time: it is made for the plan, empty.
+ */
+static int make_for_approval(struct work *work) {
+        if (work->config->mode != SOURCE_APPROVE || !state_is_unmade(work->state))
+                return 0;
+        if (take_lease(work) < 0)
+                return -1;
+        state_lease_release(work->state);
+        return 0;
 }
 
 static struct plan_args planning_of(struct work *work, const struct manifests *manifests) {
@@ -405,7 +461,7 @@ static void plan_and_decide(struct work *work) {
         /* As on the command line: whoever may change something takes the lease before the plan is made. */
         work->apply_saved = is_approved(work);
         may_apply = work->config->mode == SOURCE_APPLY || work->apply_saved;
-        if (open_provider(work) < 0 || (may_apply && take_lease(work) < 0))
+        if (open_provider(work) < 0 || make_for_approval(work) < 0 || (may_apply && take_lease(work) < 0))
                 return;
         if (make_any_plan(work) == 0) {
                 plan_findings_tell(work);
@@ -426,7 +482,8 @@ void attempt_run(struct attempt *attempt) {
         };
 
         snprintf(attempt->verdict.commit, sizeof(attempt->verdict.commit), "%s", attempt->commit);
-        if (load_manifests(&work) == 0 && open_shared(&work) == 0 && check_stack_name(&work) == 0)
+        if (load_manifests(&work) == 0 && open_shared(&work) == 0 && look_back(&work) == 0 &&
+            check_stack_name(&work) == 0)
                 plan_and_decide(&work);
         saved_plan_release(&work.saved);
         if (work.ops)

@@ -29,6 +29,7 @@ struct attempt {
         bool locked;      /* somebody else holds the state's lock */
         bool refused;     /* a guard refused something, whatever the mode */
         bool interrupted; /* the program is to end: nothing is known */
+        bool ask_again; /* the source follows another commit now, that was in force before: Git has to be asked anew */
         struct verdict verdict;
 };
 

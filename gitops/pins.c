@@ -323,6 +323,37 @@ static void check_folder(struct holding *holding, const char *name) {
 }
 
 /*
+ * What lies there is read and written with this machine's credentials: another stack's state, whose keyed hashes would then be this
+ * one's to test, or anybody's objects.
+ */
+static void check_state(struct holding *holding) {
+        const struct source_config *config = holding->config;
+        const struct value *named = value_get(value_get(holding->manifests->stack->spec, "state"), "s3");
+        const struct value *patterns = value_get(config->may, "states");
+        const char *place = value_text_of(named);
+
+        if (!place || (config->state && strcmp(config->state, place) == 0))
+                return;
+        for (uint32_t i = 0; !config->state && patterns && i < patterns->count; i++) {
+                const char *pattern = value_text_of(&patterns->items[i]);
+
+                if (pattern && fnmatch(pattern, place, FNM_PATHNAME | FNM_NOESCAPE) == 0)
+                        return;
+        }
+        add_refusal(
+                holding, named,
+                arena_printf(
+                        holding->manifests->arena,
+                        config->state
+                                ? "the Stack's state is not the one that the Controller names for source %s"
+                                : "the Stack's state is none that source %s may name",
+                        config->name),
+                config->state
+                        ? "leave it out: the Controller says where it lies"
+                        : "leave it out, or give the Controller's source its state, or a pattern in may.states");
+}
+
+/*
  * A pinned value that the commit leaves out is put into its Stack: plan, plan id and saved plan are made with it. The network
  * alone may be another than the pin, and then stays.
  */
@@ -358,6 +389,7 @@ bool pins_hold(const struct source_config *config, struct manifests *manifests,
         check_aws(&holding);
         check_roles(&holding);
         check_networks(&holding);
+        check_state(&holding);
         check_folder(&holding, "images");
         check_folder(&holding, "workspaces");
         for (size_t i = 0; i < manifests->count; i++) {

@@ -20,6 +20,8 @@
  * | aws.executionRole, and an Environment's         | what a pattern of may.executionRoles matches; of   |
  * |                                                 | an Environment also own                            |
  * | registry of images                              | what a pattern of may.registries matches           |
+ * | state                                           | the source's state; without one, what a pattern of  |
+ * |                                                 | may.states matches                                 |
  * | local.images, local.workspaces                  | one of may.images, may.workspaces                  |
  *
  * All of these may be absent: then the pin is used, or what the field's absence means.

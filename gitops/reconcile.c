@@ -178,7 +178,8 @@ static bool try_newest(struct source *source, const struct reconcile_args *args,
         reason = attempt->locked ? "Locked" : attempt->transient ? "Retrying" : "Idle";
         set_reconciling(source, attempt->transient, reason,
                         attempt->transient ? attempt->verdict.message : "", attempt->commit);
-        if (attempt->interrupted)
+        source->ask_again = attempt->ask_again;
+        if (attempt->interrupted || attempt->ask_again)
                 return false;
         count_attempt(source, attempt, clock->monotonic_ms(clock) - begin_ms);
         if (args->full && !attempt->transient)

@@ -135,10 +135,12 @@ static int restore_status(struct source *source, struct state *state, struct err
         if (state_load_meta(state, STATUS_META, arena, &text, err) < 0)
                 return -1;
         stored = text ? json_loads(text, 0, NULL) : NULL;
+        source->new_here = true;
         if (!stored)
                 return 0;
         pthread_mutex_lock(&source->lock);
         status_restore(&source->status, stored);
+        source->new_here = !source->status.good;
         /* The pins may have been changed before this start: a commit that they refused is tried again. */
         if (strcmp(source->status.verdict.reason, PINS_REASON) == 0)
                 source->status.bad = false;
@@ -500,11 +502,26 @@ static void reconcile_handed(struct source *source, const struct dues *dues, str
                 log_error("%s", err.message);
 }
 
+/* What the poll came to, put in force where it is due; whether it was. */
+static bool reconcile_polled(struct source *source, const struct dues *dues, enum poll_outcome outcome,
+                             const struct git_answer *answer, struct arena *arena) {
+        if (outcome == POLL_FAILED && source->exit_code == 0)
+                source->exit_code = status_is_rewritten(&source->status) ? 3 : 1;
+        if ((outcome != POLL_MOVED && !dues->reconcile) || !source->status.seen)
+                return false;
+        source_reconcile(source,
+                         &(struct reconcile_args){ .answer = outcome == POLL_MOVED ? answer : NULL,
+                                                   .full = dues->full || !source->looked,
+                                                   .again = dues->again },
+                         arena);
+        return true;
+}
+
 static void poll_and_reconcile(struct source *source, const struct dues *dues) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct git_answer answer = { 0 };
         enum poll_outcome outcome = POLL_UNCHANGED;
-        bool was_failing = source->status.problem.reason[0] != '\0';
+        bool was_failing = source->status.problem.reason[0] != '\0', reconciled;
         struct error err;
 
         /* Nothing is begun that nobody could remember: the program ends of this, see follow.c. */
@@ -522,15 +539,15 @@ static void poll_and_reconcile(struct source *source, const struct dues *dues) {
                 outcome = source_poll(source, arena, &answer);
         if (outcome == POLL_INTERRUPTED)
                 return;
-        if (outcome == POLL_FAILED && source->exit_code == 0)
-                source->exit_code = status_is_rewritten(&source->status) ? 3 : 1;
-        if ((outcome == POLL_MOVED || dues->reconcile) && source->status.seen)
-                source_reconcile(source,
-                                 &(struct reconcile_args){ .answer = outcome == POLL_MOVED ? &answer : NULL,
-                                                           .full = dues->full || !source->looked,
-                                                           .again = dues->again },
-                                 arena);
-        else if (outcome == POLL_UNCHANGED && !was_failing)
+        reconciled = reconcile_polled(source, dues, outcome, &answer, arena);
+        if (source->ask_again) {
+                source->ask_again = false;
+                outcome = source_poll(source, arena, &answer);
+                if (outcome == POLL_INTERRUPTED)
+                        return;
+                (void)reconcile_polled(source, dues, outcome, &answer, arena);
+        }
+        if (!reconciled && outcome == POLL_UNCHANGED && !was_failing)
                 return; /* what a poll that finds nothing costs is the poll */
         if (source_save(source, &err) < 0)
                 log_error("%s", err.message);

@@ -99,6 +99,8 @@ struct source {
         char warned[SHA256_HEX_SIZE]; /* of what the last plan warned of */
         bool looked;                  /* at everything that exists, since the start */
         bool has_slot;
+        bool new_here;  /* began without a commit of its own, and has not asked a shared state for one yet */
+        bool ask_again; /* Git, at once: an attempt has found out what was followed before */
 };
 
 /* source.c */

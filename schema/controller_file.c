@@ -213,7 +213,8 @@ static void check_states(struct loading *loading, const struct value *sources, u
         const struct value *path = typed_member(source, "path", VALUE_TEXT);
 
         if (state && path && is_pattern(path->text))
-                problem_error(loading, place_of(state), "let each folder's Stack name its own (spec.state)",
+                problem_error(loading, place_of(state),
+                              "let each folder's Stack name its own (spec.state), under may.states",
                               "the path is a pattern, of which each folder has a state of its own");
         for (uint32_t i = 0; state && i < at; i++) {
                 const struct value *other = typed_member(&sources->items[i], "state", VALUE_TEXT);

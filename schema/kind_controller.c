@@ -283,6 +283,16 @@ static const struct field may_registry_field = {
         .doc = "A registry of ECR, such as 123456789012.dkr.ecr.*.amazonaws.com.",
 };
 
+static const struct field may_state_field = {
+        .name = "pattern",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 640,
+        .pattern = "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9_.=/*?-]{1,512}",
+        .pattern_message = "s3://BUCKET/PREFIX, in whose prefix * and ? may stand",
+        .doc = "Where a state may lie. * stands for any characters but a slash, ? for one.",
+};
+
 static const struct field may_folder_field = {
         .name = "folder",
         .type = FIELD_TEXT,
@@ -345,6 +355,15 @@ static const struct field may_fields[] = {
                 .item = &may_registry_field,
                 .doc = "Registries that images may be taken from: patterns, one of which each registry that an Environment or an "
                        "Image names must match. Absent: none but the stack's own, which needs no name.",
+        },
+        {
+                .name = "states",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &may_state_field,
+                .doc = "Places of states: patterns, one of which the Stack's state must match where the source names no state "
+                       "itself. Absent: none.",
         },
         {
                 .name = "images",
@@ -494,7 +513,7 @@ static const struct field source_fields[] = {
                 .pattern = S3_STATE_PATTERN,
                 .pattern_message = S3_STATE_PATTERN_MESSAGE,
                 .doc = "s3://BUCKET/PREFIX: where the stack's state lies, so that the controller may move to another machine. "
-                       "Absent: as its Stack says (spec.state), else the source's folder.",
+                       "Absent: as its Stack says (spec.state), where may.states lets it; else the source's folder.",
         },
         {
                 .name = "suspended",

@@ -16,7 +16,8 @@ READING = ("Get", "List", "Describe", "BatchGet")  # what operations that change
 SECRET = "crossing-secret-7041"
 
 
-def manifest(shape):
+def manifest(shape, in_use_is_gone=False):
+    """`in_use_is_gone`: without an environment that agents use, so that a guard refuses."""
     left = shape == LEFT
     keep = dict(memoryMB=2048, logRetentionDays=7, reservedConcurrency=5, variables={"MODE": {"value": "slow"}, "EMPTY": {"value": ""}})
     if not left:
@@ -26,7 +27,7 @@ def manifest(shape):
         stacks.stack("team", tags={"cost": shape}),
         stacks.image("tool", repository="team/tool", tag="v1", scanOnPush=left),
         stacks.image(f"only-{shape}", repository=f"team/{shape}", createRepository=True, tag="v1", retain={"untaggedDays": 7}),
-        stacks.environment("keep", {"team": "a"}, **keep),
+        *([] if in_use_is_gone else [stacks.environment("keep", {"team": "a"}, **keep)]),
         stacks.environment("swap", {"team": "b"}, image="tool" if left else {"repository": "team/tool", "tag": "v2"}),
         stacks.environment(f"only-{shape}", {"team": "c"}, **own),
         stacks.agent("moves", f"only-{shape}"),
@@ -39,10 +40,13 @@ def manifest(shape):
 
 
 class Crossing:
-    """The stack, settled in one of its shapes (`here`), and what exists in each when nothing goes wrong."""
+    """
+    The stack, settled in one of its shapes (`here`), and what exists in each when nothing goes wrong. Buckets that are `aside` are no
+    part of it.
+    """
 
-    def __init__(self, cloud, berth):
-        self.cloud, self.berth, self.here = cloud, berth, None
+    def __init__(self, cloud, berth, aside=()):
+        self.cloud, self.berth, self.here, self.aside = cloud, berth, None, aside
         self.golden = {}
 
     def settle(self):
@@ -55,7 +59,7 @@ class Crossing:
             self.turn(shape)
             self.berth.apply()
             self.berth.assert_settled()
-            found = inventory(self.cloud)
+            found = inventory(self.cloud, self.aside)
             assert self.golden.setdefault(shape, found) == found, "an undisturbed crossing leaves nothing behind"
             self.here = shape
 
@@ -88,7 +92,7 @@ class Crossing:
         assert plan.code == 0 and plan.json()["changes"] == [] and plan.json()["drift"] == [], f"{note}: the plan is not empty\n{plan}"
         offline = self.berth("plan", "--json", "--detailed-exitcode", "--refresh", "none")
         assert offline.code == 0, f"{note}: the state does not know it\n{offline}"
-        found = inventory(self.cloud)
+        found = inventory(self.cloud, self.aside)
         if locks_may_stay:
             drop_locks(found)
         difference = compare(self.golden[OTHER[self.here]], found)
@@ -110,9 +114,10 @@ def compare(expected, found, path=""):
     return [] if expected == found else [f"  {path}: {json.dumps(expected)} expected, {json.dumps(found)} found"]
 
 
-def inventory(cloud):
+def inventory(cloud, aside=()):
     """Everything there is, without what differs from one making to the next."""
-    return json.loads(json.dumps({name: read(cloud) for name, read in READERS.items()}, default=str, sort_keys=True))
+    found = {name: read(cloud) for name, read in READERS.items()}
+    return json.loads(json.dumps({**found, "buckets": _buckets(cloud, aside)}, default=str, sort_keys=True))
 
 
 def _tags(pairs):
@@ -156,9 +161,9 @@ def _log_groups(cloud):
     }  # fmt: skip
 
 
-def _buckets(cloud):
+def _buckets(cloud, aside):
     s3, made = cloud.aws("s3"), {}
-    for bucket in (b["Name"] for b in s3.list_buckets()["Buckets"]):
+    for bucket in (b["Name"] for b in s3.list_buckets()["Buckets"] if b["Name"] not in aside):
         rules = _or_none(s3.get_bucket_lifecycle_configuration, "Rules", Bucket=bucket) or []
         keys = [o["Key"] for o in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
         made[bucket] = {
@@ -209,4 +214,4 @@ def _repositories(cloud):
     return made
 
 
-READERS = {"functions": _functions, "log groups": _log_groups, "buckets": _buckets, "roles": _roles, "repositories": _repositories}
+READERS = {"functions": _functions, "log groups": _log_groups, "roles": _roles, "repositories": _repositories}

@@ -46,9 +46,14 @@ class Team:
         found = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=f"research/{prefix}").get("Contents", [])
         return [item["Key"].removeprefix("research/") for item in found]
 
+    def numbers(self, after=0):
+        """Of all commits, or of those after a number."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix="research/log/", StartAfter=f"research/log/{after:012}")
+        return [int(item["Key"].rpartition("/")[2]) for page in pages for item in page.get("Contents", [])]
+
     def log(self):
         """The heads of all commits."""
-        bodies = [self.s3.get_object(Bucket=BUCKET, Key=f"research/{key}")["Body"].read() for key in self.keys("log/")]
+        bodies = [self.s3.get_object(Bucket=BUCKET, Key=f"research/log/{number:012}")["Body"].read() for number in self.numbers()]
         return [json.loads(body.split(b"\n", 2)[1]) for body in bodies]
 
     def elsewhere(self):

@@ -2,8 +2,8 @@
 """What goes wrong on purpose: rules that match calls, and AWS's quotas as token buckets.
 
 A rule is {"match": {...}, "action": {...}}. `match` takes service, operation, resource (a text that the
-request target or the parameters hold), method, nth (a number or list, counted among the calls that fit
-the rest), times (the first so many) and latched (see below). `action` is one of
+request target or the parameters hold), bucket, bucket_not, method, nth (a number or list, counted among the
+calls that fit the rest), times (the first so many) and latched (see below). `action` is one of
 
     {"kind": "error", "status": 503, "code": "...", "message": "...", "retry_after": 1}
     {"kind": "delay", "seconds": 2}            then the call goes on
@@ -32,7 +32,7 @@ from pathlib import Path
 
 KINDS = {"error", "delay", "reset", "lost", "reset_mid_body", "truncate", "wrong_length", "redirect", "answer", "signal", "malformed", "settings",
          "latch"}  # fmt: skip
-MATCHES = {"service", "operation", "resource", "method", "nth", "times", "latched"}
+MATCHES = {"service", "operation", "resource", "bucket", "bucket_not", "method", "nth", "times", "latched"}
 AFTER = {"lost", "reset_mid_body", "truncate", "wrong_length"}
 
 
@@ -54,6 +54,9 @@ class Rule:
         if want.get("operation", call.target.operation) != call.target.operation:
             return False
         if want.get("method", call.method) != call.method:
+            return False
+        bucket = call.params.get("Bucket")
+        if want.get("bucket", bucket) != bucket or ("bucket_not" in want and want["bucket_not"] == bucket):
             return False
         resource = want.get("resource")
         if resource and resource not in call.raw_target and resource not in json.dumps(call.params, default=str):

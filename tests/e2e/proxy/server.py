@@ -175,7 +175,7 @@ class Proxy:
                     call.method, call.raw_target, call.headers, call.body, call.target.service, self.credentials, self.now()
                 )
             except SignatureProblem as problem:
-                skewed = problem.code == "RequestTimeTooSkewed" and self.settings.clock_skew_s
+                skewed = problem.code == "RequestTimeTooSkewed" and (self.settings.clock_skew_s or self.settings.clients_skewed)
                 code = problem.code
                 if code == "RequestTimeTooSkewed" and call.target.service != "s3":
                     code = "InvalidSignatureException" if call.target.protocol != "query" else "SignatureDoesNotMatch"

@@ -23,6 +23,7 @@ DEFAULTS = {
     "image_answers": "",  # BatchGetImage: "other-tag" names an image by another of its tags, "silent" leaves out all but one name
     "layer_host": "",  # where URLs of layers lead instead of to the proxy: "127.0.0.1:9"
     "clock_skew_s": 0,  # the server's clock is ahead by this much
+    "clients_skewed": False,  # the clients' own clocks may be wrong: what they sign with them is no violation
     "judge": True,
     "throttle": {
         "enabled": False, "get_function": 100, "get_policy": 15, "control": 15, "tagging": 15, "DescribeLogGroups": 10, "CreateLogGroup": 10,

@@ -144,6 +144,20 @@ static void refused_and_permitted(void **state) {
                 { ", may: {images: [/srv/images]}", "{local: {workspaces: /srv/images}}",
                   "local.workspaces" },
                 { ", may: {workspaces: [/a, /srv/w/]}", "{local: {workspaces: /srv/w}}", NULL },
+                { "", "{provider: aws, state: {s3: 's3://team-states/a'}}", "the Stack's state" },
+                { ", state: 's3://team-states/a'", "{provider: aws, state: {s3: 's3://team-states/a'}}",
+                  NULL },
+                { ", state: 's3://team-states/a'", "{provider: aws, state: {s3: 's3://team-states/b'}}",
+                  "the Stack's state" },
+                /* The source's own goes before what else it may name. */
+                { ", state: 's3://team-states/a', may: {states: ['s3://team-states/*']}",
+                  "{provider: aws, state: {s3: 's3://team-states/b'}}", "the Stack's state" },
+                { ", may: {states: ['s3://team-states/*']}",
+                  "{provider: aws, state: {s3: 's3://team-states/b'}}", NULL },
+                { ", may: {states: ['s3://team-states/*']}",
+                  "{provider: aws, state: {s3: 's3://team-states/b/c'}}", "the Stack's state" },
+                { ", may: {states: ['s3://team-states/*']}",
+                  "{provider: aws, state: {s3: 's3://team-statesx/b'}}", "the Stack's state" },
         };
 
         (void)state;
