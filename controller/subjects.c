@@ -96,12 +96,30 @@ static bool in_journal(const struct known *known, const char *address) {
                bsearch(address, known->journal, known->journal_count, sizeof(*known->journal), compare_entry);
 }
 
+/* One state is of one provider: what another one has made is not there for this one, and would all be made again. */
+static int check_provider(const struct planning *planning, const struct known *known, struct error *err) {
+        const char *name = planning->args->provider_ops->name;
+
+        for (size_t i = 0; i < known->record_count; i++) {
+                const struct record *record = &known->records[i];
+
+                if (strcmp(record->provider, name) != 0)
+                        return error_set(
+                                err,
+                                "the state in %s is of provider %s (it has %s), and this run is of provider %s. "
+                                "Give each provider a state of its own: --state DIR",
+                                state_folder(planning->args->state), record->provider, record->address, name);
+        }
+        return 0;
+}
+
 static int load_known(struct planning *planning, struct known *ret, struct error *err) {
         struct state *state = planning->args->state;
         struct arena *arena = planning->arena;
         bool offline = planning->args->refresh == PLAN_REFRESH_NONE;
 
-        if (state_load_records(state, arena, &ret->records, &ret->record_count, err) < 0)
+        if (state_load_records(state, arena, &ret->records, &ret->record_count, err) < 0 ||
+            check_provider(planning, ret, err) < 0)
                 return -1;
         /* Offline, most subjects need no more of their sighting than whether it is as it was applied. */
         if ((offline ? state_load_sighting_heads : state_load_sightings)(state, arena, &ret->sightings,

@@ -255,6 +255,15 @@ def test_two_states_of_one_stack_are_named(offline):
     assert "the state is elsewhere, as BERTH_STATE says; another one lies beside the Stack, in agents/.berth" in told
 
 
+def test_a_state_is_of_one_provider(offline):
+    offline.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
+    offline("apply", "--yes", "--provider", "local").expect(0)
+    keys = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "none", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    for verb in (("plan",), ("apply", "--yes"), ("destroy", "--yes")):
+        err = offline(*verb, "--provider", "aws", env=keys).expect(1).err
+        assert "the state in .berth is of provider local (it has " in err and "this run is of provider aws" in err and "--state DIR" in err
+
+
 @pytest.mark.parametrize("page", ["berth", "manifests"])
 def test_manual_pages_are_clean_roff(offline, page):
     roff = offline("manual", page).expect(0).out
