@@ -8,11 +8,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct descendant {
         pid_t pid, parent, group;
         unsigned long long born; /* in the kernel's ticks: with the pid it is one process for good */
+        long long ticks;         /* of CPU time, with that of its children that have ended */
 };
 struct descendants {
         struct descendant *items; /* base/array.h */
@@ -23,6 +25,9 @@ void descendants_release(struct descendants *descendants); /* also of one that i
 
 /* Those that live now, without those that are dead and not reaped. Where /proc cannot be read there are none. */
 void descendants_find(struct descendants *ret);
+
+/* CPU time of this process and of all below it, those that have ended too, in ms. */
+int64_t descendants_cpu_ms(void);
 
 /*
  * A number that changes with each process and thread that begins in our PID namespace: the last field of /proc/loadavg, which `file`

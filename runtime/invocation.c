@@ -31,10 +31,9 @@ static const char *const was_names[] = { [INVOCATION_NEW] = "new",
                                          [INVOCATION_STALE] = "stale",
                                          [INVOCATION_CLEANED] = "cleaned" };
 static const char *const refusal_names[] = {
-        [INVOCATION_TAKEN] = "taken",     [INVOCATION_MALFORMED] = "malformed",
-        [INVOCATION_LATE] = "late",       [INVOCATION_REPEATED] = "repeated",
-        [INVOCATION_FOREIGN] = "foreign", [INVOCATION_UNCLEAN] = "unclean",
-        [INVOCATION_FAILED] = "failed"
+        [INVOCATION_TAKEN] = "taken",       [INVOCATION_LATE] = "late",
+        [INVOCATION_REPEATED] = "repeated", [INVOCATION_FOREIGN] = "foreign",
+        [INVOCATION_UNCLEAN] = "unclean",   [INVOCATION_FAILED] = "failed"
 };
 
 const char *invocation_was_name(enum invocation_was was) {
@@ -421,9 +420,9 @@ enum invocation_said invocation_said(const struct message *message) {
                                                   : INVOCATION_REPORT;
 }
 
-/* A text, or null for NULL; cut to its bound where a character ends. */
-static json_t *text_or_null(const char *text, size_t most) {
+json_t *invocation_text(const char *text, size_t most) {
         size_t length = text ? strlen(text) : 0;
+        struct strbuf plain STRBUF_CLEANUP = STRBUF_INIT;
         json_t *json;
 
         if (!text)
@@ -433,7 +432,11 @@ static json_t *text_or_null(const char *text, size_t most) {
                         ;
         }
         json = json_stringn(text, length);
-        return json ? json : json_from_text(text);
+        if (json)
+                return json;
+        for (size_t i = 0; i < length; i++)
+                strbuf_append_char(&plain, (unsigned char)text[i] < 0x80 ? text[i] : '?');
+        return json_checked(json_string(strbuf_text(&plain)));
 }
 
 /* What stands there as a text or null; false where it is neither, or too long. */
@@ -476,9 +479,9 @@ void invocation_file_write(const struct invocation_file *file, struct strbuf *to
                 json_checked(json_pack("{s:s, s:s, s:I}", "type", "file", "fate", fate_names[file->fate],
                                        "bytes", (json_int_t)file->bytes));
 
-        json_put(head, "path", text_or_null(file->path, 4 * (size_t)INVOCATION_PATH_MAX));
-        json_put(head, "sha256", text_or_null(file->sha256, SHA256_HEX_SIZE - 1));
-        json_put(head, "reason", text_or_null(file->reason, CONTENT_REASON_MAX));
+        json_put(head, "path", invocation_text(file->path, 4 * (size_t)INVOCATION_PATH_MAX));
+        json_put(head, "sha256", invocation_text(file->sha256, SHA256_HEX_SIZE - 1));
+        json_put(head, "reason", invocation_text(file->reason, CONTENT_REASON_MAX));
         message_write(to, head, "", 0);
 }
 
@@ -588,12 +591,12 @@ void invocation_end_write(const struct invocation_end *end, struct strbuf *to) {
                 json_checked(json_pack("{s:b, s:I, s:I}", "complete", (int)end->files_complete, "inMs",
                                        (json_int_t)end->files_in_ms, "outMs", (json_int_t)end->files_out_ms));
 
-        json_put(checkpoint, "sha256", text_or_null(end->checkpoint_sha256, SHA256_HEX_SIZE - 1));
+        json_put(checkpoint, "sha256", invocation_text(end->checkpoint_sha256, SHA256_HEX_SIZE - 1));
         json_put(checkpoint, "contexts",
                  end->checkpoint_contexts ? json_deep_copy(end->checkpoint_contexts) : json_null());
-        json_put(checkpoint, "reason", text_or_null(end->checkpoint_reason, CONTENT_REASON_MAX));
-        json_put(files, "reason", text_or_null(end->files_reason, CONTENT_REASON_MAX));
-        json_put(head, "reason", text_or_null(end->reason, CONTENT_REASON_MAX));
+        json_put(checkpoint, "reason", invocation_text(end->checkpoint_reason, CONTENT_REASON_MAX));
+        json_put(files, "reason", invocation_text(end->files_reason, CONTENT_REASON_MAX));
+        json_put(head, "reason", invocation_text(end->reason, CONTENT_REASON_MAX));
         json_put(head, "checkpoint", checkpoint);
         json_put(head, "files", files);
         message_write(to, head, "", 0);

@@ -25,7 +25,7 @@
 #define INVOCATION_BOOT_SIZE 33    /* 32 digits of hex, and the NUL */
 /* Messages of an answer together, at most: as many as an event may ask for, and as fit into a buffered answer, in base64. */
 #define INVOCATION_STREAM_BYTES_MAX ((int64_t)100 << 20)
-#define INVOCATION_BUFFERED_BYTES_MAX ((int64_t)4 << 20)
+#define INVOCATION_BUFFERED_BYTES_MAX ((int64_t)3 << 20)
 #define INVOCATION_FILES_MAX 20000 /* in one event, or in the list that it points to */
 #define INVOCATION_PATH_MAX 1024   /* of a file: bytes */
 #define INVOCATION_URL_MAX 8192
@@ -81,6 +81,9 @@ bool invocation_is_url(const char *url);
 
 /* --- what only an answer from Lambda has --- */
 
+/* A new reference: null for NULL; a text cut to `most` bytes, where a character ends, and without what is no UTF-8. */
+json_t *invocation_text(const char *text, size_t most);
+
 enum invocation_said {
         INVOCATION_REPORT, /* a message of protocol 1: for report_read() */
         INVOCATION_FILE,
@@ -115,8 +118,7 @@ enum invocation_was {
         INVOCATION_CLEANED /* another session's: processes were ended, and files removed */
 };
 enum invocation_refusal {
-        INVOCATION_TAKEN,     /* it was not refused */
-        INVOCATION_MALFORMED, /* the event is none */
+        INVOCATION_TAKEN, /* it was not refused */
         INVOCATION_LATE,
         INVOCATION_REPEATED, /* it began here before: the answer has what is known of it */
         INVOCATION_FOREIGN, /* the environment is another session's, or is not known to be one session's alone */
@@ -126,7 +128,7 @@ enum invocation_refusal {
 
 /* Borrowed from the message. */
 struct invocation_end {
-        int64_t n;                       /* of the event; 0 where it could not be read */
+        int64_t n;                       /* of the event */
         char boot[INVOCATION_BOOT_SIZE]; /* names the environment */
         int64_t starts;                  /* how often the runtime was started in it: 1 and more */
         int64_t served;                  /* events since the last start, with this one: 1 and more */

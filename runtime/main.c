@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth-runtime: the program inside a sandbox that runs the code of a session. Its caller is on standard input and output; standard
- * error is for what goes wrong with the runtime itself.
+ * berth-runtime: the program inside a sandbox that runs the code of a session. Its caller is on standard input and output, or Lambda's Runtime
+ * API; standard error is for what goes wrong with the runtime itself.
  */
 #include "base/files.h"
+#include "runtime/lambda.h"
 #include "runtime/report.h"
 #include "runtime/runtime.h"
 
@@ -17,6 +18,7 @@
 
 static int print_usage(void) {
         (void)fputs("usage: berth-runtime serve [--memory BYTES]\n"
+                    "       berth-runtime lambda\n"
                     "       berth-runtime version\n",
                     stderr);
         return 2;
@@ -53,6 +55,11 @@ int main(int argc, char **argv) {
         if (argc == 2 && strcmp(argv[1], "version") == 0) {
                 printf("berth-runtime %s, protocol %d\n", BERTH_VERSION, REPORT_PROTOCOL);
                 return 0;
+        }
+        if (argc == 2 && strcmp(argv[1], "lambda") == 0) {
+                if (lambda_serve(&err) < 0)
+                        (void)fprintf(stderr, "berth-runtime: %s\n", err.message);
+                return 1;
         }
         if (argc < 2 || strcmp(argv[1], "serve") != 0)
                 return print_usage();
