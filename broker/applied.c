@@ -40,8 +40,11 @@ void applied_free(struct applied *applied) {
 
 static int open_state(struct applied *applied, struct state **ret, struct error *err) {
         pthread_mutex_lock(&applied->lock);
-        if (state_open(applied->folder, STATE_READ, ret, err) == 0)
-                return 0;
+        if (state_open(applied->folder, STATE_READ, ret, err) == 0) {
+                if (state_check_lives(*ret, err) == 0)
+                        return 0;
+                state_close(*ret);
+        }
         pthread_mutex_unlock(&applied->lock);
         return -1;
 }

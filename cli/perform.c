@@ -77,20 +77,40 @@ static int read_answer(char *answer, size_t size) {
         return -1;
 }
 
-int perform_confirm(const struct options *options, const struct plan *plan, bool destroy, struct error *err) {
+static int ask(struct error *err) {
         char answer[16] = "";
 
-        if (options->yes)
-                return 0;
-        if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-                return error_set(err, "this would change %zu %s: without a terminal to ask, --yes is needed",
-                                 plan->change_count, plan->change_count == 1 ? "resource" : "resources");
-        fprintf(stderr, "\n%s %zu %s? Only \"yes\" will do: ", destroy ? "Delete" : "Change",
-                plan->change_count, plan->change_count == 1 ? "resource" : "resources");
         fflush(stderr);
         if (read_answer(answer, sizeof(answer)) < 0 || strcmp(answer, "yes\n") != 0)
                 return error_set(err, "nothing was changed");
         return 0;
+}
+
+static bool has_terminal(void) {
+        return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+int perform_confirm(const struct options *options, const struct plan *plan, bool destroy, struct error *err) {
+        const char *resources = plan->change_count == 1 ? "resource" : "resources";
+
+        if (options->yes)
+                return 0;
+        if (!has_terminal())
+                return error_set(err, "this would change %zu %s: without a terminal to ask, --yes is needed",
+                                 plan->change_count, resources);
+        fprintf(stderr, "\n%s %zu %s? Only \"yes\" will do: ", destroy ? "Delete" : "Change",
+                plan->change_count, resources);
+        return ask(err);
+}
+
+int perform_ask(const struct options *options, const char *text, struct error *err) {
+        if (options->yes)
+                return 0;
+        if (!has_terminal())
+                return error_set(err, "%s Without a terminal to ask, --yes is needed", text);
+        terminal_print_line(stderr, text, 0, 0);
+        fputs("\nGo on? Only \"yes\" will do: ", stderr);
+        return ask(err);
 }
 
 static bool is_commit(const char *text) {

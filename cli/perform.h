@@ -10,6 +10,9 @@
 int perform_confirm(const struct options *options, const struct plan *plan, bool destroy,
                     struct error *err) MUST_USE;
 
+/* The same of what changes no resource; the text, a sentence or two, says what happens. */
+int perform_ask(const struct options *options, const char *text, struct error *err) MUST_USE;
+
 /* Applies, printing each change as it ends and the result. Returns the exit code, or -1. `command` is for the history. */
 int perform(struct session *session, const struct options *options, const struct plan_args *planning,
             struct plan *plan, const char *command, struct error *err) MUST_USE;

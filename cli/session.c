@@ -136,6 +136,23 @@ static bool load_quietly(struct session *session, const struct options *options)
                count == 0;
 }
 
+void session_load_quietly(struct session *session, const struct options *options) {
+        (void)load_quietly(session, options);
+}
+
+/* Whether a state of that folder lives elsewhere now; false where it cannot be opened. */
+static bool has_moved_away(const char *folder) {
+        struct error ignored;
+        struct state *state;
+        bool moved;
+
+        if (state_open(folder, STATE_READ, &state, &ignored) < 0)
+                return false;
+        moved = state_check_lives(state, &ignored) < 0;
+        state_close(state);
+        return moved;
+}
+
 /* A state in the folder that nobody would look at any more. */
 static int refuse_both(const char *folder, const char *place, struct error *err) {
         struct error ignored;
@@ -144,13 +161,13 @@ static int refuse_both(const char *folder, const char *place, struct error *err)
 
         if (state_open(folder, STATE_READ, &state, &ignored) < 0)
                 return 0;
-        lives = *state_lineage(state) != '\0';
+        lives = *state_lineage(state) && state_check_lives(state, &ignored) == 0;
         state_close(state);
         return lives ? error_set(
                                err,
-                               "the Stack says that its state lies in %s, but there is one in %s too: give --state to "
-                               "say which is meant, or remove the folder",
-                               place, folder)
+                               "the Stack says that its state lies in %s, but there is one in %s too: move it there (berth "
+                               "state migrate --state %s %s), give --state to say which is meant, or remove the folder",
+                               place, folder, folder, place)
                      : 0;
 }
 
@@ -178,7 +195,7 @@ static void tell_of_other_state(struct session *session, const struct options *o
                 return;
         folder = path_folder(session->manifests.files[stack->file], session->arena);
         other = path_join(*folder ? folder : ".", ".berth");
-        if (!state_folder_holds(other) || is_same_file(other, used))
+        if (!state_folder_holds(other) || is_same_file(other, used) || has_moved_away(other))
                 return;
         session->told_of_other_state = true;
         if (options->state)
@@ -199,7 +216,7 @@ int session_state_place(struct session *session, const struct options *options, 
 
         if (options->state) {
                 if (stack_state_has_scheme(options->state))
-                        (void)load_quietly(session, options);
+                        session_load_quietly(session, options);
                 tell_of_other_state(session, options, options->state);
                 *ret = options->state;
                 return 0;
@@ -228,6 +245,7 @@ int session_open_state(struct session *session, const struct options *options, e
         if (session_state_place(session, options, &args.place, err) < 0)
                 return -1;
         args.manifests = &session->manifests;
+        args.gone_too = session->gone_too;
         return stack_state_open(&args, mode, &session->state, err);
 }
 

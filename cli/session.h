@@ -15,6 +15,7 @@ struct session {
         struct diagnostics diagnostics;
         struct state *state;
         bool leased;
+        bool gone_too; /* open also a state that has moved elsewhere: to check, copy or release it */
         const struct provider_ops *provider_ops;
         struct provider *provider;
         char *state_folder; /* owned; NULL until it is needed */
@@ -42,12 +43,15 @@ int session_load(struct session *session, const struct options *options, bool mi
 const char *session_state_folder(struct session *session, const struct options *options);
 /* For daemons, which keep what they have in a folder: fails where --state or BERTH_STATE names a place of another kind. */
 int session_check_folder(const struct options *options, const char *verb, struct error *err) MUST_USE;
+/* For verbs that need no manifests: loads them where there are any without mistakes, without a word. */
+void session_load_quietly(struct session *session, const struct options *options);
 /*
  * Where the state lies: as --state or BERTH_STATE say, else as the Stack says, else the folder. Loads the manifests, without a word
  * about their mistakes, where they are not loaded and are needed for that.
  */
 int session_state_place(struct session *session, const struct options *options, const char **ret,
                         struct error *err) MUST_USE;
+/* A state that has moved elsewhere is an error that says where, unless `gone_too` is set. */
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
 /*

@@ -19,6 +19,7 @@ struct subverb {
         const char *name;
         size_t operands; /* at the most, after its name */
         bool changes;    /* opens an existing state to write; `run` itself takes the lease */
+        bool gone_too;   /* also where the state has moved elsewhere */
         int (*run)(struct session *session, const struct options *options, struct error *err);
 };
 
@@ -453,6 +454,7 @@ static int run_subverb(const struct subverb *subverbs, size_t count, const char 
                 if (options->operand_count > 1 + subverbs[i].operands)
                         return error_set(err, "berth %s %s takes nothing more, found \"%s\"", verb, names[i],
                                          options->operands[1 + subverbs[i].operands]);
+                session.gone_too = subverbs[i].gone_too;
                 if ((subverbs[i].changes ? open_to_change(&session, options, err)
                                          : session_open_existing(&session, options, err)) < 0)
                         return -1;
@@ -468,11 +470,11 @@ static int run_subverb(const struct subverb *subverbs, size_t count, const char 
 
 int verb_state(const struct options *options, struct error *err) {
         static const struct subverb subverbs[] = {
-                { "list", 0, false, list_state },      { "show", 1, false, show_state },
-                { "mv", 2, true, move_resource },      { "rm", 1, true, forget_resource },
-                { "verify", 0, false, verify_state },  { "backup", 1, false, back_up_state },
-                { "adopt", 1000, false, NULL },        { "history", 0, false, list_history },
-                { "restore", 1, true, restore_state },
+                { "list", 0, false, false, list_state },      { "show", 1, false, false, show_state },
+                { "mv", 2, true, false, move_resource },      { "rm", 1, true, false, forget_resource },
+                { "verify", 0, false, true, verify_state },   { "backup", 1, false, true, back_up_state },
+                { "adopt", 1000, false, false, NULL },        { "history", 0, false, false, list_history },
+                { "restore", 1, true, false, restore_state }, { "migrate", 1, true, true, NULL },
         };
 
         /* The only one for which there need be no state yet. */
@@ -480,13 +482,15 @@ int verb_state(const struct options *options, struct error *err) {
                 return verb_state_adopt(options, err);
         if (options->dry_run || options->allowance_count)
                 return error_set(err, "--dry-run and --allow go with berth state adopt");
+        if (strcmp(options->operands[0], "migrate") == 0)
+                return verb_state_migrate(options, err);
         return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "state", options, err);
 }
 
 int verb_lock(const struct options *options, struct error *err) {
         static const struct subverb subverbs[] = {
-                { "show", 0, false, show_lock },
-                { "release", 0, true, release_lock },
+                { "show", 0, false, true, show_lock },
+                { "release", 0, true, true, release_lock },
         };
 
         return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "lock", options, err);

@@ -31,6 +31,9 @@ int verb_mcp(const struct options *options, struct error *err);
 int verb_serve(const struct options *options, struct error *err);
 int verb_schema(const struct options *options, struct error *err);
 int verb_explain(const struct options *options, struct error *err);
+/* state migrate: the state goes to another place. */
+int verb_state_migrate(const struct options *options, struct error *err);
+
 /* state adopt: a lost state made again. */
 int verb_state_adopt(const struct options *options, struct error *err);
 int verb_state(const struct options *options, struct error *err);

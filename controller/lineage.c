@@ -41,12 +41,6 @@ const char *lineage_machine(struct arena *arena) {
         return arena_printf(arena, "%s/%.16s", host, digest);
 }
 
-static const char *whole_path(const char *folder, struct arena *arena) {
-        char *resolved TEXT_CLEANUP = stack_state_has_scheme(folder) ? NULL : realpath(folder, NULL);
-
-        return arena_strdup(arena, resolved ? resolved : folder);
-}
-
 /* A list of words in meta. */
 static const char *const *split(const char *text, struct arena *arena) {
         size_t count = 0;
@@ -76,7 +70,7 @@ int lineage_announce(const struct plan_args *args, struct arena *arena, struct e
                 .taken = split(taken, arena),
                 .who = history_who(arena),
                 .machine = lineage_machine(arena),
-                .folder = whole_path(state_folder(args->state), arena),
+                .folder = stack_state_whole_place(state_folder(args->state), arena),
         };
         ops->set(args->provider, &lineage);
         return 0;

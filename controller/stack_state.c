@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/stack_state.h"
 
+#include "base/files.h"
 #include "controller/history.h"
 #include "schema/state_place.h"
+
+#include <stdlib.h>
 
 bool stack_state_has_scheme(const char *place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -44,8 +47,19 @@ int stack_state_objects(const struct provider_registry *registry, const struct m
                 clock, ret, err);
 }
 
-int stack_state_open(const struct stack_state_args *args, enum state_mode mode, struct state **ret,
-                     struct error *err) {
+const char *stack_state_whole_place(const char *place, struct arena *arena) {
+        struct state_place parsed;
+        struct error ignored;
+        char *resolved TEXT_CLEANUP = NULL;
+
+        if (state_place_parse(place, arena, &parsed, &ignored) == 0 && parsed.type != STATE_PLACE_FOLDER)
+                return parsed.text;
+        resolved = realpath(place, NULL);
+        return arena_strdup(arena, resolved ? resolved : place);
+}
+
+static int open_anywhere(const struct stack_state_args *args, enum state_mode mode, struct state **ret,
+                         struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct object_store *store;
 
@@ -53,5 +67,20 @@ int stack_state_open(const struct stack_state_args *args, enum state_mode mode, 
                 return state_open(args->place, mode, ret, err);
         if (stack_state_objects(args->registry, args->manifests, args->place, args->clock, &store, err) < 0)
                 return -1;
-        return state_open_shared(store, args->clock, history_who(arena), mode, ret, err);
+        return (args->aside ? state_open_shared_aside
+                            : state_open_shared)(store, args->clock, history_who(arena), mode, ret, err);
+}
+
+int stack_state_open(const struct stack_state_args *args, enum state_mode mode, struct state **ret,
+                     struct error *err) {
+        struct state *state;
+
+        if (open_anywhere(args, mode, &state, err) < 0)
+                return -1;
+        if (!args->gone_too && state_check_lives(state, err) < 0) {
+                state_close(state);
+                return -1;
+        }
+        *ret = state;
+        return 0;
 }

@@ -37,9 +37,17 @@ struct stack_state_args {
                 *manifests;        /* whose Stack says how AWS is reached; NULL: as the environment says */
         const char *place;         /* a folder, or with a scheme */
         const struct clock *clock; /* borrowed for the state's life */
+        bool gone_too;             /* also a state that has moved elsewhere, to look at it or to move it */
+        bool aside;                /* with a copy of its own on this machine: state_open_shared_aside() */
 };
 
-/* state_open(), or state_open_shared(). A scheme that is not known is an error. */
+/* The place so that it is the same wherever it is said: a folder's real path, as far as it is there. */
+const char *stack_state_whole_place(const char *place, struct arena *arena);
+
+/*
+ * state_open(), or state_open_shared(). A scheme that is not known is an error, and so is a state that has moved elsewhere, which
+ * says where.
+ */
 int stack_state_open(const struct stack_state_args *args, enum state_mode mode, struct state **ret,
                      struct error *err) MUST_USE;
 

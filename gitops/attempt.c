@@ -125,7 +125,7 @@ static int open_shared(struct work *work) {
                 .place = work->config->state ? work->config->state : declared,
                 .clock = work->following->clock,
         };
-        struct error err = { 0 };
+        struct error err = { 0 }, ignored;
         uint64_t serial;
 
         work->state = work->source->state;
@@ -133,11 +133,12 @@ static int open_shared(struct work *work) {
                 return 0;
         if (state_serial(work->state, &serial, &err) < 0)
                 return attempt_give_up(work, "StateFailed", &err);
-        if (serial > 0) {
+        if (serial > 0 && state_check_lives(work->state, &ignored) == 0) {
                 (void)error_set(
                         &err,
-                        "the state is to lie in %s, but the source has one in %s already: take that away first",
-                        args.place, work->source->folder);
+                        "the state is to lie in %s, but the source has one in %s already: move that first (berth state migrate "
+                        "--state %s %s), or take it away",
+                        args.place, work->source->folder, work->source->folder, args.place);
                 return attempt_give_up(work, "StateFailed", &err);
         }
         if (stack_state_open(&args, STATE_CREATE, &work->shared, &err) < 0)

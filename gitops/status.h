@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STATUS_META "source" /* the name that status_store() has in the state's meta */
-#define COMMIT_SIZE 41       /* 40 hex digits and the NUL */
+#define STATUS_META STATE_META_SOURCE /* the name that status_store() has in the state's meta */
+#define COMMIT_SIZE 41                /* 40 hex digits and the NUL */
 
 /* As kstatus has them. */
 enum condition_type { CONDITION_READY, CONDITION_RECONCILING, CONDITION_STALLED, CONDITION_COUNT };

@@ -135,10 +135,10 @@ static void remove_new(const char *new_folder) {
 }
 
 /* The store is made aside and moved into place when it is whole: a process that dies meanwhile leaves no half state. */
-static int make_store(const char *folder, const char *new_folder, struct error *err) {
+static int make_store(const char *folder, const char *new_folder, const char *lineage, store_body *body,
+                      void *context, struct error *err) {
         char *from TEXT_CLEANUP = path_join(new_folder, STORE_DATA_FILE);
         char *to TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE);
-        char lineage[UUID_SIZE];
         struct store *store;
         int result;
 
@@ -146,8 +146,7 @@ static int make_store(const char *folder, const char *new_folder, struct error *
                 return error_set(err, "cannot make the folder %s: %s", new_folder, strerror(errno));
         if (store_open(new_folder, STORE_MODE_NEW, &store, err) < 0)
                 return -1;
-        make_uuid(lineage);
-        result = store_write(store, fill_new_store, lineage, err);
+        result = store_write(store, body, context, err);
         store_close(store);
         if (result < 0)
                 return -1;
@@ -179,7 +178,9 @@ static void ignore_in_git(const char *folder) {
                 log_debug("state: cannot write %s: %s", path, strerror(errno));
 }
 
-int folder_create(const char *folder, struct error *err) {
+/* 1 where there is one already. */
+static int create_with(const char *folder, const char *lineage, store_body *body, void *context,
+                       struct error *err) {
         char *new_folder TEXT_CLEANUP = path_join(folder, NEW_FOLDER);
         int descriptor DESCRIPTOR_CLEANUP = -1;
         bool present = false;
@@ -194,13 +195,30 @@ int folder_create(const char *folder, struct error *err) {
         if (folder_look(folder, &present, err) < 0)
                 return -1;
         if (present)
-                return 0;
+                return 1;
         remove_new(new_folder);
-        result = make_store(folder, new_folder, err);
+        result = make_store(folder, new_folder, lineage, body, context, err);
         remove_new(new_folder);
         if (result < 0)
                 return error_context(err, "cannot create the state in %s", folder);
         ignore_in_git(*folder ? folder : ".");
         log_debug("state: made %s", folder);
         return 0;
+}
+
+int folder_create(const char *folder, struct error *err) {
+        char lineage[UUID_SIZE];
+
+        make_uuid(lineage);
+        return create_with(folder, lineage, fill_new_store, lineage, err) < 0 ? -1 : 0;
+}
+
+int folder_create_of(const char *folder, const char *lineage, store_body *body, void *context,
+                     struct error *err) {
+        int result = create_with(folder, lineage, body, context, err);
+
+        return result > 0
+                       ? error_set_kind(err, ERROR_LOCKED,
+                                        "somebody else has just made the state in %s: run it again", folder)
+                       : result;
 }

@@ -21,6 +21,7 @@ const struct migration migrations[] = { { 0, NULL } };
 struct migrating {
         const struct migration *steps;
         uint64_t format, newest;
+        uint64_t moved; /* STATE_FORMAT_MOVED where the state has moved away, else 0 */
         const char *folder;
 };
 
@@ -31,7 +32,11 @@ static int read_format(struct store_txn *txn, void *context, struct error *err) 
         if (found == 0)
                 return error_set(err, "the state in %s has no format number; " STATE_REMEDY,
                                  migrating->folder);
-        return found < 0 ? -1 : 0;
+        if (found < 0)
+                return -1;
+        migrating->moved = migrating->format >= STATE_FORMAT_MOVED ? STATE_FORMAT_MOVED : 0;
+        migrating->format -= migrating->moved;
+        return 0;
 }
 
 static const struct migration *step_from(const struct migration *steps, uint64_t from) {
@@ -56,10 +61,10 @@ static int run_steps(struct store_txn *txn, void *context, struct error *err) {
                         ", but another run is using it: wait until it has ended (`berth lock show`)",
                         migrating->folder, migrating->newest);
         for (uint64_t format = migrating->format; format < migrating->newest; format++) {
-                uint64_t next = format + 1;
+                uint64_t next = format + 1, kept = next + migrating->moved;
 
                 if (step_from(migrating->steps, format)->step(txn, err) < 0 ||
-                    meta_put_numbers(txn, META_FORMAT, &next, 1, err) < 0)
+                    meta_put_numbers(txn, META_FORMAT, &kept, 1, err) < 0)
                         return error_context(err, "from format %" PRIu64 " to %" PRIu64, format, next);
         }
         return 0;

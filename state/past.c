@@ -95,59 +95,37 @@ static bool comes_back(enum store_database database) {
         return database == STORE_RECORDED || database == STORE_BINDINGS || database == STORE_OVERRIDES;
 }
 
-static int compare_keys(const struct shared_change *a, const struct shared_change *b) {
-        if (a->database != b->database)
-                return a->database < b->database ? -1 : 1;
-        return strcmp(a->key, b->key);
-}
-
 static void add_change(struct arena *arena, struct shared_change **changes, size_t *count,
                        struct shared_change change) {
         *changes = array_grow(arena, *changes, *count, sizeof(**changes));
         (*changes)[(*count)++] = change;
 }
 
+struct comparing {
+        struct arena *arena;
+        struct state_past *past;
+        struct shared_change *changes;
+        size_t count;
+};
+
 /* What was seen of a resource that is another one now is to be seen again. */
-static void note_difference(struct arena *arena, struct shared_change change, size_t *tally,
-                            struct shared_change **changes, size_t *count) {
-        if (!comes_back(change.database))
+static void note_difference(void *context, enum shared_difference difference,
+                            const struct shared_change *change) {
+        struct comparing *comparing = context;
+        size_t *const tallies[] = {
+                [SHARED_NEW] = &comparing->past->back,
+                [SHARED_OTHER] = &comparing->past->changed,
+                [SHARED_GONE] = &comparing->past->forgotten,
+        };
+
+        if (!comes_back(change->database))
                 return;
-        add_change(arena, changes, count, change);
-        if (change.database != STORE_RECORDED)
+        add_change(comparing->arena, &comparing->changes, &comparing->count, *change);
+        if (change->database != STORE_RECORDED)
                 return;
-        (*tally)++;
-        add_change(arena, changes, count,
-                   (struct shared_change){ .database = STORE_OBSERVED, .key = change.key });
-}
-
-static struct shared_change deletion_of(const struct shared_change *present) {
-        return (struct shared_change){ .database = present->database, .key = present->key };
-}
-
-static bool are_equal(const struct shared_change *a, const struct shared_change *b) {
-        return a->length == b->length && memcmp(a->value, b->value, a->length) == 0;
-}
-
-/* Both are sorted as the store has them: by database, then by key. */
-static void compare(const struct shared_change *now, size_t now_count, const struct shared_change *then,
-                    size_t then_count, struct arena *arena, struct state_past *ret) {
-        struct shared_change *changes = NULL;
-        size_t count = 0, i = 0, j = 0;
-
-        while (i < now_count || j < then_count) {
-                int order = i == now_count ? 1 : j == then_count ? -1 : compare_keys(&now[i], &then[j]);
-
-                if (order < 0)
-                        note_difference(arena, deletion_of(&now[i]), &ret->forgotten, &changes, &count);
-                else if (order > 0)
-                        note_difference(arena, then[j], &ret->back, &changes, &count);
-                else if (!are_equal(&now[i], &then[j]))
-                        note_difference(arena, then[j], &ret->changed, &changes, &count);
-                i += order <= 0;
-                j += order >= 0;
-        }
-        ret->changes = changes;
-        ret->count = count;
+        (*tallies[difference])++;
+        add_change(comparing->arena, &comparing->changes, &comparing->count,
+                   (struct shared_change){ .database = STORE_OBSERVED, .key = change->key });
 }
 
 static bool has_journal(const struct shared_change *changes, size_t count) {
@@ -160,6 +138,7 @@ static bool has_journal(const struct shared_change *changes, size_t count) {
 
 static int compare_stores(struct state *state, struct store *then, struct arena *arena,
                           struct state_past *ret, struct error *err) {
+        struct comparing comparing = { .arena = arena, .past = ret };
         struct shared_change *present, *past;
         size_t present_count, past_count;
 
@@ -175,7 +154,9 @@ static int compare_stores(struct state *state, struct store *then, struct arena 
                                       " is from the middle of a run: take one that a run left "
                                       "behind (berth state history)",
                                       ret->serial);
-        compare(present, present_count, past, past_count, arena, ret);
+        shared_cache_compare(present, present_count, past, past_count, note_difference, &comparing);
+        ret->changes = comparing.changes;
+        ret->count = comparing.count;
         return 0;
 }
 
@@ -223,7 +204,7 @@ static int restore(struct store_txn *txn, void *context, struct error *err) {
         const struct restoring *restoring = context;
         uint64_t serial = 0;
 
-        if (lease_check(restoring->state, txn, err) < 0 ||
+        if (lease_check(restoring->state, txn, err) < 0 || move_check(restoring->state, txn, err) < 0 ||
             meta_numbers(txn, META_SERIAL, &serial, 1, err) < 0)
                 return -1;
         serial++;

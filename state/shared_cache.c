@@ -411,3 +411,34 @@ int shared_cache_dump(struct store *store, struct arena *arena, struct shared_ch
         *ret_count = dump.count;
         return 0;
 }
+
+/* Comparing */
+
+static int compare_keys(const struct shared_change *a, const struct shared_change *b) {
+        if (a->database != b->database)
+                return a->database < b->database ? -1 : 1;
+        return strcmp(a->key, b->key);
+}
+
+static bool are_equal(const struct shared_change *a, const struct shared_change *b) {
+        return a->length == b->length && memcmp(a->value, b->value, a->length) == 0;
+}
+
+void shared_cache_compare(const struct shared_change *now, size_t now_count, const struct shared_change *then,
+                          size_t then_count, shared_told *told, void *context) {
+        size_t i = 0, j = 0;
+
+        while (i < now_count || j < then_count) {
+                int order = i == now_count ? 1 : j == then_count ? -1 : compare_keys(&now[i], &then[j]);
+
+                if (order < 0)
+                        told(context, SHARED_GONE,
+                             &(struct shared_change){ .database = now[i].database, .key = now[i].key });
+                else if (order > 0)
+                        told(context, SHARED_NEW, &then[j]);
+                else if (!are_equal(&now[i], &then[j]))
+                        told(context, SHARED_OTHER, &then[j]);
+                i += order <= 0;
+                j += order >= 0;
+        }
+}

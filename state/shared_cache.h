@@ -66,6 +66,13 @@ int shared_cache_note_snapshot(struct shared_cache *cache, uint64_t bytes, struc
 int shared_cache_dump(struct store *store, struct arena *arena, struct shared_change **ret, size_t *ret_count,
                       struct error *err) MUST_USE;
 
+enum shared_difference { SHARED_NEW, SHARED_OTHER, SHARED_GONE };
+typedef void shared_told(void *context, enum shared_difference difference,
+                         const struct shared_change *change);
+/* Tells each change that makes `now` into `then`; both in the order in which shared_cache_dump() has them. */
+void shared_cache_compare(const struct shared_change *now, size_t now_count, const struct shared_change *then,
+                          size_t then_count, shared_told *told, void *context);
+
 /* Whether a value is part of the shared state: neither the store's own, nor this machine's, nor a folder's lease. */
 bool shared_cache_is_shared(enum store_database database, const char *key);
 uint64_t shared_changes_bytes(const struct shared_change *changes, size_t count);

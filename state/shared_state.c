@@ -42,6 +42,7 @@ struct shared {
         char *who;
         char host[256], command[96];
         enum state_mode mode;
+        bool aside;  /* the copy is this process's alone */
         bool unmade; /* there is none in the store yet */
 
         pthread_mutex_t write_lock; /* of the log's place and the copy's */
@@ -109,7 +110,9 @@ static int make_copy(struct shared *shared, const struct shared_entry *root, str
         uint64_t from = shared->log.number;
         bool gap;
 
-        if (found < 0 || shared_cache_make(&shared->log, found ? &snapshot : root, &shared->cache, err) < 0 ||
+        if (found < 0 ||
+            (shared->aside ? shared_cache_make_aside : shared_cache_make)(
+                    &shared->log, found ? &snapshot : root, &shared->cache, err) < 0 ||
             read_on(shared, &gap, err) < 0 || check_kept(shared, from, err) < 0)
                 return -1;
         if (gap)
@@ -127,12 +130,13 @@ static int open_copy(struct shared *shared) {
         bool gap, holds = true;
         uint64_t from;
 
+        /* Of a root alone it is not known whose: two places of one lineage begin with different ones. */
         if (shared_cache_open(shared->log.lineage, &shared->cache, &unusable) == 0) {
                 shared->log.number = shared->cache.place.number;
                 shared->log.epoch = shared->cache.place.epoch;
                 memcpy(shared->log.hash, shared->cache.place.hash, SHA256_SIZE);
                 from = shared->log.number;
-                if (read_to_end(shared, &holds, &gap, &unusable) == 0 && !gap && holds &&
+                if (from > 0 && read_to_end(shared, &holds, &gap, &unusable) == 0 && !gap && holds &&
                     check_kept(shared, from, &unusable) == 0)
                         return 1;
                 shared_cache_close(&shared->cache);
@@ -190,14 +194,14 @@ static int open_any(struct shared *shared, struct error *err) {
         if (found == 0)
                 return shared->mode == STATE_CREATE ? make_copy_of_new(shared, err) : 0;
         shared->log = begin;
-        if (open_copy(shared))
+        if (!shared->aside && open_copy(shared))
                 return 0;
         shared->log = begin;
         return make_copy(shared, &root, err);
 }
 
 int shared_open(struct object_store *store, const struct clock *clock, const char *who, enum state_mode mode,
-                struct shared **ret, struct store **ret_store, struct error *err) {
+                bool aside, struct shared **ret, struct store **ret_store, struct error *err) {
         struct shared *shared = calloc(1, sizeof(*shared));
         pthread_condattr_t attributes;
 
@@ -206,6 +210,7 @@ int shared_open(struct object_store *store, const struct clock *clock, const cha
         shared->store = store;
         shared->clock = clock;
         shared->mode = mode;
+        shared->aside = aside;
         if (gethostname(shared->host, sizeof(shared->host) - 1) < 0)
                 snprintf(shared->host, sizeof(shared->host), "localhost");
         pthread_mutex_init(&shared->write_lock, NULL);
@@ -630,11 +635,10 @@ static int start_keeper(struct shared *shared, struct error *err) {
  * A store that carries out a write whose condition does not hold would give the lock, and a number of the log, to everybody who asks.
  * Some that call themselves S3 do: it is tried, where nothing can be lost, before anything is believed.
  */
-static int check_conditions(struct shared *shared, struct error *err) {
+int shared_check_conditions(struct object_store *store, struct error *err) {
         static const char text[] =
                 "Berth tries here whether a write whose condition does not hold is refused.\n";
         struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
-        struct object_store *store = shared->store;
         int outcome = OBJECT_DONE;
 
         /* The first one ever makes it. */
@@ -664,7 +668,7 @@ int shared_acquire(struct shared *shared, const char *lineage, const char *comma
         if (is_leased(shared))
                 return error_set(err, "this run holds the lock of the state in %s already",
                                  shared->store->place);
-        if (check_conditions(shared, err) < 0 ||
+        if (shared_check_conditions(shared->store, err) < 0 ||
             shared_lease_take(shared->store, shared->clock, shared->who, command, force, &lease, err) < 0)
                 return -1;
         snprintf(shared->command, sizeof(shared->command), "%s", command);

@@ -20,10 +20,10 @@ struct shared;
 /*
  * `store` is owned from now on, also where this fails. *ret_store is the copy's, borrowed; NULL where there is no state yet and
  * `mode` is STATE_READ. Where there is none and it is STATE_CREATE, the copy is of a new state, which is put into the store
- * when the lease is first taken.
+ * when the lease is first taken. `aside`: the copy is this process's alone, and goes with it.
  */
 int shared_open(struct object_store *store, const struct clock *clock, const char *who, enum state_mode mode,
-                struct shared **ret, struct store **ret_store, struct error *err) MUST_USE;
+                bool aside, struct shared **ret, struct store **ret_store, struct error *err) MUST_USE;
 void shared_close(struct shared *shared); /* NULL is fine; gives the lease back */
 
 struct object_store *shared_objects(const struct shared *shared); /* borrowed */
@@ -42,6 +42,8 @@ void shared_release(struct shared *shared);
 int shared_show(struct shared *shared, struct arena *arena, struct lease_holder **ret,
                 struct error *err) MUST_USE;
 int shared_break(struct shared *shared, const char *lineage, bool force, struct error *err) MUST_USE;
+/* Fails where the store carries out writes whose condition does not hold. */
+int shared_check_conditions(struct object_store *store, struct error *err) MUST_USE;
 /* 1 where older versions of the objects are kept, 0 where not, -1 where that cannot be known. */
 int shared_keeps_versions(struct shared *shared);
 

@@ -193,8 +193,8 @@ int state_open(const char *folder, enum state_mode mode, struct state **ret, str
 }
 
 static int open_shared(struct state *state, struct object_store *store, const struct clock *clock,
-                       const char *who, struct error *err) {
-        if (shared_open(store, clock, who, state->mode, &state->shared, &state->store, err) < 0)
+                       const char *who, bool aside, struct error *err) {
+        if (shared_open(store, clock, who, state->mode, aside, &state->shared, &state->store, err) < 0)
                 return -1;
         if (state->store)
                 return migrate(state->store, shared_cache_path(state->shared), migrations, STATE_FORMAT,
@@ -205,17 +205,27 @@ static int open_shared(struct state *state, struct object_store *store, const st
         return 0;
 }
 
-int state_open_shared(struct object_store *store, const struct clock *clock, const char *who,
-                      enum state_mode mode, struct state **ret, struct error *err) {
+static int open_objects(struct object_store *store, const struct clock *clock, const char *who,
+                        enum state_mode mode, bool aside, struct state **ret, struct error *err) {
         struct state *state = new_state(store->place, mode);
 
-        if (open_shared(state, store, clock, who, err) < 0) {
+        if (open_shared(state, store, clock, who, aside, err) < 0) {
                 name_folder(state, err);
                 state_close(state);
                 return -1;
         }
         *ret = state;
         return 0;
+}
+
+int state_open_shared(struct object_store *store, const struct clock *clock, const char *who,
+                      enum state_mode mode, struct state **ret, struct error *err) {
+        return open_objects(store, clock, who, mode, false, ret, err);
+}
+
+int state_open_shared_aside(struct object_store *store, const struct clock *clock, const char *who,
+                            enum state_mode mode, struct state **ret, struct error *err) {
+        return open_objects(store, clock, who, mode, true, ret, err);
 }
 
 int state_lies_at(struct object_store *store, const char *lineage, bool *ret, struct error *err) {
@@ -341,7 +351,8 @@ static int take_run(struct store_txn *txn, void *context, struct error *err) {
         struct new_run *taking = context;
 
         taking->run = 0;
-        if (lease_check(taking->state, txn, err) < 0 || meta_numbers(txn, META_RUN, &taking->run, 1, err) < 0)
+        if (lease_check(taking->state, txn, err) < 0 || move_check(taking->state, txn, err) < 0 ||
+            meta_numbers(txn, META_RUN, &taking->run, 1, err) < 0)
                 return -1;
         taking->run++;
         if (prune_history(txn, taking->run, err) < 0)

@@ -41,7 +41,12 @@ struct object_store;
 struct clock;
 int state_open_shared(struct object_store *store, const struct clock *clock, const char *who,
                       enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
+/* The same with a copy on this machine that goes with the state: another place's of the same lineage may be open. */
+int state_open_shared_aside(struct object_store *store, const struct clock *clock, const char *who,
+                            enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
 bool state_is_shared(const struct state *state);
+/* Fails where the state has moved elsewhere (move.h), and says where. Whoever reads it as the stack's state asks first. */
+int state_check_lives(struct state *state, struct error *err) MUST_USE;
 /* A shared one that nobody has made yet: its lineage and key are this process's alone until it takes the lease. */
 bool state_is_unmade(const struct state *state);
 /* Whether the state of that lineage lies in the store, by its root; `store` stays the caller's. */
@@ -155,6 +160,8 @@ int state_load_journal(struct state *state, struct arena *arena, struct journal_
 /* The newest first, `limit` at the most (0: all). */
 int state_load_history(struct state *state, size_t limit, struct arena *arena, struct history_entry **ret,
                        size_t *ret_count, struct error *err) MUST_USE;
+#define STATE_META_SOURCE \
+        "source" /* a controller's notes in the folder that it follows a source by: no part of the state */
 /* Small texts of meta beside lineage and serial (the stack's name, its account and region). NULL where absent. */
 int state_load_meta(struct state *state, const char *name, struct arena *arena, const char **ret,
                     struct error *err) MUST_USE;

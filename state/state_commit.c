@@ -20,6 +20,7 @@ struct commit_request {
         struct encoded_op *ops;
         size_t count;
         bool raises_serial, done;
+        bool is_source; /* nothing but what a controller notes of its source: no part of the state */
         int result;
         struct error *err;
         struct commit_request *next;
@@ -141,14 +142,20 @@ static bool raises_serial(const struct state_op *op) {
         return database == STORE_RECORDED || database == STORE_BINDINGS || database == STORE_OVERRIDES;
 }
 
+static bool is_source(const struct state_op *op) {
+        return op->type == STATE_PUT_META && strcmp(op->meta.name, STATE_META_SOURCE) == 0;
+}
+
 static int encode_all(const struct state *state, const struct state_op *ops, size_t count,
                       struct arena *arena, struct commit_request *ret, struct error *err) {
         ret->ops = arena_array(arena, count, sizeof(*ret->ops));
         ret->count = count;
+        ret->is_source = true;
         for (size_t i = 0; i < count; i++) {
                 if (encode_op(state, &ops[i], arena, &ret->ops[i], err) < 0)
                         return error_context(err, "nothing was recorded");
                 ret->raises_serial |= raises_serial(&ops[i]);
+                ret->is_source &= is_source(&ops[i]);
         }
         return 0;
 }
@@ -187,6 +194,8 @@ static int write_group(struct store_txn *txn, void *context, struct error *err) 
                 return -1;
         before = serial;
         for (const struct commit_request *request = group->first; request; request = request->next) {
+                if (!request->is_source && move_check(group->state, txn, err) < 0)
+                        return -1;
                 if (request->raises_serial)
                         serial++;
                 if (put_ops(txn, request, serial, err) < 0)

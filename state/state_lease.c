@@ -214,7 +214,7 @@ static int take_lease_txn(struct store_txn *txn, void *context, struct error *er
         char letter;
         int found = get_lease(txn, &lease, err);
 
-        if (found < 0)
+        if (found < 0 || move_check(taking->state, txn, err) < 0)
                 return -1;
         if (found && is_alive(&lease))
                 return refuse_held(taking->state, &lease, err);
@@ -248,6 +248,19 @@ static int drop_lease_txn(struct store_txn *txn, void *context, struct error *er
         return found && lease.token == *token ? store_delete(txn, STORE_META, META_LEASE, err) : 0;
 }
 
+/* Asked before, so that nothing is written where the state has moved away, and behind the lease: then it stays as it is. */
+static int acquire_shared(struct state *state, const char *command, struct error *err) {
+        bool lives = state->moving;
+
+        if ((!lives && state_check_lives(state, err) < 0) ||
+            shared_acquire(state->shared, state->lineage, command, false, err) < 0)
+                return -1;
+        if (lives || state_check_lives(state, err) == 0)
+                return 0;
+        shared_release(state->shared);
+        return -1;
+}
+
 int state_lease_acquire(struct state *state, const char *command, struct error *err) {
         struct taking taking = { .state = state, .command = command };
         struct error ignored;
@@ -255,7 +268,7 @@ int state_lease_acquire(struct state *state, const char *command, struct error *
         if (state_check_writable(state, err) < 0)
                 return -1;
         if (state->shared)
-                return shared_acquire(state->shared, state->lineage, command, false, err);
+                return acquire_shared(state, command, err);
         if (state->lease_held)
                 return error_set(err, "this run holds the lock of the state in %s already", state->folder);
         while (taking.token == 0)

@@ -10,6 +10,8 @@
 
 /* The format of the whole state: raised when an older Berth must not touch what a newer one wrote. See migrate.h. */
 #define STATE_FORMAT 1
+#define STATE_FORMAT_MOVED \
+        1000000 /* is added where the state has moved away: a Berth that knows no moves refuses it */
 #define STATE_LINEAGE_FILE "lineage"
 #define UUID_SIZE 37 /* with the NUL */
 
@@ -21,6 +23,7 @@
 #define META_SECRET "secret"
 #define META_LEASE "lease"
 #define META_TEXT "text/"
+#define META_MOVE "move" /* move.h */
 
 struct commit_request;
 struct shared;
@@ -30,6 +33,7 @@ struct state {
         struct shared *shared; /* NULL where it lies in a folder; it owns the store then */
         struct store *store;   /* NULL while the state is absent (STATE_READ only) */
         enum state_mode mode;
+        bool moving; /* this process moves it: it may write where the state does not live */
         char lineage[UUID_SIZE];
         uint8_t secret_key[SHA256_SIZE];
 
@@ -57,6 +61,9 @@ struct state {
 int folder_look(const char *folder, bool *ret_present, struct error *err) MUST_USE;
 /* Makes folder and state, whole or not at all; fine where another process is doing the same. */
 int folder_create(const char *folder, struct error *err) MUST_USE;
+/* The same of a state that is known: `body` fills the new store. ERROR_LOCKED where there is one meanwhile. */
+int folder_create_of(const char *folder, const char *lineage, store_body *body, void *context,
+                     struct error *err) MUST_USE;
 /* Writes the sidecar that names the lineage, atomically. */
 int folder_write_lineage(const char *folder, const char *lineage, struct error *err) MUST_USE;
 /* "" where there is none. */
@@ -81,6 +88,11 @@ int state_put_sealed(struct store_txn *txn, enum store_database database, const 
                      size_t length, struct error *err) MUST_USE;
 /* Fails where the state is absent or was opened for reading. */
 int state_check_writable(const struct state *state, struct error *err) MUST_USE;
+
+/* move.c */
+
+/* Fails where the state lives elsewhere and this process does not move it: in every transaction that writes what is the state's. */
+int move_check(const struct state *state, struct store_txn *txn, struct error *err) MUST_USE;
 
 /* state_lease.c */
 
