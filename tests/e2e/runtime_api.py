@@ -243,7 +243,8 @@ class RuntimeApi:
                 return None
             self.state, error = "ANSWERED", None
             if parts[1] == "error":
-                error = (handler.headers.get("Lambda-Runtime-Function-Error-Type"), json.loads(invocation.body))
+                body = json.loads(invocation.body)
+                error = (handler.headers.get("Lambda-Runtime-Function-Error-Type", body.get("errorType")), body)
             elif "lambda-runtime-function-error-type" in self.trailers:
                 body = json.loads(base64.b64decode(self.trailers["lambda-runtime-function-error-body"]))
                 error = (self.trailers["lambda-runtime-function-error-type"], body)
