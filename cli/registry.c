@@ -35,10 +35,10 @@ json_t *registry_row_json(const struct image_row *row) {
         for (size_t i = 0; i < row->tag_count; i++)
                 json_array_append_new(tags, json_string(row->tags[i]));
         clock_format(row->pushed_ms, pushed, sizeof(pushed));
-        return json_pack("{s:s, s:o, s:s?, s:s?, s:I, s:s?, s:s?, s:o, s:s?, s:o, s:o, s:o, s:s?}",
+        return json_pack("{s:s, s:o, s:s?, s:s?, s:I, s:s?, s:s?, s:s?, s:o, s:s?, s:o, s:o, s:o, s:s?}",
                          "repository", row->repository, "tags", tags, "digest", row->digest, "pushedAt",
                          row->pushed_ms > 0 ? pushed : NULL, "sizeBytes", (json_int_t)row->size, "mediaType",
-                         row->media_type, "platform", row->platform, "usable",
+                         row->media_type, "platform", row->platform, "runtime", row->runtime, "usable",
                          row->unverified ? json_null() : json_boolean(row->problem == NULL), "problem",
                          row->problem, "message", json_from_text(row->message), "remedy",
                          json_from_text(row->remedy), "unverified", json_from_text(row->unverified), "note",

@@ -203,20 +203,20 @@ static void examine_provider(struct examination *examination) {
                                  identity.principal ? identity.principal : ""));
 }
 
-/* The provider's own checks of this machine. The self-test fails where the provider runs no code here. */
+/* The provider's own checks of its place. The self-test fails where the provider runs no code here. */
 static void examine_place(struct examination *examination) {
         const struct session *session = &examination->session;
         bool test = examination->options->self_test;
         size_t count = 0;
 
-        if (session->provider_ops && session->provider_ops->examine)
+        if (session->provider_ops && session->provider_ops->examine && session->provider)
                 session->provider_ops->examine(session->provider, test, session->arena,
                                                examination->findings + examination->count,
                                                FINDINGS_MAX - examination->count, &count);
-        else if (test)
+        examination->count += count;
+        if (test && !(session->provider_ops && session->provider_ops->exec))
                 add_finding(examination, "self-test", false,
                             "only the local provider has one: --provider local");
-        examination->count += count;
 }
 
 /* Where the worker's socket of the session that is tried lies: beside those of servers, and short as theirs. */

@@ -34,6 +34,8 @@ static void print_verdict(const struct image_row *row, const char *reference) {
         printf("%susable%s: ", terminal_style(stdout, STYLE_GREEN), plain);
         strbuf_printf(&text, "%s is %s, %s, %s in the registry", reference, row->digest, row->platform,
                       registry_size(row->size, size, sizeof(size)));
+        strbuf_printf(&text, ", %s%s", row->runtime ? "runtime " : "without a runtime",
+                      row->runtime ? row->runtime : "");
         terminal_print_line(stdout, strbuf_text(&text), 8, 2);
 }
 

@@ -11,7 +11,6 @@
 /* Documents of images nest a few levels deep; who nests deeper wants jansson's stack. */
 #define DEPTH_MAX 32
 #define VALUES_MAX 200000
-#define VERSION_MAX 64
 
 static const char oci_layer[] = "application/vnd.oci.image.layer.v1.tar+gzip";
 static const char docker_layer[] = "application/vnd.docker.image.rootfs.diff.tar.gzip";
@@ -86,7 +85,7 @@ static int set_label(json_t *config, const char *version, struct error *err) {
 
         if (!labels)
                 return error_set(err, "its configuration has settings or labels that are none");
-        json_put(labels, IMAGE_RUNTIME_LABEL, json_string(version));
+        json_put(labels, IMAGE_RULES_RUNTIME, json_string(version));
         return 0;
 }
 
@@ -157,7 +156,7 @@ int image_layer_add(const struct image_documents *image, const struct image_laye
         json_t *manifest JSON_CLEANUP = parse(image->manifest, image->manifest_length, "manifest", err);
         json_t *config JSON_CLEANUP =
                 manifest ? parse(image->config, image->config_length, "configuration", err) : NULL;
-        const char *version = image_runtime_version(image->config, image->config_length, arena);
+        const char *version = image_rules_runtime(image->config, image->config_length, arena);
         struct image_verdict verdict = { 0 };
         struct image_layered layered = { 0 };
         bool has;
@@ -182,20 +181,4 @@ int image_layer_add(const struct image_documents *image, const struct image_laye
         write_documents(manifest, config, arena, &layered);
         *ret = layered;
         return 0;
-}
-
-/* It goes into records and messages: letters, digits and what versions have between them. */
-const char *image_runtime_version(const char *config, size_t length, struct arena *arena) {
-        struct json_extent extent = json_measure(config, length);
-        json_t *json JSON_CLEANUP = extent.depth > DEPTH_MAX || extent.values > VALUES_MAX
-                                            ? NULL
-                                            : json_loadb(config, length, 0, NULL);
-        const char *version =
-                json_text(json_object_get(json_object_get(json, "config"), "Labels"), IMAGE_RUNTIME_LABEL);
-        size_t size = version ? strlen(version) : 0;
-
-        if (size == 0 || size > VERSION_MAX ||
-            strspn(version, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-~") != size)
-                return NULL;
-        return arena_strdup(arena, version);
 }

@@ -13,10 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the runtime lies in an image, and the label that says which version: "berth.runtime=1.2.3". */
+/* Where the runtime lies in an image. The label that says which version is IMAGE_RULES_RUNTIME. */
 #define IMAGE_RUNTIME_FOLDER "/opt/berth"
 #define IMAGE_RUNTIME_PATH IMAGE_RUNTIME_FOLDER "/berth-runtime"
-#define IMAGE_RUNTIME_LABEL "berth.runtime"
 
 /* Docker builds no image of more, and Lambda takes none. */
 #define IMAGE_LAYERS_MAX 127
@@ -52,8 +51,5 @@ struct image_layered {
  */
 int image_layer_add(const struct image_documents *image, const struct image_layer *layer, struct arena *arena,
                     struct image_layered *ret, struct error *err) MUST_USE;
-
-/* The version that the label of a configuration says; NULL where it says none, or one that is no version. */
-const char *image_runtime_version(const char *config, size_t length, struct arena *arena);
 
 #endif

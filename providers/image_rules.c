@@ -13,6 +13,11 @@ const char image_rules_docker_list[] = "application/vnd.docker.distribution.mani
 
 static const char platform_wanted[] = "linux/amd64";
 
+/* Documents of images nest a few levels deep; who nests deeper wants jansson's stack. */
+#define DEPTH_MAX 32
+#define VALUES_MAX 200000
+#define VERSION_MAX 64
+
 static void refuse(struct image_verdict *verdict, const char *problem, const char *seen) {
         verdict->problem = problem;
         verdict->seen = seen;
@@ -116,10 +121,27 @@ void image_rules_judge_config(const char *bytes, size_t length, struct image_ver
                 return;
         }
         verdict->platform = arena_printf(arena, "%s/%s", system, architecture);
+        verdict->runtime = image_rules_runtime(bytes, length, arena);
         if (strcmp(verdict->platform, platform_wanted) != 0)
                 refuse(verdict, "platform",
                        arena_printf(arena, "is built for %s, and environments run %s only", verdict->platform,
                                     platform_wanted));
+}
+
+/* It goes into records and messages: letters, digits and what versions have between them. */
+const char *image_rules_runtime(const char *config, size_t length, struct arena *arena) {
+        struct json_extent extent = json_measure(config, length);
+        json_t *json JSON_CLEANUP = extent.depth > DEPTH_MAX || extent.values > VALUES_MAX
+                                            ? NULL
+                                            : json_loadb(config, length, 0, NULL);
+        const char *version =
+                json_text(json_object_get(json_object_get(json, "config"), "Labels"), IMAGE_RULES_RUNTIME);
+        size_t size = version ? strlen(version) : 0;
+
+        if (size == 0 || size > VERSION_MAX ||
+            strspn(version, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-~") != size)
+                return NULL;
+        return arena_strdup(arena, version);
 }
 
 /* Parts between slashes, each of which begins with a letter or a digit. */

@@ -25,8 +25,14 @@ struct image_verdict {
         const char *seen;    /* what was seen, to follow an image's name ("is an index of ...") */
         const char *media_type, *platform; /* "linux/amd64"; NULL where not known yet */
         const char *config;                /* the digest of the configuration, as the manifest says */
-        int64_t size;                      /* of the layers, as they are stored */
+        const char *runtime; /* the version of the runtime, as the label says; NULL: it says none */
+        int64_t size;        /* of the layers, as they are stored */
 };
+
+/* The label that says which runtime is in an image, the program that runs a session's code: "berth.runtime=1.2.3". */
+#define IMAGE_RULES_RUNTIME "berth.runtime"
+/* What that label of a configuration says; NULL where it says nothing, or what is no version. */
+const char *image_rules_runtime(const char *config, size_t length, struct arena *arena);
 
 /*
  * What a manifest means; `type` is its media type where something besides it says so, else NULL, and NULL for `manifest`
@@ -34,7 +40,7 @@ struct image_verdict {
  */
 void image_rules_judge_manifest(const json_t *manifest, const char *type, struct image_verdict *verdict,
                                 struct arena *arena);
-/* The configuration's bytes: the platform. */
+/* The configuration's bytes: the platform, and the runtime. */
 void image_rules_judge_config(const char *bytes, size_t length, struct image_verdict *verdict,
                               struct arena *arena);
 

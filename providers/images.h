@@ -23,6 +23,8 @@ struct image_row {
         int64_t pushed_ms;                 /* 0: not known */
         int64_t size;                      /* bytes, as they are stored; 0: not known */
         const char *media_type, *platform; /* "linux/amd64"; NULL where not known */
+        const char *
+                runtime; /* the version of Berth's runtime in it, as its label says; NULL: none, or not known */
         const char *problem; /* NULL: of use. Else an id of docs/json.md, static: "missing", "index", ... */
         const char *message; /* what was seen, a sentence without its full stop; NULL where of use */
         const char *remedy;  /* may be several lines; NULL where of use */

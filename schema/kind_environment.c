@@ -280,9 +280,9 @@ static const struct field environment_fields[] = {
         {
                 .name = "tenantIsolation",
                 .type = FIELD_BOOLEAN,
-                .default_text = "false",
-                .doc = "Whether sessions of different tenants never share an execution environment. It cannot be "
-                       "changed in place (needs-replacement).",
+                .doc = "Whether sessions of different tenants never share an execution environment. Absent: true for a "
+                       "new environment; one that exists keeps what it has. It cannot be changed in place "
+                       "(needs-replacement).",
         },
         {
                 .name = "network",

@@ -12,7 +12,7 @@
  *   description text?, image {prebuilt: NAME} | {repository, tag, follow: pin|tag} | {repository, digest}
  *   (the reference to an Image is replaced by that Image's, with `follow` pin, and "image": its name),
  *   memoryMB, workspaceStorageMB, timeoutSeconds, variables {NAME: text, sensitive ones marked}?,
- *   reservedConcurrency?, logRetentionDays?, executionRole?, tenantIsolation, protect
+ *   reservedConcurrency?, logRetentionDays?, executionRole?, tenantIsolation?, protect
  * Of the other kinds: as design and `berth explain` say, defaults filled in. A WorkspacePolicy has `environments`, the
  * sorted names its selector matches now (absent with {all: true}), beside `selector`.
  */

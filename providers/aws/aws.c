@@ -4,6 +4,7 @@
 
 #include "providers/aws/binding/binding.h"
 #include "providers/aws/environment/environment.h"
+#include "providers/aws/examine.h"
 #include "providers/aws/image/image.h"
 #include "providers/aws/image/image_catalog.h"
 #include "providers/aws/registry/image_use.h"
@@ -166,4 +167,5 @@ const struct provider_ops aws_provider_ops = {
         .ops = ops,
         .images = &aws_image_registry,
         .lineage = &aws_lineage_ops,
+        .examine = aws_examine,
 };

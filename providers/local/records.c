@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "providers/local/desire.h"
 #include "providers/local/provider_local.h"
+#include "providers/tenancy.h"
 
 #include <string.h>
 
@@ -46,9 +47,12 @@ static int desire_record(const struct provider *provider, const struct resource 
 
         (void)provider;
         (void)err;
-        if (resource->kind->id == KIND_ENVIRONMENT)
+        if (resource->kind->id == KIND_ENVIRONMENT) {
                 value_set(arena, spec, "image",
                           desired_image(resource, observed, value_get(recorded, "image"), arena));
+                value_set_boolean(arena, spec, TENANCY_MEMBER,
+                                  tenancy_desired(resource->spec, observed, recorded));
+        }
         *ret = spec;
         return 0;
 }
@@ -213,7 +217,7 @@ static int step_record(struct provider *provider, const struct change *change, s
 
 /* ---- the tables ---- */
 
-static const char *const environment_immutable[] = { "tenantIsolation", NULL };
+static const char *const environment_immutable[] = { TENANCY_MEMBER, NULL };
 
 const struct kind_ops local_stack_ops = {
         .kind = KIND_STACK,

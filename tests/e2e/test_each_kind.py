@@ -133,6 +133,40 @@ def test_environment_tenant_isolation(world):
     assert world.function("x")["Configuration"]["TenancyConfig"] == {"TenantIsolationMode": "PER_TENANT"}
 
 
+def test_tenants_are_apart_in_new_functions_alone(world, cloud):
+    """What was made without stays so until the manifest says otherwise: nothing is replaced by an upgrade, or by a line that goes."""
+    world(stacks.environment("x", tenantIsolation=False), stacks.environment("y"))
+    assert "TenancyConfig" not in world.function("x")["Configuration"]
+    assert world.function("y")["Configuration"]["TenancyConfig"] == {"TenantIsolationMode": "PER_TENANT"}
+    assert world(stacks.environment("x"), stacks.environment("y")) == []
+    assert world.plan(stacks.environment("x", memoryMB=4000), stacks.environment("y"))["Environment/x"]["action"] == "update"
+    assert world(stacks.environment("x", memoryMB=4000), stacks.environment("y")) == ["UpdateFunctionConfiguration"]
+    assert "TenancyConfig" not in world.function("x")["Configuration"]
+    world.write(stacks.environment("x", tenantIsolation=True), stacks.environment("y", tenantIsolation=False))
+    plan = world.berth.plan(code=3)
+    assert {c["address"]: [r["id"] for r in c["refusals"]] for c in plan["changes"]} == {
+        "Environment/x": ["needs-replacement"], "Environment/y": ["needs-replacement"],
+    }  # fmt: skip
+    cloud.aws("lambda").delete_function(FunctionName="alphaagent-env-x")
+    world(stacks.environment("x"), stacks.environment("y"))
+    assert world.function("x")["Configuration"]["TenancyConfig"] == {"TenantIsolationMode": "PER_TENANT"}
+
+
+def test_how_many_tenants_the_account_allows(world, cloud):
+    """A new account's limit is ten. Once a function keeps tenants apart, plans do not ask any more."""
+    settings = {"AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}}
+    answer = {"kind": "answer", "status": 200, "headers": {"Content-Type": "application/json"}, "body": json.dumps(settings)}
+    cloud.faults(({"operation": "GetAccountSettings"}, answer))
+    world.write(stacks.environment("x"))
+    assert any("10 executions at once" in warning and "at most 25 environments of tenants" in warning for warning in world.berth.plan()["warnings"])
+    found = {f["name"]: f for f in world.berth("doctor", "--json").json()["findings"]}
+    assert found["tenants"]["works"] and "10 concurrent executions" in found["tenants"]["detail"] and "25 environments" in found["tenants"]["detail"]
+    world(stacks.environment("x"))
+    mark = cloud.mark()
+    world.plan(stacks.environment("x"), stacks.environment("y"))
+    assert not cloud.calls(mark, operation="GetAccountSettings")
+
+
 def test_environment_added_and_removed(world, cloud):
     world(stacks.environment("x"), stacks.environment("y", logRetentionDays=7, reservedConcurrency=3))
     change = world.plan(stacks.environment("x"))

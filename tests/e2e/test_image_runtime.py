@@ -235,3 +235,41 @@ def test_a_push_whose_answers_are_lost(world, cloud, operation):
     row = world.berth("image", "runtime", "team/tool:v1", "--push", "--json").expect(0).json()
     assert cloud.fault_hits() == [1]
     assert world.berth("image", "check", "team/tool:v1", "--json").expect(0).json()["digest"] == row["digest"]
+
+
+# --- what a function runs by ---
+
+ENTRY = {"EntryPoint": ["/opt/berth/berth-runtime"], "Command": ["lambda"]}
+
+
+def entry_of(world, name="x"):
+    return world.function(name)["Configuration"].get("ImageConfigResponse", {}).get("ImageConfig", {})
+
+
+def test_the_entry_point_is_the_runtime_where_the_image_has_it(world, cloud):
+    """Without one an image runs by its own, which is told once. Either way it is Berth's, and put back."""
+    cloud.pushes.amd64("team/tool", "v1")
+
+    def tool(tag, name="x"):
+        return stacks.environment(name, image={"repository": "team/tool", "tag": tag})
+
+    world.write(tool("v1"))
+    (warning,) = world.berth.plan()["warnings"]
+    assert "Environment/x" in warning and "berth image runtime team/tool:v1 --push" in warning
+    world(tool("v1"))
+    assert entry_of(world) == {} and world.berth.plan()["warnings"] == []
+    world.berth("image", "runtime", "team/tool:v1", "v2", "--push").expect(0)
+    row = world.berth("image", "check", "team/tool:v2", "--json").json()
+    assert row["runtime"] and "runtime " + row["runtime"] in world.berth("image", "check", "team/tool:v2").out
+    world.write(tool("v2"), tool("v2", "y"))
+    assert world.berth.plan()["warnings"] == []
+    world(tool("v2"), tool("v2", "y"))
+    assert entry_of(world) == entry_of(world, "y") == ENTRY
+    client = cloud.aws("lambda")
+    client.update_function_configuration(FunctionName="alphaagent-env-x", ImageConfig={"EntryPoint": ["/bin/sh"], "Command": ["-c", "evil"]})
+    (change,) = world.berth.plan()["changes"]
+    assert {f["path"] for f in change["fields"]} == {"imageConfig.command", "imageConfig.entryPoint"}
+    world(tool("v2"), tool("v2", "y"))
+    assert entry_of(world) == ENTRY
+    world(tool("v1"), tool("v2", "y"))
+    assert entry_of(world) == {} and entry_of(world, "y") == ENTRY

@@ -4,6 +4,7 @@
 import collections
 import contextlib
 import json
+import os
 import shlex
 import socket
 import subprocess
@@ -211,7 +212,8 @@ def test_layers_that_cannot_be_reached_make_nothing_unusable(world, cloud):
     assert [(row["usable"], row["problem"]) for row in rows] == [(None, None)] * 3 and "127.0.0.1:9" in rows[0]["unverified"]
     assert "not verified" in world.berth("images").expect(0).out
     cloud.settings(layer_host="")
-    assert world.berth.plan("--detailed-exitcode", code=2)["warnings"] == []
+    (warning,) = world.berth.plan("--detailed-exitcode", code=2)["warnings"]
+    assert "Environment/x, Environment/y have no runtime" in warning
     assert [row["usable"] for row in world.berth("images", "--json").json()] == [True] * 3
 
 
@@ -453,7 +455,7 @@ def test_image_instructions(world, cloud):
     assert FLAGS.format(uri=f"{registry}/team/tool:v1") in commands
     assert f"podman build --platform linux/amd64 -t {registry}/team/tool:v1 ." in commands
     assert commands.count("aws ecr create-repository --region us-east-1 --repository-name team/tool") == 1
-    (prebuilt,) = [r for r in found["recipes"] if r["tool"] == "berth"]
+    (prebuilt,) = [r for r in found["recipes"] if r["commands"][0].startswith("berth image build")]
     assert prebuilt["repository"] == "alphaagent/prebuilt/python" and prebuilt["commands"] == [
         "berth image build python -o python.tar",
         f"skopeo copy oci-archive:python.tar docker://{registry}/alphaagent/prebuilt/python:latest",
@@ -463,7 +465,10 @@ def test_image_instructions(world, cloud):
     assert "alphaagent/prebuilt/node" not in text
     only = world.berth("image", "instructions", "alphaagent/prebuilt/node", "--json").expect(0).json()
     assert [i["repository"] for i in only["images"]] == ["alphaagent/prebuilt/node"]
-    assert "berth" not in {r["tool"] for r in only["recipes"]}, "there is no such recipe"
+    assert not [c for r in only["recipes"] for c in r["commands"] if "image build" in c], "there is no such recipe"
+    assert "COPY --chmod=0755 berth-runtime /opt/berth/berth-runtime" in text and "LABEL berth.runtime=" in text
+    (copied,) = {c for c in commands if c.startswith("cp ")}
+    assert os.path.getsize(shlex.split(copied)[1]) > 100_000 and "berth image runtime team/tool:v1 --push" in commands
 
 
 @real_registry

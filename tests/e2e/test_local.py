@@ -104,7 +104,7 @@ def test_what_is_on_disk(small):
     ]  # fmt: skip
     spec = found["environments/etl.json"]["spec"]
     assert spec["memoryMB"] == 2048 and spec["workspaceStorageMB"] == 512 and spec["timeoutSeconds"] == 900
-    assert spec["image"] == {"prebuilt": "python"} and spec["tenantIsolation"] is False
+    assert spec["image"] == {"prebuilt": "python"} and spec["tenantIsolation"] is True
     assert spec["variables"] == {"PLAIN": "p", "TOKEN": {"value": "s3cret-token", "sensitive": True}}
     assert found["registry/agents/loader.json"]["spec"]["limits"] == {"containers": 3, "onLimit": "queue"}
     assert found["registry/swarms/night.json"]["spec"]["agents"] == ["helper", "loader"]

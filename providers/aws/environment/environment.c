@@ -5,6 +5,8 @@
 #include "providers/aws/environment/variable_source.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/tags.h"
+#include "providers/image_layer.h"
+#include "providers/tenancy.h"
 
 const char *environment_function(const struct provider *provider, const char *name, struct arena *arena) {
         return arena_printf(arena, "%s-env-%s", provider->prefix, name);
@@ -14,12 +16,24 @@ const char *environment_log_group(const struct provider *provider, const char *n
         return arena_printf(arena, "/aws/lambda/%s-env-%s", provider->prefix, name);
 }
 
-/* All empty: the image's own entry point, command and folder, whatever somebody gave the function. */
-static struct value *image_config(struct arena *arena) {
-        struct value *config = value_new_map(arena);
+static const struct value *list_of(const char *text, struct arena *arena) {
+        struct value *list = value_new_list(arena);
 
-        value_set(arena, config, "command", *value_new_list(arena));
-        value_set(arena, config, "entryPoint", *value_new_list(arena));
+        if (text)
+                value_append(arena, list, value_text(arena, text));
+        return list;
+}
+
+/*
+ * The runtime where the image says that it has it. Elsewhere all is empty: the image's own entry point and command. Either way that is
+ * what the function runs by, whatever somebody gave it; so is the image's own folder.
+ */
+static struct value *image_config(const struct value *image, struct arena *arena) {
+        struct value *config = value_new_map(arena);
+        bool runtime = value_get_text(image, "runtime") != NULL;
+
+        value_set(arena, config, "command", *list_of(runtime ? "lambda" : NULL, arena));
+        value_set(arena, config, "entryPoint", *list_of(runtime ? IMAGE_RUNTIME_PATH : NULL, arena));
         value_set_text(arena, config, "workingDirectory", "");
         return config;
 }
@@ -27,21 +41,15 @@ static struct value *image_config(struct arena *arena) {
 static int environment_desire(const struct provider *provider, const struct resource *resource,
                               const struct observation *observed, const struct value *recorded,
                               struct arena *arena, struct value **ret, struct error *err) {
-        static const char *const as_written[] = { "description",
-                                                  "memoryMB",
-                                                  "workspaceStorageMB",
-                                                  "timeoutSeconds",
-                                                  "variables",
-                                                  "reservedConcurrency",
-                                                  "logRetentionDays",
-                                                  "tenantIsolation",
-                                                  "protect",
-                                                  NULL };
+        static const char *const as_written[] = { "description",      "memoryMB",  "workspaceStorageMB",
+                                                  "timeoutSeconds",   "variables", "reservedConcurrency",
+                                                  "logRetentionDays", "protect",   NULL };
         struct value *spec = value_new_map(arena), *image;
         const struct value *variables;
 
         (void)err;
         aws_copy_members(spec, resource->spec, as_written, arena);
+        value_set_boolean(arena, spec, TENANCY_MEMBER, tenancy_desired(resource->spec, observed, recorded));
         variables = variable_source_desired(value_get(spec, "variables"),
                                             value_get(observed ? observed->resolved : NULL, "variables"),
                                             value_get(recorded, "variables"), arena);
@@ -56,7 +64,7 @@ static int environment_desire(const struct provider *provider, const struct reso
         value_set_text(arena, spec, "kmsKey", aws_desired_key(provider, value_get_text(recorded, "kmsKey")));
         value_set_text(arena, spec, "logKmsKey",
                        aws_desired_key(provider, value_get_text(recorded, "logKmsKey")));
-        value_set(arena, spec, "imageConfig", *image_config(arena));
+        value_set(arena, spec, "imageConfig", *image_config(image, arena));
         environment_desire_role(provider, resource, recorded, arena, spec);
         value_set(arena, spec, "tags",
                   *aws_tags_of(provider, resource->kind->name, resource->name, resource->labels, arena));
@@ -96,9 +104,10 @@ static int environment_ask(struct provider *provider, struct change *change, str
         return environment_ask_image(provider, change, arena, err);
 }
 
-static const char *const recorded_only[] = { "protect",        "image.tag",   "image.follow",
-                                             "image.prebuilt", "image.image", NULL };
-static const char *const immutable[] = { "tenantIsolation", NULL };
+static const char *const recorded_only[] = {
+        "protect", "image.tag", "image.follow", "image.runtime", "image.prebuilt", "image.image", NULL
+};
+static const char *const immutable[] = { TENANCY_MEMBER, NULL };
 static const char *const free_maps[] = { "variables", "tags", ENVIRONMENT_OWN_ROLE ".tags", NULL };
 
 const struct kind_ops aws_environment_ops = {

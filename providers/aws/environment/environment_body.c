@@ -31,6 +31,35 @@ json_t *environment_variables_json(const struct value *desired, const struct val
         return json_pack("{s:o}", "Variables", variables);
 }
 
+/* Sets a member where the list has texts. */
+static void put_texts(json_t *object, const char *name, const struct value *list) {
+        json_t *texts;
+
+        if (!list || list->type != VALUE_LIST || list->count == 0)
+                return;
+        texts = json_array();
+        for (uint32_t i = 0; i < list->count; i++)
+                json_add(texts, json_from_text(value_text_of(&list->items[i])));
+        json_put(object, name, texts);
+}
+
+/* An empty one is how an entry point of the function's own is taken away. */
+static json_t *image_config_json(const struct value *spec) {
+        const struct value *config = value_get(spec, "imageConfig");
+        json_t *json = json_object();
+
+        put_texts(json, "EntryPoint", value_get(config, "entryPoint"));
+        put_texts(json, "Command", value_get(config, "command"));
+        return json;
+}
+
+static void put_unless_empty(json_t *object, const char *name, json_t *member) {
+        if (json_object_size(member) > 0)
+                json_put(object, name, member);
+        else
+                json_decref(member);
+}
+
 json_t *environment_create_body(const struct provider *provider, const char *name, const struct value *spec,
                                 const struct value *variables, struct arena *arena) {
         json_t *body = json_object();
@@ -53,6 +82,7 @@ json_t *environment_create_body(const struct provider *provider, const char *nam
         if (value_get_boolean(spec, "tenantIsolation", false))
                 json_object_set_new(body, "TenancyConfig",
                                     json_pack("{s:s}", "TenantIsolationMode", "PER_TENANT"));
+        put_unless_empty(body, "ImageConfig", image_config_json(spec));
         if (value_get(spec, "network"))
                 json_object_set_new(body, "VpcConfig",
                                     environment_network_json(provider, value_get(spec, "network")));
@@ -83,9 +113,8 @@ json_t *environment_configuration_body(const struct provider *provider, const st
                         body, "EphemeralStorage",
                         json_pack("{s:I}", "Size",
                                   (json_int_t)value_get_integer(spec, "workspaceStorageMB", 512)));
-        /* An empty one is how an entry point of the function's own is taken away. */
         if (change_touches(change, "imageConfig"))
-                json_object_set_new(body, "ImageConfig", json_object());
+                json_object_set_new(body, "ImageConfig", image_config_json(spec));
         if (change_touches(change, "role"))
                 json_set_text(body, "Role", value_get_text(spec, "role"));
         if (change_touches(change, "network") && value_get(spec, "network"))

@@ -2,13 +2,17 @@
 /*
  * Reserved concurrency against the account's limit. Lambda takes a reservation only where that leaves the account 100
  * executions that nobody has reserved, or all of a new account's ten ("Configuring reserved concurrency" of its Developer
- * Guide). What counts is the sum of all changes of a plan, so that it is looked at where all of them are known.
+ * Guide). What counts is the sum of all changes of a plan, so that it is looked at where all of them are known. The same limit says
+ * how many tenants can have an environment of their own: what a plan that makes the first of those is warned of, where it is little.
  */
 #include "base/json.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/services/lambda.h"
+#include "providers/aws/shared/stages.h"
+#include "providers/tenancy.h"
 
 #define UNRESERVED_MIN 100
+#define TENANTS_MANY 1000 /* concurrent executions, an account's usual limit */
 
 static int64_t reserved(const struct value *spec) {
         return value_get_integer(spec, "reservedConcurrency", 0);
@@ -33,16 +37,50 @@ static int64_t count_more(const struct observe_args *args, const struct observat
         return more;
 }
 
+/* A function with environments of tenants is to be made, and there is none such yet. */
+static bool first_of_tenants(const struct observe_args *args, const struct observation *observations) {
+        bool makes = false;
+
+        for (size_t i = 0; i < args->count; i++) {
+                const struct wanted *wanted = &args->wanted[i];
+
+                if (observations[i].exists && value_get_boolean(observations[i].spec, TENANCY_MEMBER, false))
+                        return false;
+                makes |= wanted->desired && !observations[i].exists &&
+                         tenancy_desired(wanted->desired->spec, &observations[i], wanted->recorded);
+        }
+        return makes;
+}
+
+/* A new account's limit is ten. */
+static void warn_of_few(const struct provider *provider, const struct observe_args *args, int64_t limit,
+                        struct observation *observations) {
+        for (size_t i = 0; i < args->count; i++) {
+                if (!args->wanted[i].desired || observations[i].exists)
+                        continue;
+                aws_warn(
+                        &observations[i],
+                        arena_printf(
+                                args->arena,
+                                "account %s may run %lld executions at once, and so has at most %lld environments "
+                                "of tenants, active or idle: sessions beyond that are throttled; Service Quotas, "
+                                "Concurrent executions, raises it",
+                                provider->account, (long long)limit, (long long)tenancy_environments(limit)),
+                        args->arena);
+                return;
+        }
+}
+
 int environment_check_concurrency(struct provider *provider, const struct observe_args *args,
                                   struct observation *observations, struct error *err) {
         struct aws_request request = lambda_get_account_settings();
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        bool raised;
+        bool raised, tenants = first_of_tenants(args, observations);
         int64_t more = count_more(args, observations, &raised), limit, unreserved, least;
         const json_t *account;
         struct error failure;
 
-        if (!raised || more <= 0)
+        if ((!raised || more <= 0) && !tenants)
                 return 0;
         if (aws_call(provider->client, &request, &response, &failure) < 0) {
                 /* Who may not look at the account's settings plans without them. */
@@ -54,6 +92,10 @@ int environment_check_concurrency(struct provider *provider, const struct observ
         account = json_object_get(response.json, "AccountLimit");
         limit = json_integer_or(account, "ConcurrentExecutions", -1);
         unreserved = json_integer_or(account, "UnreservedConcurrentExecutions", -1);
+        if (tenants && limit >= 0 && limit < TENANTS_MANY)
+                warn_of_few(provider, args, limit, observations);
+        if (!raised || more <= 0)
+                return 0;
         least = limit < UNRESERVED_MIN ? limit : UNRESERVED_MIN;
         if (limit < 0 || unreserved < 0 || unreserved - more >= least)
                 return 0;

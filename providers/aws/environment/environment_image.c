@@ -18,6 +18,7 @@
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/registry/image_use.h"
 #include "providers/aws/shared/stages.h"
+#include "providers/image_rules.h"
 
 /* So many environments are named of those whose images could not be looked at. */
 #define UNVERIFIED_NAMED 3
@@ -57,18 +58,28 @@ static bool follows_tag(const struct value *image) {
         return texts_same(value_get_text(image, "follow"), "tag");
 }
 
+/* What is known of the digest that it shall run: as it was looked up now, or when it was applied. */
+static void set_runtime(struct value *image, const struct value *resolved, const struct value *recorded,
+                        struct arena *arena) {
+        const char *digest = value_get_text(image, "digest");
+
+        if (!digest)
+                return;
+        if (texts_same(digest, value_get_text(resolved, "digest")))
+                value_set_text(arena, image, "runtime", value_get_text(resolved, "runtime"));
+        else if (texts_same(digest, value_get_text(recorded, "digest")))
+                value_set_text(arena, image, "runtime", value_get_text(recorded, "runtime"));
+}
+
 struct value *environment_desired_image(const struct provider *provider, const struct value *image,
                                         const struct value *resolved, const struct value *recorded,
                                         struct arena *arena) {
         struct value *full = spell_out_image(provider, image, arena);
         const char *pinned = recorded_digest(full, recorded), *now = value_get_text(resolved, "digest");
 
-        if (value_get_text(full, "digest"))
-                return full;
-        if (pinned && (!follows_tag(full) || !now))
-                value_set_text(arena, full, "digest", pinned);
-        else
-                value_set_text(arena, full, "digest", now);
+        if (!value_get_text(full, "digest"))
+                value_set_text(arena, full, "digest", pinned && (!follows_tag(full) || !now) ? pinned : now);
+        set_runtime(full, resolved, recorded, arena);
         return full;
 }
 
@@ -141,6 +152,7 @@ static const struct value *resolution_of(const struct ecr_reference *reference, 
         struct value *resolved = value_new_map(arena);
 
         value_set_text(arena, resolved, "digest", reference->resolved);
+        value_set_text(arena, resolved, "runtime", reference->runtime);
         value_set_text(arena, resolved, "problem", reference->problem);
         value_set_text(arena, resolved, "message", reference->message);
         return resolved;
@@ -273,6 +285,50 @@ static void warn_of_unverified(const struct lookup *lookup, struct observation *
                 arena);
 }
 
+/* An image that a function is to get, and that is known to be one that Lambda runs, but says nothing of the runtime. */
+static bool lacks_runtime(const struct ecr_reference *reference, const struct observation *observation) {
+        const char *runs = value_get_text(value_get(observation->spec, "image"), "digest");
+
+        return !reference->watched && !reference->problem && reference->platform && !reference->runtime &&
+               !texts_same(reference->resolved, runs);
+}
+
+/* One line for all, and only as long as they are new to their functions. */
+static void warn_of_runtime(const struct lookup *lookup, struct observation *observations,
+                            struct arena *arena) {
+        struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
+        struct observation *first = NULL;
+        const struct ecr_reference *image = NULL;
+        size_t count = 0;
+
+        for (size_t i = 0; i < lookup->count; i++) {
+                struct observation *observation = &observations[lookup->whose[i]];
+
+                if (!lacks_runtime(&lookup->references[i], observation))
+                        continue;
+                if (!first) {
+                        first = observation;
+                        image = &lookup->references[i];
+                }
+                if (count++ < UNVERIFIED_NAMED)
+                        strbuf_printf(&names, "%sEnvironment/%s", count > 1 ? ", " : "", observation->name);
+        }
+        if (!first)
+                return;
+        if (count > UNVERIFIED_NAMED)
+                strbuf_printf(&names, " and %zu more", count - UNVERIFIED_NAMED);
+        aws_warn(first,
+                 arena_printf(
+                         arena,
+                         "the image%s of %s %s no runtime of Berth's (label " IMAGE_RULES_RUNTIME
+                         "): %s by %s own entry point, and no session can be opened there; to add it: berth "
+                         "image runtime %s --push",
+                         count == 1 ? "" : "s", strbuf_text(&names), count == 1 ? "has" : "have",
+                         count == 1 ? "it runs" : "they run", count == 1 ? "its" : "their",
+                         ecr_reference_name(image, arena)),
+                 arena);
+}
+
 int environment_resolve_images(struct provider *provider, const struct observe_args *args,
                                struct observation *observations, struct error *err) {
         struct lookup lookup = gather_lookups(provider, args, observations);
@@ -314,6 +370,7 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
                 note_uses(provider, &args->wanted[i], &observations[i], args->arena);
         image_watch_warn(&watch, provider);
         warn_of_unverified(&lookup, observations, args->arena);
+        warn_of_runtime(&lookup, observations, args->arena);
         return 0;
 }
 

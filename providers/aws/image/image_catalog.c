@@ -65,6 +65,7 @@ static void fill_verdict(const struct provider *provider, const struct ecr_refer
         row->digest = reference->resolved;
         row->media_type = reference->media_type ? reference->media_type : row->media_type;
         row->platform = reference->platform;
+        row->runtime = reference->runtime;
         if (reference->size > 0)
                 row->size = reference->size;
         row->problem = reference->problem;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that build and push images which Lambda takes: one of linux/amd64, no index, layers in gzip. */
+#include "base/files.h"
 #include "base/json.h"
 #include "providers/aws/image/image_catalog.h"
 #include "providers/aws/registry/admission.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/services/ecr.h"
+#include "providers/image_layer.h"
+#include "providers/image_rules.h"
+#include "providers/runtime_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* `repository` NULL: to the stack's own registry. */
@@ -82,6 +87,43 @@ static void add_prebuilt(const struct provider *provider, struct arena *arena,
         image_recipe_command(recipe, arena, "skopeo copy oci-archive:python.tar docker://%s", target->uri);
 }
 
+/* Where it lies on this machine, as a word of a shell's; in capitals where that cannot be one. */
+static const char *runtime_as_word(struct arena *arena) {
+        const char *found = runtime_file_find(arena);
+        char *whole TEXT_CLEANUP = realpath(found, NULL);
+
+        if (whole)
+                found = arena_strdup(arena, whole);
+        if (strchr(found, '\''))
+                return "PATH/berth-runtime";
+        return strcspn(found, " \t\n\"\\$`&|;<>()*?[]#~!{}") == strlen(found)
+                       ? found
+                       : arena_printf(arena, "'%s'", found);
+}
+
+/*
+ * Into a Dockerfile of one's own: the line that copies it, and the label by which admission knows it. `after` an image is there, it is one
+ * command.
+ */
+static void add_runtime(struct arena *arena, const struct image_target *target, bool after,
+                        struct image_instructions *instructions) {
+        struct image_recipe *recipe;
+
+        if (after) {
+                recipe = image_recipe_add(
+                        instructions, arena, "berth", target->repository,
+                        "or put the runtime of sessions on an image that was pushed without it");
+                image_recipe_command(recipe, arena, "berth image runtime %s:%s --push", target->repository,
+                                     target->tag);
+                return;
+        }
+        recipe = image_recipe_add(
+                instructions, arena, "berth", target->repository,
+                "for sessions the Dockerfile says: COPY --chmod=0755 berth-runtime " IMAGE_RUNTIME_PATH
+                ", and: LABEL " IMAGE_RULES_RUNTIME "=" BERTH_VERSION);
+        image_recipe_command(recipe, arena, "cp %s .", runtime_as_word(arena));
+}
+
 static void add_target(const struct provider *provider, struct arena *arena,
                        const struct image_target *target, struct image_instructions *instructions) {
         struct image_recipe *recipe;
@@ -97,6 +139,7 @@ static void add_target(const struct provider *provider, struct arena *arena,
                                      provider->region, target->repository);
         }
         add_prebuilt(provider, arena, target, instructions);
+        add_runtime(arena, target, false, instructions);
         recipe = image_recipe_add(instructions, arena, "docker", target->repository, "build and push");
         image_recipe_command(recipe, arena, "%s",
                              admission_build_command(provider, target->repository, target->tag, arena));
@@ -111,6 +154,8 @@ static void add_target(const struct provider *provider, struct arena *arena,
                 "skopeo copy --override-os linux --override-arch amd64 --dest-compress-format gzip "
                 "docker://SOURCE docker://%s",
                 target->uri);
+        if (!ecr_other_account(target->repository, arena))
+                add_runtime(arena, target, true, instructions);
 }
 
 void image_recipes(const struct provider *provider, struct arena *arena, struct image_instructions *ret) {

@@ -234,6 +234,7 @@ static void fill_row(const struct push *push, const struct image_layered *image,
                                    .digest = image->manifest_digest,
                                    .size = image->size,
                                    .media_type = image->type,
+                                   .runtime = push->layer->version,
                                    .platform = "linux/amd64" };
         ret->tags[0] = push->tag;
         if (image->same)

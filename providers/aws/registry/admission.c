@@ -57,6 +57,7 @@ void admission_judge_config(const char *bytes, size_t length, struct ecr_referen
 
         image_rules_judge_config(bytes, length, &verdict, arena);
         reference->platform = verdict.platform;
+        reference->runtime = verdict.runtime;
         keep_problem(reference, &verdict, arena);
 }
 
@@ -88,6 +89,7 @@ const struct value *admission_verdict(const struct ecr_reference *reference, str
         verdict = value_new_map(arena);
         value_set_text(arena, verdict, "digest", reference->resolved);
         value_set_text(arena, verdict, "platform", reference->platform);
+        value_set_text(arena, verdict, "runtime", reference->runtime);
         value_set_text(arena, verdict, "problem", reference->problem);
         value_set_text(arena, verdict, "seen", reference->problem ? reference->seen : NULL);
         return verdict;
@@ -97,6 +99,7 @@ static void apply_verdict(struct ecr_reference *reference, const struct value *v
         const char *problem = value_get_text(verdict, "problem"), *seen = value_get_text(verdict, "seen");
 
         reference->platform = value_get_text(verdict, "platform");
+        reference->runtime = value_get_text(verdict, "runtime");
         if (problem && seen)
                 ecr_reference_refuse(reference, problem, seen, arena);
 }

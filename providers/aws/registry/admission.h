@@ -4,7 +4,7 @@
  * rules themselves are every provider's: image_rules.h.
  *
  * What a digest names never changes, so that a verdict stands for ever and is worth keeping: the Environment keeps its
- * own in observation.extra as {image: {digest, platform, problem?, seen?}}, and all of them together are the memory of
+ * own in observation.extra as {image: {digest, platform, runtime?, problem?, seen?}}, and all of them together are the memory of
  * the next run. Whether a name still leads to that digest is another question, asked of ECR each time (ecr_resolve()).
  */
 #ifndef BERTH_PROVIDERS_AWS_REGISTRY_ADMISSION_H
@@ -20,13 +20,13 @@
  */
 void admission_judge_manifest(const json_t *image, struct ecr_reference *reference, struct arena *arena);
 
-/* The configuration's bytes: fills in platform, problem, seen. Pure. */
+/* The configuration's bytes: fills in platform, runtime, problem, seen. Pure. */
 void admission_judge_config(const char *bytes, size_t length, struct ecr_reference *reference,
                             struct arena *arena);
 
 /* Verdicts of earlier runs, by digest. */
 struct admission_memory {
-        const struct value **verdicts; /* {digest, platform?, problem?, seen?} */
+        const struct value **verdicts; /* {digest, platform?, runtime?, problem?, seen?} */
         size_t count;
         const char *
                 unreachable; /* why configurations cannot be fetched, once that has come up; nobody tries again */

@@ -26,8 +26,9 @@ struct ecr_reference {
         /* Nothing known is wrong with it, but its platform could not be looked at: why, host and all. NULL: it was. */
         const char *unverified;
         const char *media_type, *platform; /* "linux/amd64"; NULL where not known */
-        const char *config;                /* the digest of the configuration */
-        int64_t size;                      /* of the layers, as they are stored */
+        const char *runtime; /* the version of Berth's runtime in it; NULL: none, or not known */
+        const char *config;  /* the digest of the configuration */
+        int64_t size;        /* of the layers, as they are stored */
 };
 
 /* "REPOSITORY:TAG" or "REPOSITORY@DIGEST" of a reference. */

@@ -58,6 +58,7 @@ static void describe_image(const char *store, const struct local_reference *refe
                 image_rules_judge_config(strbuf_text(&config), config.length, &verdict, arena);
         row->media_type = verdict.media_type;
         row->platform = verdict.platform;
+        row->runtime = verdict.runtime;
         row->size = verdict.size;
         row->pushed_ms = blob_time_ms(store, row->digest);
         if (verdict.problem)

@@ -61,6 +61,7 @@ static void fill_row(const struct import *import, const char *path, struct image
                 .size = verdict->size,
                 .media_type = verdict->media_type,
                 .platform = verdict->platform,
+                .runtime = verdict->runtime,
                 .problem = verdict->problem,
         };
         ret->tags[0] = import->name.tag;

@@ -195,6 +195,7 @@ static void fill_row(const struct addition *addition, const struct image_layered
                                    .digest = image->manifest_digest,
                                    .size = image->size,
                                    .media_type = image->type,
+                                   .runtime = addition->layer.version,
                                    .platform = "linux/amd64" };
         ret->tags[0] = addition->tag;
 }

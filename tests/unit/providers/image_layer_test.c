@@ -4,6 +4,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "providers/image_rules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,8 +102,8 @@ static void the_layer_comes_on_top(void **state) {
                 assert_string_equal(json_text(config, "created"), "2020-01-01T00:00:00Z");
                 labels = json_object_get(json_object_get(config, "config"), "Labels");
                 assert_string_equal(json_text(labels, "mine"), "kept");
-                assert_string_equal(json_text(labels, IMAGE_RUNTIME_LABEL), "1.2.3");
-                assert_string_equal(image_runtime_version(layered.config, strlen(layered.config), arena),
+                assert_string_equal(json_text(labels, IMAGE_RULES_RUNTIME), "1.2.3");
+                assert_string_equal(image_rules_runtime(layered.config, strlen(layered.config), arena),
                                     "1.2.3");
         }
 }
@@ -128,7 +129,7 @@ static void twice_is_once(void **state) {
         assert_false(second.same);
         manifest = json_loads(second.manifest, 0, NULL);
         assert_int_equal(json_array_size(json_object_get(manifest, "layers")), 2);
-        assert_string_equal(image_runtime_version(second.config, strlen(second.config), arena), "1.2.4");
+        assert_string_equal(image_rules_runtime(second.config, strlen(second.config), arena), "1.2.4");
 }
 
 static const struct {
@@ -172,7 +173,7 @@ static void what_does_not_fit_is_refused(void **state) {
         image.manifest = deep;
         image.manifest_length = 200000;
         assert_int_equal(image_layer_add(&image, &layer, arena, &layered, &err), -1);
-        assert_null(image_runtime_version(deep, 200000, arena));
+        assert_null(image_rules_runtime(deep, 200000, arena));
 }
 
 static void as_many_layers_as_lambda_takes(void **state) {
@@ -214,8 +215,7 @@ static void a_label_is_a_version_or_none(void **state) {
 
         (void)state;
         for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
-                const char *version =
-                        image_runtime_version(labels[i].config, strlen(labels[i].config), arena);
+                const char *version = image_rules_runtime(labels[i].config, strlen(labels[i].config), arena);
 
                 print_message("  %s\n", labels[i].config);
                 if (labels[i].version)

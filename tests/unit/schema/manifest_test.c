@@ -12,25 +12,25 @@ static const struct {
         const char *yaml, *address, *spec;
 } specs[] = {
         { HEAD("Environment", "x") "  image: {prebuilt: python}\n", "Environment/x",
-          "{\"image\":{\"prebuilt\":\"python\"},\"memoryMB\":2048,\"protect\":false,\"tenantIsolation\":false,"
+          "{\"image\":{\"prebuilt\":\"python\"},\"memoryMB\":2048,\"protect\":false,"
           "\"timeoutSeconds\":900,\"workspaceStorageMB\":512}" },
         { HEAD("Environment",
                "x") "  image: {repository: a/b, tag: 1.10}\n  memoryMB: 0x1000\n  protect: true\n"
                     "  variables: {NO: no, N1: 0x10, EMPTY: '', HASH: {value: s, sensitive: true}}\n",
           "Environment/x",
           "{\"image\":{\"follow\":\"pin\",\"repository\":\"a/b\",\"tag\":\"1.10\"},\"memoryMB\":4096,\"protect\":true,"
-          "\"tenantIsolation\":false,\"timeoutSeconds\":900,\"variables\":{\"EMPTY\":\"\",\"HASH\":null,\"N1\":\"0x10\","
+          "\"timeoutSeconds\":900,\"variables\":{\"EMPTY\":\"\",\"HASH\":null,\"N1\":\"0x10\","
           "\"NO\":\"no\"},\"workspaceStorageMB\":512}" },
         { HEAD("Environment", "x") "  image: i\n---\n" HEAD("Image",
                                                             "i") "  repository: a/b\n  tag: 2025.10\n",
           "Environment/x",
           "{\"image\":{\"follow\":\"pin\",\"image\":\"i\",\"repository\":\"a/b\",\"tag\":\"2025.10\"},\"memoryMB\":2048,"
-          "\"protect\":false,\"tenantIsolation\":false,\"timeoutSeconds\":900,\"workspaceStorageMB\":512}" },
+          "\"protect\":false,\"timeoutSeconds\":900,\"workspaceStorageMB\":512}" },
         { HEAD("Environment", "x") "  image: i\n---\n" HEAD("Image",
                                                             "i") "  repository: a/b\n  digest: " DIGEST "\n",
           "Environment/x",
           "{\"image\":{\"digest\":\"" DIGEST "\",\"image\":\"i\",\"repository\":\"a/b\"},\"memoryMB\":2048,"
-          "\"protect\":false,\"tenantIsolation\":false,\"timeoutSeconds\":900,\"workspaceStorageMB\":512}" },
+          "\"protect\":false,\"timeoutSeconds\":900,\"workspaceStorageMB\":512}" },
         { HEAD("Image", "i") "  repository: a/b\n  tag: 2025.10\n", "Image/i",
           "{\"createRepository\":false,\"repository\":\"a/b\",\"tag\":\"2025.10\"}" },
         { HEAD("Agent", "a"), "Agent/a", "{\"active\":true,\"type\":\"general\"}" },
