@@ -12,10 +12,23 @@ static const char *const events[] = {
 
 /* All of docs/guards.md but wrong-account and plan-stale: nobody can mean to let these through. */
 static const char *const allowable[] = {
-        "has-dependents",    "not-owned",           "protected",        "mass-delete",
-        "image-unusable",    "image-in-use",        "expires-existing", "bucket-not-empty",
-        "needs-replacement", "inactive-specialist", "over-quota",       "expires-logs",
-        "secret-unusable",   "role-unusable",       "has-sessions",     NULL,
+        "has-dependents",
+        "not-owned",
+        "protected",
+        "mass-delete",
+        "image-unusable",
+        "image-in-use",
+        "expires-existing",
+        "bucket-not-empty",
+        "needs-replacement",
+        "inactive-specialist",
+        "over-quota",
+        "expires-logs",
+        "secret-unusable",
+        "role-unusable",
+        "has-sessions",
+        "table-not-empty",
+        NULL,
 };
 
 static const struct field event_field = {

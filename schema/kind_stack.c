@@ -199,6 +199,25 @@ static const struct field state_fields[] = {
         { 0 },
 };
 
+static const struct field sessions_fields[] = {
+        {
+                .name = "table",
+                .type = FIELD_TEXT,
+                .required = true,
+                .pattern = "[a-zA-Z0-9_.-]{3,255}",
+                .pattern_message = "a table of DynamoDB: 3 to 255 letters, digits and _ . -",
+                .doc = "The table of DynamoDB that sessions' records lie in, of the stack's account and region. Another name makes "
+                       "another table, and the one of before goes, which is refused while it holds anything (table-not-empty).",
+        },
+        {
+                .name = "createTable",
+                .type = FIELD_BOOLEAN,
+                .doc = "Whether the table is this stack's to make and to keep. Absent: true. With false it has to be there, and "
+                       "Berth changes nothing about it; stacks may share one.",
+        },
+        { 0 },
+};
+
 static const struct field guard_fields[] = {
         {
                 .name = "maxDeletes",
@@ -276,6 +295,12 @@ static const struct field stack_fields[] = {
                 .fields = state_fields,
                 .doc = "Where the state lies that a team and its pipelines share. Absent: in a folder. --state and BERTH_STATE are "
                        "taken first.",
+        },
+        {
+                .name = "sessions",
+                .type = FIELD_OBJECT,
+                .fields = sessions_fields,
+                .doc = "Where sessions' records lie that several servers share. For provider aws.",
         },
         {
                 .name = "guards",

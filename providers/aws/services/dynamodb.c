@@ -107,9 +107,8 @@ struct aws_request dynamodb_describe_table(const char *table, struct arena *aren
 }
 
 static json_t *encryption(const char *kms_key) {
-        return kms_key ? json_checked(json_pack("{s:b, s:s, s:s}", "Enabled", (int)true, "SSEType", "KMS",
-                                                "KMSMasterKeyId", kms_key))
-                       : json_checked(json_pack("{s:b}", "Enabled", (int)false));
+        return json_checked(json_pack("{s:b, s:s, s:s*}", "Enabled", (int)true, "SSEType", "KMS",
+                                      "KMSMasterKeyId", kms_key));
 }
 
 struct aws_request dynamodb_create_table(const struct dynamodb_table *table, struct arena *arena) {
@@ -120,8 +119,7 @@ struct aws_request dynamodb_create_table(const struct dynamodb_table *table, str
                 table->partition, "KeyType", "HASH", "AttributeName", table->sort, "KeyType", "RANGE",
                 "BillingMode", "PAY_PER_REQUEST", "DeletionProtectionEnabled", (int)table->protected));
 
-        if (table->kms_key)
-                json_put(body, "SSESpecification", encryption(table->kms_key));
+        json_put(body, "SSESpecification", encryption(table->kms_key));
         if (table->tags && table->tags->count > 0)
                 json_put(body, "Tags", aws_json_tag_list(table->tags));
         return of_table("CreateTable", body, arena);

@@ -69,7 +69,7 @@ struct aws_request dynamodb_describe_table(const char *table, struct arena *aren
 struct dynamodb_table {
         const char *name;
         const char *partition, *sort; /* names of the key's attributes, both texts */
-        const char *kms_key;          /* ARN; NULL: DynamoDB's own key */
+        const char *kms_key;          /* ARN; NULL: the one that AWS keeps in the account for DynamoDB */
         const struct value *tags;
         bool protected;
 };

@@ -4,6 +4,7 @@
 
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
+#include "providers/aws/stack/session_table.h"
 
 #include <stdio.h>
 
@@ -130,6 +131,7 @@ static int stack_desire(const struct provider *provider, const struct resource *
         value_set(arena, spec, "role", *stack_desired_role(provider, recorded, arena));
         desire_former(provider, observed, recorded, arena, spec);
         desire_network(provider, observed, recorded, arena, spec);
+        session_table_desire(provider, observed, recorded, arena, spec);
         *ret = spec;
         return 0;
 }
@@ -149,7 +151,8 @@ static int stack_step(struct provider *provider, const struct change *change, st
                        : stack_make_step(provider, change, progress, ret_observed, err);
 }
 
-static const char *const free_maps[] = { "bucket.tags", "role.tags", ISOLATED_NETWORK ".tags", NULL };
+static const char *const free_maps[] = { "bucket.tags", "role.tags", ISOLATED_NETWORK ".tags", SESSIONS_TAGS,
+                                         NULL };
 
 const struct kind_ops aws_stack_ops = {
         .kind = KIND_STACK,

@@ -6,6 +6,7 @@
  * The spec, as desired and observed:
  *   bucket {name, encryption "AES256" or more, kmsKey?, bucketKey?, publicAccessBlock true (all four), tlsOnly true, tags}
  *   role   {name, trust, policy, tags ...}      as in execution_role.h
+ *   sessions {table ...}               as in session_table.h, where the Stack declares it
  * With createBucket: false the bucket is {name} and must exist; with an executionRole the role is {arn}. Neither is
  * touched then. What the stack had made before it was told so stands beside them:
  *   formerBucket NAME    goes with the stack

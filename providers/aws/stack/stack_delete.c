@@ -15,6 +15,7 @@
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/stages.h"
 #include "providers/aws/stack/isolated_network.h"
+#include "providers/aws/stack/session_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,6 +25,10 @@ enum delete_stage {
         STAGE_BEGIN,
         STAGE_SEE_NETWORK,
         STAGE_NETWORK,
+        STAGE_LOOK_TABLE,
+        STAGE_UNPROTECT_TABLE,
+        STAGE_DELETE_TABLE,
+        STAGE_WAIT_GONE,
         STAGE_LIST,
         STAGE_EMPTY,
         STAGE_BUCKET,
@@ -230,11 +235,19 @@ static int remove_network(struct stage_turn *turn) {
         return isolated_network_remove(turn, STAGE_SEE_NETWORK);
 }
 
+static int wait_until_gone(struct stage_turn *turn) {
+        return session_table_wait_gone(turn, STAGE_UNPROTECT_TABLE);
+}
+
 /* The network goes before the role, in whose name Lambda lets go of its network interfaces. */
 static const struct stage stages[STAGE_COUNT] = {
         [STAGE_SEE_NETWORK] = { NULL, NULL, isolated_network_needs_removal, isolated_network_look },
         [STAGE_NETWORK] = { NULL, "for Lambda to let go of its network interfaces",
                             isolated_network_needs_removal, remove_network },
+        [STAGE_LOOK_TABLE] = { "dynamodb", NULL, session_table_is_there, session_table_look },
+        [STAGE_UNPROTECT_TABLE] = { "dynamodb", NULL, session_table_is_there, session_table_unprotect },
+        [STAGE_DELETE_TABLE] = { "dynamodb", NULL, session_table_is_there, session_table_delete },
+        [STAGE_WAIT_GONE] = { "dynamodb", "for the table to go", session_table_is_there, wait_until_gone },
         [STAGE_LIST] = { "s3", NULL, has_bucket, list_leftovers },
         [STAGE_EMPTY] = { NULL, NULL, NULL, remove_leftovers },
         [STAGE_BUCKET] = { "s3", "for the bucket to go", has_bucket, delete_bucket },
@@ -401,6 +414,8 @@ int stack_ask_bucket(struct provider *provider, struct change *change, struct ar
 }
 
 int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {
+        if (session_table_ask(provider, change, arena, err) < 0)
+                return -1;
         if (change->action != ACTION_DELETE) {
                 execution_role_ask_path(
                         change, value_get(change->desired, "role"), value_get(change->observed->spec, "role"),

@@ -18,6 +18,7 @@
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
+#include "providers/aws/stack/session_table.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ struct sight {
         const struct wanted *wanted;
         struct arena *arena;
         struct error *err;
-        struct part bucket, role;
+        struct part bucket, role, table;
         const struct value *network; /* the isolated network as read, or NULL */
         bool network_unused;
         const char *lost_vpc; /* the id of the VPC that is gone, while one is wanted; or NULL */
@@ -299,6 +300,50 @@ static int see_network(struct sight *sight, const struct value *recorded) {
         return 0;
 }
 
+/*
+ * The table that this stack made, under whichever name, or else the one that it is to make. One that is declared as another's has to be
+ * there, and nothing more. Where neither manifest nor record says a word of sessions no call is made.
+ */
+static int see_table(struct sight *sight, const struct value *recorded) {
+        struct provider *provider = sight->provider;
+        const char *own = session_table_own(recorded);
+        const char *wish = sight->wanted->desired ? session_table_declared(provider) : NULL;
+        bool managed = wish && session_table_is_managed(provider);
+        const char *name = own ? own : managed ? wish : NULL;
+        struct session_table_sight seen = { 0 };
+
+        if (name && session_table_read(provider, name, value_get(recorded, SESSIONS), sight->arena, &seen,
+                                       sight->err) < 0)
+                return -1;
+        if (seen.spec) {
+                sight->table.spec = seen.spec;
+                set_owner(sight, &sight->table, seen.tags, value_get(recorded, SESSIONS));
+                /* Others' by now: it is not for us to give up. */
+                if (own && !managed && sight->table.ownership != OWNER_SELF)
+                        sight->table = (struct part){ 0 };
+        }
+        return wish && !managed ? session_table_check(provider, wish, sight->err) : 0;
+}
+
+/* One that is another's is not seen: it is as it was recorded. */
+static void set_table(const struct sight *sight, struct value *spec) {
+        const struct value *recorded = sight->wanted->recorded;
+        const char *name = value_text_of(value_path(recorded, SESSIONS_TABLE));
+        struct value *sessions = sight->table.spec;
+        bool former = value_get_text(recorded, STACK_FORMER_TABLE) != NULL;
+
+        if (former && sessions && sight->table.ownership == OWNER_SELF)
+                value_set_text(sight->arena, spec, STACK_FORMER_TABLE,
+                               value_get_text(recorded, STACK_FORMER_TABLE));
+        if (!sessions || (former && !session_table_is_managed(sight->provider))) {
+                if (!name || session_table_has_settings(recorded))
+                        return;
+                sessions = value_new_map(sight->arena);
+                value_set_text(sight->arena, sessions, "table", name);
+        }
+        value_set(sight->arena, spec, SESSIONS, *sessions);
+}
+
 static void set_network(const struct sight *sight, struct value *spec) {
         const struct value *recorded = sight->wanted->recorded;
 
@@ -402,11 +447,11 @@ static bool is_foreign(const struct part *part) {
 
 /* Whose it is, and what to do where it is not ours: it is never the Stack's own name that is taken. */
 static void set_ownership(const struct sight *sight, struct observation *ret) {
-        const struct part *const parts[] = { &sight->bucket, &sight->role };
+        const struct part *const parts[] = { &sight->bucket, &sight->role, &sight->table };
 
         sight->provider->owns_bucket = sight->bucket.exists && sight->bucket.ownership == OWNER_SELF;
         ret->ownership = OWNER_SELF;
-        for (size_t i = 0; i < 2; i++) {
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
                 if (!is_foreign(parts[i]) || ret->ownership == OWNER_OTHER)
                         continue;
                 ret->ownership = parts[i]->ownership;
@@ -429,6 +474,13 @@ static void set_ownership(const struct sight *sight, struct observation *ret) {
                         ret->claim_remedy = "give this stack another aws.namePrefix, or name the role that "
                                             "its functions shall run with in aws.executionRole";
         }
+        if (is_foreign(&sight->table)) {
+                ret->claim = add_claim(sight, ret->claim, &sight->table, "table",
+                                       value_get_text(sight->table.spec, "table"));
+                if (!ret->claim_remedy)
+                        ret->claim_remedy = "name another table in sessions.table, or use this one as it is "
+                                            "(sessions.createTable: false)";
+        }
 }
 
 static bool same_tags(const struct value *a, const struct value *b) {
@@ -440,18 +492,19 @@ static bool is_as_last(const struct value *last, const struct value *spec) {
         return value_equal(last, spec, NULL) &&
                same_tags(value_path(last, "bucket.tags"), value_path(spec, "bucket.tags")) &&
                same_tags(value_path(last, "role.tags"), value_path(spec, "role.tags")) &&
+               same_tags(value_path(last, SESSIONS_TAGS), value_path(spec, SESSIONS_TAGS)) &&
                same_tags(value_path(last, ISOLATED_NETWORK ".tags"),
                          value_path(spec, ISOLATED_NETWORK ".tags"));
 }
 
-/* Bucket and role as one observation. */
+/* Bucket, role and table as one observation. */
 static void join_parts(const struct sight *sight, struct observation *ret) {
         const struct provider *provider = sight->provider;
         struct value *spec = value_new_map(sight->arena);
 
         /* Of a stack that only uses what others own, the record is all there is. */
         ret->exists = provider->manages_bucket || provider->manages_role
-                              ? sight->bucket.exists || sight->role.exists
+                              ? sight->bucket.exists || sight->role.exists || sight->table.exists
                               : sight->wanted->recorded != NULL;
         if (!ret->exists)
                 return;
@@ -464,6 +517,7 @@ static void join_parts(const struct sight *sight, struct observation *ret) {
         set_bucket(sight, spec);
         set_role(sight, spec);
         set_network(sight, spec);
+        set_table(sight, spec);
         ret->spec = spec;
         if (sight->role_unused || sight->network_unused || sight->network) {
                 struct value *extra = value_new_map(sight->arena);
@@ -508,7 +562,7 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         } else if (see_former_role(sight, recorded) < 0) {
                 return -1;
         }
-        if (see_network(sight, recorded) < 0)
+        if (see_network(sight, recorded) < 0 || see_table(sight, recorded) < 0)
                 return -1;
         /* Where networks are a matter at all: others may have neither the right nor a way to EC2. */
         if (sight->full && (isolated_network_is_said(provider) || *provider->isolated.known) &&
@@ -550,6 +604,7 @@ void stack_read_ahead(struct provider *provider, const struct observe_args *args
                         continue;
                 if (args->wanted[i].desired)
                         stack_read_key_ahead(provider, args->arena);
+                session_table_read_ahead(provider, args->wanted[i].recorded, args->arena);
                 if (provider->manages_bucket)
                         read_own_bucket_ahead(provider, last && stack_has_bucket(last->spec));
                 if (provider->manages_role)

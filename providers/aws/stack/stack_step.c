@@ -16,6 +16,7 @@
 #include "providers/aws/shared/stages.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
+#include "providers/aws/stack/session_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,20 @@ enum stack_stage {
         STAGE_DROP_NETWORK,
         STAGE_DROP_ROLE_POLICY,
         STAGE_DROP_ROLE,
+        STAGE_CREATE_TABLE,
+        STAGE_CHECK_TABLE, /* out of turn */
+        STAGE_WAIT_TABLE,
+        STAGE_PROTECT_TABLE,
+        STAGE_BILL_TABLE,
+        STAGE_TAG_TABLE,
+        STAGE_UNTAG_TABLE,
+        STAGE_EXPIRE_TABLE,
+        STAGE_CHECK_EXPIRY,
+        STAGE_ENCRYPT_TABLE,
+        STAGE_LOOK_TABLE,
+        STAGE_UNPROTECT_TABLE,
+        STAGE_DELETE_TABLE,
+        STAGE_WAIT_GONE,
         STAGE_COUNT
 };
 
@@ -444,7 +459,21 @@ static int drop_network(struct stage_turn *turn) {
         return isolated_network_remove(turn, STAGE_SEE_FORMER_NETWORK);
 }
 
+static int create_table(struct stage_turn *turn) {
+        return session_table_create(turn, STAGE_CHECK_TABLE);
+}
+
+static int wait_for_table(struct stage_turn *turn) {
+        return session_table_wait(turn, STAGE_CREATE_TABLE);
+}
+
+static int wait_until_gone(struct stage_turn *turn) {
+        return session_table_wait_gone(turn, STAGE_UNPROTECT_TABLE);
+}
+
 static const char for_interfaces[] = "for Lambda to let go of its network interfaces";
+
+static const char for_table[] = "for the table to take another change";
 
 static const struct stage stages[STAGE_COUNT] = {
         [STAGE_CREATE_BUCKET] = { "s3", "for the bucket", needs_bucket, create_bucket },
@@ -477,6 +506,22 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_DROP_NETWORK] = { NULL, for_interfaces, isolated_network_needs_removal, drop_network },
         [STAGE_DROP_ROLE_POLICY] = { "iam", NULL, drops_role, stack_delete_role_policy },
         [STAGE_DROP_ROLE] = { "iam", NULL, drops_role, stack_delete_role },
+        [STAGE_CREATE_TABLE] = { "dynamodb", "for the table", session_table_needs_creation, create_table },
+        [STAGE_CHECK_TABLE] = { NULL, NULL, NULL, session_table_check_owner },
+        [STAGE_WAIT_TABLE] = { "dynamodb", "for the table", session_table_needs_creation, wait_for_table },
+        [STAGE_PROTECT_TABLE] = { "dynamodb", for_table, session_table_needs_protection,
+                                  session_table_protect },
+        [STAGE_BILL_TABLE] = { "dynamodb", for_table, session_table_needs_billing, session_table_bill },
+        [STAGE_TAG_TABLE] = { "dynamodb", for_table, session_table_needs_tags, session_table_tag },
+        [STAGE_UNTAG_TABLE] = { "dynamodb", for_table, session_table_needs_untag, session_table_untag },
+        [STAGE_EXPIRE_TABLE] = { "dynamodb", for_table, session_table_needs_expiry, session_table_expire },
+        [STAGE_CHECK_EXPIRY] = { "dynamodb", NULL, session_table_needs_expiry, session_table_check_expiry },
+        [STAGE_ENCRYPT_TABLE] = { "dynamodb", for_table, session_table_needs_key, session_table_encrypt },
+        [STAGE_LOOK_TABLE] = { "dynamodb", NULL, session_table_needs_removal, session_table_look },
+        [STAGE_UNPROTECT_TABLE] = { "dynamodb", NULL, session_table_needs_removal, session_table_unprotect },
+        [STAGE_DELETE_TABLE] = { "dynamodb", NULL, session_table_needs_removal, session_table_delete },
+        [STAGE_WAIT_GONE] = { "dynamodb", "for the table to go", session_table_needs_removal,
+                              wait_until_gone },
 };
 
 void stack_make_cost(const struct change *change, struct cost *ret) {

@@ -26,7 +26,7 @@ static void requests_say_what_they_ask(void **state) {
                 "{\"AttributeDefinitions\":[{\"AttributeName\":\"shard\",\"AttributeType\":\"S\"},{\"AttributeName\":\"id\","
                 "\"AttributeType\":\"S\"}],\"BillingMode\":\"PAY_PER_REQUEST\",\"DeletionProtectionEnabled\":true,"
                 "\"KeySchema\":[{\"AttributeName\":\"shard\",\"KeyType\":\"HASH\"},{\"AttributeName\":\"id\",\"KeyType\":\"RANGE\"}],"
-                "\"TableName\":\"t\",\"Tags\":[{\"Key\":\"berth:stack\",\"Value\":\"s\"}]}");
+                "\"SSESpecification\":{\"Enabled\":true,\"SSEType\":\"KMS\"},\"TableName\":\"t\",\"Tags\":[{\"Key\":\"berth:stack\",\"Value\":\"s\"}]}");
         table.kms_key = "arn:key";
         assert_non_null(strstr(
                 dynamodb_create_table(&table, arena).body,
@@ -36,8 +36,9 @@ static void requests_say_what_they_ask(void **state) {
                 "{\"ConsistentRead\":true,\"ExclusiveStartKey\":{\"shard\":{\"S\":\"x\"}},"
                 "\"ExpressionAttributeNames\":{\"#s\":\"shard\"},\"ExpressionAttributeValues\":{\":s\":{\"S\":\"x\"}},"
                 "\"KeyConditionExpression\":\"#s = :s\",\"Limit\":7,\"ScanIndexForward\":false,\"TableName\":\"t\"}");
-        assert_string_equal(dynamodb_encrypt_table("t", NULL, arena).body,
-                            "{\"SSESpecification\":{\"Enabled\":false},\"TableName\":\"t\"}");
+        assert_string_equal(
+                dynamodb_encrypt_table("t", NULL, arena).body,
+                "{\"SSESpecification\":{\"Enabled\":true,\"SSEType\":\"KMS\"},\"TableName\":\"t\"}");
         assert_string_equal(dynamodb_set_expiry("t", "expires", true, arena).body,
                             "{\"TableName\":\"t\",\"TimeToLiveSpecification\":{\"AttributeName\":\"expires\","
                             "\"Enabled\":true}}");
