@@ -469,17 +469,14 @@ void cgroup_gauges_open(const struct cgroup *group, struct cgroup_gauges *ret) {
 
 /* Nanoseconds alone are what version 1 says of CPUs. Where the group is gone, so is what it knew. */
 void cgroup_gauges_measure(const struct cgroup_gauges *gauges, struct cgroup_usage *ret) {
-        uint64_t nanoseconds;
-
         *ret = (struct cgroup_usage){ 0 };
         ret->known = cgroup_descriptor_number(gauges->kills, "oom_kill", &ret->memory_kills);
         if (!ret->known)
                 return;
         if (!cgroup_descriptor_number(gauges->memory, NULL, &ret->peak_memory_bytes))
                 ret->peak_memory_bytes = 0;
-        if (!cgroup_descriptor_number(gauges->cpu, "usage_usec", &ret->cpu_us) &&
-            cgroup_descriptor_number(gauges->cpu, NULL, &nanoseconds))
-                ret->cpu_us = nanoseconds / 1000;
+        if (!cgroup_descriptor_cpu_us(gauges->cpu, &ret->cpu_us))
+                ret->cpu_us = 0;
 }
 
 void cgroup_gauges_close(struct cgroup_gauges *gauges) {

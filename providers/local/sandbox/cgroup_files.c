@@ -43,14 +43,18 @@ int cgroup_file_open(const char *folder, const char *name) {
         return open_in(folder, name, O_RDONLY);
 }
 
-bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret) {
-        char text[4096], *line, *rest = text;
-        size_t length = key ? strlen(key) : 0;
-        ssize_t count = file < 0 ? -1 : pread(file, text, sizeof(text) - 1, 0);
+static bool read_descriptor(int file, char *ret, size_t size) {
+        ssize_t count = file < 0 ? -1 : pread(file, ret, size - 1, 0);
 
-        if (count < 0)
-                return false;
-        text[count] = '\0';
+        ret[count < 0 ? 0 : count] = '\0';
+        return count >= 0;
+}
+
+/* The text is taken apart. */
+static bool find_number(char *text, const char *key, uint64_t *ret) {
+        size_t length = key ? strlen(key) : 0;
+        char *line, *rest = text;
+
         if (!key) {
                 *ret = strtoull(text, NULL, 10);
                 return text[0] >= '0' && text[0] <= '9';
@@ -62,6 +66,24 @@ bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret) {
                 return true;
         }
         return false;
+}
+
+bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret) {
+        char text[4096];
+
+        return read_descriptor(file, text, sizeof(text)) && find_number(text, key, ret);
+}
+
+bool cgroup_descriptor_cpu_us(int file, uint64_t *ret) {
+        char text[4096];
+        uint64_t nanoseconds;
+
+        if (!read_descriptor(file, text, sizeof(text)))
+                return false;
+        if (!find_number(text, NULL, &nanoseconds))
+                return find_number(text, "usage_usec", ret);
+        *ret = nanoseconds / 1000;
+        return true;
 }
 
 uint64_t cgroup_file_number(const char *folder, const char *name, const char *key) {

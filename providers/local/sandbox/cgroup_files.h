@@ -16,6 +16,8 @@ uint64_t cgroup_file_number(const char *folder, const char *name, const char *ke
 int cgroup_file_open(const char *folder, const char *name);
 /* The same number of an open file; false where there is none. */
 bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret);
+/* What was used, in microseconds: of an open cpu.stat, or of a cpuacct.usage, which counts nanoseconds. */
+bool cgroup_descriptor_cpu_us(int file, uint64_t *ret);
 /* 0, or -1 with errno. */
 int cgroup_file_write(const char *folder, const char *name, const char *text);
 int cgroup_file_write_number(const char *folder, const char *name, uint64_t number);

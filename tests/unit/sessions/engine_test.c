@@ -399,6 +399,87 @@ static void an_end_that_waits_for_files(void **state) {
         pthread_join(thread, NULL);
 }
 
+/* One that holds, begun in a sandbox that is open; what is lent of that. */
+static int64_t run_lent(struct fixture *fixture, const char *id, struct engine_follower **ret,
+                        int *ret_lent) {
+        struct engine_follower *first;
+        int64_t n;
+
+        run_code(fixture, &alice, id, "keep this", &first);
+        (void)hear_all(fixture, first);
+        n = run_code(fixture, &alice, id, "hold\nsay after", ret);
+        assert_true(n > 0);
+        *ret_lent = engine_follower_await_end(*ret);
+        assert_true(*ret_lent >= 0);
+        return n;
+}
+
+static void await_lent(struct engine_follower *follower, int lent) {
+        struct engine_event event;
+        enum engine_next next;
+
+        while ((next = engine_follower_next(follower, &event)) == ENGINE_NOTHING) {
+                struct pollfd ready[] = { { engine_follower_descriptor(follower), POLLIN, 0 },
+                                          { lent, POLLIN, 0 } };
+
+                assert_true(poll(ready, 2, PATIENCE_MS) > 0);
+                lent = engine_follower_hear(follower);
+        }
+        assert_int_equal(next, ENGINE_ENDED);
+}
+
+/* What is lent is told to him alone; and a sandbox that dies meanwhile is the engine's again. */
+static void who_waits_hears_the_sandbox_himself(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+        int64_t n;
+        int lent;
+
+        fixture->place.lends = true;
+        for (int dies = 0; dies <= 1; dies++) {
+                struct pollfd ready;
+
+                n = run_lent(fixture, id, &follower, &lent);
+                ready = (struct pollfd){ lent, POLLIN, 0 };
+                if (dies)
+                        fake_die(&fixture->place, id);
+                else
+                        release_when_held(fixture, id);
+                assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
+                assert_string_equal(status_of(fixture, &alice, id, n), "running");
+                await_lent(follower, lent);
+                assert_string_equal(status_of(fixture, &alice, id, n), dies ? "failed" : "ok");
+                engine_follower_close(follower);
+        }
+}
+
+static void who_waits_no_more_gives_the_sandbox_back(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        fixture->place.lends = true;
+        for (int closes = 0; closes <= 1; closes++) {
+                struct engine_follower *follower, *other;
+                struct problem problem;
+                int lent;
+                int64_t n = run_lent(fixture, id, &follower, &lent);
+
+                assert_int_equal(engine_follow(fixture->engine, &alice, id, n, 0, &other, &problem), 0);
+                assert_int_equal(engine_follower_await_end(other), -1);
+                if (closes)
+                        engine_follower_close(follower);
+                else
+                        engine_follower_wait_no_more(follower);
+                release_when_held(fixture, id);
+                await_lent(other, -1);
+                assert_string_equal(status_of(fixture, &alice, id, n), "ok");
+                engine_follower_close(other);
+                if (!closes)
+                        engine_follower_close(follower);
+        }
+}
+
 /* Numbers that are missing would tell how much happens to others. */
 static void events_of_others_have_no_number(void **state) {
         struct fixture *fixture = *state;
@@ -994,6 +1075,8 @@ int main(void) {
                 TEST(a_sandbox_that_goes_slowly),
                 TEST(a_sandbox_that_does_not_start),
                 TEST(no_sandbox_is_forgotten),
+                TEST(who_waits_hears_the_sandbox_himself),
+                TEST(who_waits_no_more_gives_the_sandbox_back),
                 TEST(patches),
                 TEST(users_of_an_environment),
         };
