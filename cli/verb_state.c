@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNFINISHED_SHOWN 3
+
 struct subverb {
         const char *name;
         size_t operands; /* at the most, after its name */
@@ -390,44 +392,110 @@ static int restore_state(struct session *session, const struct options *options,
         return EXIT_DONE;
 }
 
+/* "process 4711 on ci-7 (anna: apply) since 2026-01-31T12:00:00Z". */
+static const char *describe_holder(const struct lease_holder *holder, struct arena *arena) {
+        char since[32];
+
+        clock_format(holder->since_ms, since, sizeof(since));
+        return arena_printf(arena, "process %ld on %s (%s%s%s) since %s", holder->pid,
+                            holder->host ? holder->host : "?", holder->who ? holder->who : "",
+                            holder->who ? ": " : "", holder->command ? holder->command : "?", since);
+}
+
+/* What the run that has the lock is in the middle of, "Environment/x (create), Agent/y (update) and 3 more"; NULL: of nothing. */
+static int describe_unfinished(struct session *session, const char **ret, json_t **ret_list,
+                               struct error *err) {
+        struct journal_entry *journal;
+        const char *text = NULL;
+        size_t count;
+
+        if (state_load_journal(session->state, session->arena, &journal, &count, err) < 0)
+                return -1;
+        *ret_list = json_array();
+        for (size_t i = 0; i < count; i++) {
+                json_array_append_new(*ret_list, journal_json(&journal[i]));
+                if (i < UNFINISHED_SHOWN)
+                        text = arena_printf(session->arena, "%s%s%s (%s)", text ? text : "", text ? ", " : "",
+                                            journal[i].address, journal[i].action);
+        }
+        if (count > UNFINISHED_SHOWN)
+                text = arena_printf(session->arena, "%s and %zu more", text, count - UNFINISHED_SHOWN);
+        *ret = text;
+        return 0;
+}
+
+static json_t *holder_json(const struct lease_holder *holder, json_t *unfinished) {
+        char since[32];
+
+        clock_format(holder->since_ms, since, sizeof(since));
+        return json_pack("{s:I, s:o, s:o, s:o, s:s, s:b, s:o}", "pid", (json_int_t)holder->pid, "host",
+                         json_from_text(holder->host), "who", json_from_text(holder->who), "command",
+                         json_from_text(holder->command), "since", since, "alive", holder->alive,
+                         "unfinished", unfinished);
+}
+
 /* Needs no lease itself: whoever waits for one wants to know who has it. */
 static int show_lock(struct session *session, const struct options *options, struct error *err) {
         struct lease_holder *holder;
-        char since[32];
+        const char *doing = NULL;
+        json_t *unfinished = NULL, *object;
 
-        if (state_lease_show(session->state, session->arena, &holder, err) < 0)
+        if (state_lease_show(session->state, session->arena, &holder, err) < 0 ||
+            (holder && describe_unfinished(session, &doing, &unfinished, err) < 0))
                 return -1;
-        if (holder)
-                clock_format(holder->since_ms, since, sizeof(since));
-        if (options->json)
-                print_json(holder ? json_pack("{s:b, s:I, s:o, s:o, s:o, s:s, s:b}", "held", 1, "pid",
-                                              (json_int_t)holder->pid, "host", json_from_text(holder->host),
-                                              "who", json_from_text(holder->who), "command",
-                                              json_from_text(holder->command), "since", since, "alive",
-                                              holder->alive)
-                                  : json_pack("{s:b}", "held", 0));
-        else if (!holder)
+        object = holder ? holder_json(holder, unfinished) : json_object();
+        json_object_set_new(object, "held", json_boolean(holder != NULL));
+        if (options->json) {
+                print_json(object);
+                return EXIT_DONE;
+        }
+        json_decref(object);
+        if (!holder)
                 puts("Nobody holds the lock.");
         else
                 terminal_print_line(
                         stdout,
                         arena_printf(
-                                session->arena, "Held by process %ld on %s (%s%s%s) since %s%s.", holder->pid,
-                                holder->host ? holder->host : "?", holder->who ? holder->who : "",
-                                holder->who ? ": " : "", holder->command ? holder->command : "?", since,
-                                holder->alive ? ""
-                                              : "; that process is dead, and the next run takes the lock"),
+                                session->arena, "Held by %s%s%s%s.", describe_holder(holder, session->arena),
+                                doing ? ", in the middle of " : "", doing ? doing : "",
+                                holder->alive
+                                        ? ""
+                                        : "; that process is dead or was cut off, and the next run takes the lock"),
                         0, 0);
         return EXIT_DONE;
 }
 
+/* Says whose lock it was: the next run begins with what that one left. */
 static int release_lock(struct session *session, const struct options *options, struct error *err) {
-        if (state_lease_break(session->state, options->force, err) < 0)
+        struct lease_holder *holder;
+        const char *doing = NULL;
+        json_t *unfinished = NULL, *object;
+
+        if (state_lease_show(session->state, session->arena, &holder, err) < 0 ||
+            (holder && describe_unfinished(session, &doing, &unfinished, err) < 0))
                 return -1;
-        if (!options->json)
-                puts("The lock is free.");
-        else
-                print_json(json_pack("{s:b}", "held", 0));
+        object = json_pack("{s:b}", "held", 0);
+        if (holder)
+                json_object_set_new(object, "released", holder_json(holder, unfinished));
+        if (state_lease_break(session->state, options->force, err) < 0) {
+                json_decref(object);
+                return -1;
+        }
+        if (options->json) {
+                print_json(object);
+                return EXIT_DONE;
+        }
+        json_decref(object);
+        terminal_print_line(
+                stdout,
+                holder ? arena_printf(session->arena, "The lock is free. It was held by %s%s%s.",
+                                      describe_holder(holder, session->arena),
+                                      doing ? ", in the middle of " : "",
+                                      doing ? arena_printf(session->arena,
+                                                           "%s: the next run reads that first", doing)
+                                            : "")
+                       : "The lock is free.",
+                0, 0);
         return EXIT_DONE;
 }
 

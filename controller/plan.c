@@ -31,7 +31,7 @@ bool plan_has_refusals(const struct plan *plan) {
         return plan->refusal_count > 0 || plan->summary.refused > 0;
 }
 
-int plan_make(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
+static int make(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
         struct plan plan = {
                 .stack_name = args->manifests->stack->name,
                 .provider_name = args->provider_ops->name,
@@ -69,4 +69,22 @@ int plan_make(const struct plan_args *args, struct arena *arena, struct plan *re
         planning_count(&planning);
         *ret = plan;
         return 0;
+}
+
+/*
+ * Who slept or was cut off while it read, until the lock passed to another, has seen things that changed under its eyes: what it
+ * found, and what it stumbled over, says nothing.
+ */
+int plan_make(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
+        struct plan plan;
+        struct error failure = { 0 };
+        int result = make(args, arena, &plan, &failure);
+
+        if (state_lease_check(args->state, err) < 0)
+                return -1;
+        if (result < 0)
+                *err = failure;
+        else
+                *ret = plan;
+        return result;
 }

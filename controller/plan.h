@@ -116,7 +116,8 @@ struct plan_args {
 
 /*
  * Makes a plan in `arena`. Refusals are part of the plan, not an error. A reference to an environment that neither the
- * manifests nor the state know is ERROR_DIAGNOSED: the caller reports args->manifests->missing.
+ * manifests nor the state know is ERROR_DIAGNOSED: the caller reports args->manifests->missing. ERROR_LOCKED where a lease that
+ * was held is lost.
  */
 int plan_make(const struct plan_args *args, struct arena *arena, struct plan *ret,
               struct error *err) MUST_USE;

@@ -286,8 +286,9 @@ static int make_plan(struct work *work, const struct manifests *manifests) {
         work->planning = planning_of(work, manifests);
         if (plan_make(&work->planning, work->arena, &work->plan, &err) == 0)
                 return 0;
+        work->attempt->locked = err.kind == ERROR_LOCKED;
         if (err.kind != ERROR_DIAGNOSED)
-                return attempt_give_up(work, "PlanFailed", &err);
+                return attempt_give_up(work, work->attempt->locked ? "Locked" : "PlanFailed", &err);
         for (size_t i = 0; i < work->manifests.missing_count; i++)
                 diagnostics_add(&work->diagnostics, work->manifests.missing[i].diagnostic);
         return condemn_commit(work, "InvalidManifests");
