@@ -241,7 +241,7 @@ run_demo() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     case $where in
-    local) need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" curl ;;
+    local) need_packages "${BUILD_PACKAGES[@]}" "${PRESET_PACKAGES[@]}" "${RUN_PACKAGES[@]}" curl ;;
     aws) need_tests ;;
     *) die "there is no demo of '$where': local (the default) or aws" ;;
     esac

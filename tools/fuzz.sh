@@ -44,7 +44,7 @@ run_fuzz() {
         esac
         shift
     done
-    need_packages "${BUILD_PACKAGES[@]}" clang libclang-rt-dev
+    need_packages "${BUILD_PACKAGES[@]}" "${PRESET_PACKAGES[@]}" clang libclang-rt-dev
     build fuzz fuzzers
     if [ ${#names[@]} -eq 0 ]; then
         for name in tests/fuzz/*_fuzz.c; do

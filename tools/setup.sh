@@ -3,10 +3,12 @@
 # What every command of ./dev shares: messages, packages, the Python environment, builds.
 # Sourced from the project's root, under `set -euo pipefail`.
 
+# The program alone. With python3 its kernel is compiled when Berth is built, and not by each sandbox.
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
     libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev libedit-dev
-    libcmocka-dev libutf8proc-dev git
-    python3-venv ca-certificates)
+    libutf8proc-dev python3-venv ca-certificates)
+# Besides, for the presets, which build the unit tests as well.
+PRESET_PACKAGES=(libcmocka-dev git)
 # What berth exec needs on the machine that it runs on.
 RUN_PACKAGES=(bubblewrap python3)
 TEST_PACKAGES=(python3 skopeo bubblewrap graphviz groff-base zsh fish
@@ -111,20 +113,15 @@ need_node() {
 # What berth-runtime carries of PyPI's: into build/tools, so that builds need no network.
 need_carried() { cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"; }
 
-need_build() {
-    need_packages "${BUILD_PACKAGES[@]}"
-    need_carried
-}
-
 need_tests() {
-    need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    need_packages "${BUILD_PACKAGES[@]}" "${PRESET_PACKAGES[@]}" "${RUN_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     need_unpacked "${UNPACKED_PACKAGES[@]}"
     need_carried
     need_python
 }
 
 need_lint() {
-    need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}"
+    need_packages "${BUILD_PACKAGES[@]}" "${PRESET_PACKAGES[@]}" "${LINT_PACKAGES[@]}"
     need_carried
 }
 
@@ -151,6 +148,17 @@ build() {
 }
 
 run_setup() {
+    case ${1:-} in
+    --build)
+        need_packages "${BUILD_PACKAGES[@]}"
+        need_carried
+        say "what building needs is installed; the program alone:"
+        say "  cmake -S . -B build/mine -G Ninja && cmake --build build/mine"
+        return
+        ;;
+    '' | lint) ;;
+    *) die "setup takes --build or lint, and not '$1'" ;;
+    esac
     need_tests
     need_node
     [ "${1:-}" != lint ] || need_lint
