@@ -30,7 +30,7 @@ static const struct alone_case cases[] = {
         { SOURCE
           ", allow: [has-dependents, not-owned, protected, mass-delete, image-unusable, image-in-use, "
           "expires-existing, bucket-not-empty, needs-replacement, inactive-specialist, over-quota, expires-logs, "
-          "secret-unusable, role-unusable, has-sessions]}\n",
+          "secret-unusable, role-unusable, has-sessions, table-not-empty]}\n",
           "" },
         { SOURCE ", verify: {}}\n", "at least one of gpgKeys or sshAllowedSigners" },
         { SOURCE ", path: ../up}\n", "path must be a folder within the repository" },
