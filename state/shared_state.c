@@ -33,7 +33,7 @@
 #define REQUEST_WORTH_BYTES ((uint64_t)32 * 1024)
 #define ENTRIES_AT_LEAST 32
 #define REQUEST_WORTH_LEAST ((uint64_t)4 * 1024)
-#define ENTRIES_MEANWHILE 4096
+#define ENTRIES_MEANWHILE 8192
 #define BYTES_AT_LEAST ((uint64_t)1024 * 1024)
 
 struct shared {
@@ -424,12 +424,12 @@ static bool snapshot_is_due(const struct shared_place *place) {
         return place->log_bytes + entries * REQUEST_WORTH_BYTES >= place->snapshot_bytes / 2;
 }
 
-/* In the middle of one, so that a reader after its death finds no log without end. All of these together are less than the log. */
+/* In the middle of one, so that a reader after its death finds no log without end. All of these together are no more than the log. */
 static bool snapshot_is_due_meanwhile(const struct shared_place *place) {
         uint64_t entries = place->number - place->snapshot;
 
         return entries >= ENTRIES_MEANWHILE &&
-               place->log_bytes + entries * REQUEST_WORTH_LEAST >= 2 * place->snapshot_bytes;
+               place->log_bytes + entries * REQUEST_WORTH_LEAST >= 4 * place->snapshot_bytes;
 }
 
 /* For those who read later. Where it fails they read the log. */

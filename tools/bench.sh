@@ -7,6 +7,6 @@ run_bench() {
     need_packages time
     # A peer to compare with, not something that Berth needs: without the right to install it, it is left out by name.
     [ "$(id -u)" -ne 0 ] || need_packages podman runc
-    build release berth berth-runtime yaml_floor settle agree
+    build release berth berth-runtime yaml_floor settle pretend agree
     "$VENV/bin/python" bench/run --build build/release "$@"
 }
