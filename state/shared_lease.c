@@ -40,8 +40,9 @@ static char *text_of(const struct shared_lease *lease, bool released) {
         return json_compact(body);
 }
 
+/* *ret_damaged where it is no lock, of whatever Berth: nobody can hold by it. */
 static int parse(const struct object_store *store, const struct object_answer *answer, struct arena *arena,
-                 struct shared_lease_seen *ret, struct error *err) {
+                 struct shared_lease_seen *ret, bool *ret_damaged, struct error *err) {
         json_t *body JSON_CLEANUP =
                 json_loadb(strbuf_text(&answer->body), answer->body.length, JSON_REJECT_DUPLICATES, NULL);
         const char *format = json_text(body, "formatVersion"), *id = json_text(body, "id"),
@@ -51,12 +52,15 @@ static int parse(const struct object_store *store, const struct object_answer *a
         if (format && strcmp(format, LEASE_FORMAT) != 0)
                 return error_set(err, "%s/" SHARED_LEASE_KEY " is of a newer Berth: use that one",
                                  store->place);
-        if (!format || !id || !process || renewals < 0 || (*id && strlen(id) != SHARED_ID_SIZE - 1))
-                return error_set(err,
-                                 "%s/" SHARED_LEASE_KEY
-                                 " is no lock of Berth's, or was cut off: try again, or look at "
-                                 "what is there",
-                                 store->place);
+        *ret_damaged =
+                !format || !id || !process || renewals < 0 || (*id && strlen(id) != SHARED_ID_SIZE - 1);
+        if (*ret_damaged)
+                return error_set(
+                        err,
+                        "%s/" SHARED_LEASE_KEY
+                        " is no lock of Berth's, or was cut off: try again, or have it written anew by `berth lock "
+                        "release --force`",
+                        store->place);
         *ret = (struct shared_lease_seen){
                 .renewals = (uint64_t)renewals,
                 .process = arena_strdup(arena, process),
@@ -83,16 +87,27 @@ static bool is_dead_here(const char *process) {
                identity.start && identity_life(&identity) == IDENTITY_DEAD;
 }
 
-int shared_lease_look(struct object_store *store, struct arena *arena, struct shared_lease_seen *ret,
-                      struct error *err) {
+/* `mends`: what is damaged counts as free. */
+static int look(struct object_store *store, bool mends, struct arena *arena, struct shared_lease_seen *ret,
+                struct error *err) {
         struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
-        struct shared_lease_seen seen;
+        struct shared_lease_seen seen = { 0 };
+        struct error failure = { 0 };
+        bool damaged = false;
         int outcome = store->ops->get(store, SHARED_LEASE_KEY, &answer, err);
 
         if (outcome == OBJECT_ABSENT)
                 return 0;
-        if (outcome != OBJECT_DONE || parse(store, &answer, arena, &seen, err) < 0)
+        if (outcome != OBJECT_DONE)
                 return -1;
+        if (parse(store, &answer, arena, &seen, &damaged, &failure) < 0) {
+                if (!damaged || !mends) {
+                        *err = failure;
+                        return -1;
+                }
+                seen = (struct shared_lease_seen){ .process = "" };
+                snprintf(seen.etag, sizeof(seen.etag), "%s", answer.etag);
+        }
         if (answer.date_ms > 0 && answer.modified_ms > 0 &&
             answer.modified_ms <= answer.date_ms + SHARED_LEASE_SECOND_MS)
                 seen.age_ms = answer.date_ms - answer.modified_ms;
@@ -100,6 +115,11 @@ int shared_lease_look(struct object_store *store, struct arena *arena, struct sh
                      !is_dead_here(seen.process);
         *ret = seen;
         return 1;
+}
+
+int shared_lease_look(struct object_store *store, struct arena *arena, struct shared_lease_seen *ret,
+                      struct error *err) {
+        return look(store, false, arena, ret, err);
 }
 
 const char *shared_lease_holder(const struct shared_lease_seen *seen, struct arena *arena) {
@@ -202,7 +222,7 @@ int shared_lease_take(struct object_store *store, const struct clock *clock, con
         for (int times = 0; times < TAKES_MAX; times++) {
                 struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
                 struct shared_lease_seen seen = { 0 };
-                int found = shared_lease_look(store, arena, &seen, err), outcome;
+                int found = look(store, force, arena, &seen, err), outcome;
 
                 if (found < 0)
                         return -1;

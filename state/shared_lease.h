@@ -65,7 +65,7 @@ int shared_lease_look(struct object_store *store, struct arena *arena, struct sh
 
 /*
  * Takes it, or fails with ERROR_LOCKED and a message that names its holder and how to release it by hand. `force`: also from one
- * that is alive. `who`, "anna", and the command are for people.
+ * that is alive, and what is no lock is written over. `who`, "anna", and the command are for people.
  */
 int shared_lease_take(struct object_store *store, const struct clock *clock, const char *who,
                       const char *command, bool force, struct shared_lease *ret, struct error *err) MUST_USE;

@@ -323,6 +323,14 @@ static int read_snapshot(struct shared_log *log, const char *key, struct arena *
         return 1;
 }
 
+int shared_log_snapshot_at(struct shared_log *log, uint64_t number, struct arena *arena,
+                           struct shared_entry *ret, struct error *err) {
+        char key[SHARED_KEY_SIZE];
+
+        shared_log_key(SHARED_SNAPSHOT_PREFIX, number, key);
+        return read_snapshot(log, key, arena, ret, err);
+}
+
 /* Without an index nothing was deleted yet: the newest that a list shows will do. */
 static int read_listed_snapshot(struct shared_log *log, struct arena *arena, struct shared_entry *ret,
                                 struct error *err) {

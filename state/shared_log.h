@@ -61,6 +61,10 @@ int shared_log_begin(struct object_store *store, struct arena *arena, struct sha
 int shared_log_snapshot(struct shared_log *log, uint64_t serial, struct arena *arena,
                         struct shared_entry *ret, struct error *err) MUST_USE;
 
+/* One snapshot: 1 and `log` moved there, 0 where there is none. */
+int shared_log_snapshot_at(struct shared_log *log, uint64_t number, struct arena *arena,
+                           struct shared_entry *ret, struct error *err) MUST_USE;
+
 /*
  * The next entry: 1 with its changes in the arena, and `log` moved there; 0 where there is none. Fails where it does not follow
  * the one before: the objects were replaced by others, or `log` was made from other ones.

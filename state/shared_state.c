@@ -245,6 +245,10 @@ struct object_store *shared_objects(const struct shared *shared) {
         return shared->store;
 }
 
+const struct shared_cache *shared_copy(const struct shared *shared) {
+        return &shared->cache;
+}
+
 bool shared_is_unmade(const struct shared *shared) {
         return shared->unmade;
 }
@@ -748,7 +752,8 @@ int shared_break(struct shared *shared, const char *lineage, bool force, struct 
         struct shared_lease_seen seen;
         int found = shared_lease_look(shared->store, arena, &seen, err);
 
-        if (found <= 0 || !*seen.id)
+        /* What cannot be read is written anew by taking it. */
+        if (found < 0 ? !force : !found || !*seen.id)
                 return found < 0 ? -1 : 0;
         if (shared_acquire(shared, lineage, "lock release", force, err) < 0)
                 return -1;

@@ -26,8 +26,9 @@ int shared_open(struct object_store *store, const struct clock *clock, const cha
                 bool aside, struct shared **ret, struct store **ret_store, struct error *err) MUST_USE;
 void shared_close(struct shared *shared); /* NULL is fine; gives the lease back */
 
-struct object_store *shared_objects(const struct shared *shared); /* borrowed */
-bool shared_is_unmade(const struct shared *shared);               /* there is none in the store yet */
+struct object_store *shared_objects(const struct shared *shared);    /* borrowed */
+const struct shared_cache *shared_copy(const struct shared *shared); /* borrowed */
+bool shared_is_unmade(const struct shared *shared);                  /* there is none in the store yet */
 const char *shared_cache_path(const struct shared *shared);
 /* Reads what others have written meanwhile. */
 int shared_catch_up(struct shared *shared, struct error *err) MUST_USE;

@@ -6,6 +6,8 @@
  */
 #include "base/array.h"
 #include "state/codec.h"
+#include "state/shared_state.h"
+#include "state/shared_verify.h"
 #include "state/state_parts.h"
 
 #include <inttypes.h>
@@ -199,12 +201,21 @@ static int check_all(struct store_txn *txn, void *context, struct error *err) {
         return 0;
 }
 
+static void add_text(void *verify, const char *text) {
+        add_problem(verify, "%s", text);
+}
+
 int state_verify(struct state *state, struct arena *arena, const char ***ret_problems, size_t *ret_count,
                  struct error *err) {
         struct verify verify = { .state = state, .arena = arena };
 
         if (state->store &&
             (store_check(state->store, err) < 0 || store_read(state->store, check_all, &verify, err) < 0))
+                return -1;
+        /* The copy alone says nothing of what another machine would find. */
+        if (state->shared && !shared_is_unmade(state->shared) &&
+            shared_verify(shared_objects(state->shared), shared_copy(state->shared), add_text, &verify, err) <
+                    0)
                 return -1;
         *ret_problems = verify.problems;
         *ret_count = verify.count;

@@ -376,6 +376,26 @@ def first_number(key):
     return int(key.rsplit("/", 1)[1])
 
 
+def test_verify_reads_the_objects(team):
+    """What the copy on this machine knows is nothing that another machine would find."""
+    machine = team.machine("first")
+    write(machine, "a")
+    machine("apply", "--yes").expect(0)
+    machine("state", "verify").expect(0)
+    key = f"research/{team.keys('log/')[1]}"
+    body = team.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    team.s3.put_object(Bucket=BUCKET, Key=key, Body=body[:-40])
+    machine("plan", "--detailed-exitcode").expect(0)
+    assert f"s3://{BUCKET}/{key} is damaged or was cut off" in machine("state", "verify").expect(1).out
+    team.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+    machine("state", "verify").expect(0)
+    team.s3.put_object(Bucket=BUCKET, Key="research/lease", Body=b"somebody's")
+    assert "berth lock release --force" in " ".join(machine("apply", "--yes").expect(1).err.split())
+    machine("lock", "release").expect(1)
+    machine("lock", "release", "--force").expect(0)
+    machine("apply", "--yes").expect(0)
+
+
 def test_what_is_no_snapshot_is_left_alone(team):
     machine = team.machine("first")
     write(machine, "a")

@@ -183,6 +183,7 @@ static void who_is_dead_here_loses_it_at_once(void **place) {
         memory_close(&memory.store);
 }
 
+/* By force it is written over, but for a newer Berth's, which may hold by what this one cannot read. */
 static void what_is_no_lease_is_an_error(void **place) {
         static const char *const texts[] = {
                 "", "{}", "{\"formatVersion\":\"2\"}",
@@ -195,12 +196,16 @@ static void what_is_no_lease_is_an_error(void **place) {
                 struct machine here = machine_of(&memory, 0);
                 struct shared_lease lease;
                 struct error err = { 0 };
+                bool newer = strstr(texts[i], "\"2\"");
 
                 assert_int_equal(
                         memory_write(&memory, SHARED_LEASE_KEY, "", texts[i], strlen(texts[i]), NULL),
                         OBJECT_DONE);
-                assert_int_equal(take(&here, true, &lease, &err), -1);
+                assert_int_equal(take(&here, false, &lease, &err), -1);
                 expect_text(err.message, "memory:test/lease");
+                expect_text(err.message, newer ? "newer Berth" : "berth lock release --force");
+                assert_int_equal(take(&here, true, &lease, &err), newer ? -1 : 0);
+                assert_int_equal(take(&here, false, &lease, &err), -1);
                 memory_close(&memory.store);
         }
 }
