@@ -190,7 +190,8 @@ static void tell_of_other_state(struct session *session, const struct options *o
 
         if (stack)
                 (void)manifests_of_kind(&session->manifests, KIND_STACK, &declared);
-        if (declared == 0 || session->told_of_other_state || options->quiet ||
+        /* Of a saved plan's manifests there are no files. */
+        if (declared == 0 || !session->manifests.files || session->told_of_other_state || options->quiet ||
             strcmp(options->path, "-") == 0 || (options->state && options->state != getenv("BERTH_STATE")))
                 return;
         folder = path_folder(session->manifests.files[stack->file], session->arena);
