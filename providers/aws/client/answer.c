@@ -181,6 +181,7 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
         ret->date_ms = date_of(answer, "date");
         ret->modified_ms = date_of(answer, "last-modified");
         http_header(answer, "etag", ret->etag, sizeof(ret->etag));
+        http_header(answer, "x-amz-function-error", ret->function_error, sizeof(ret->function_error));
         http_header(answer, "x-amz-transition-default-minimum-object-size", ret->minimum_size,
                     sizeof(ret->minimum_size));
         take_request_id(answer, ret);

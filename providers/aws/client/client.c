@@ -30,6 +30,8 @@
 struct outcome {
         enum retry_reason reason;
         int64_t asked_ms;
+        enum http_failure failure;
+        bool sent; /* as far as http_send(): `failure` says how that went */
 };
 
 void aws_response_release(struct aws_response *response) {
@@ -110,6 +112,9 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
                 .answer_limit = request->answer_limit ? request->answer_limit : ANSWER_LIMIT,
                 .timeout_ms = request->timeout_ms,
                 .allow_plain = endpoint->configured_by != NULL,
+                .quiet_ms = request->quiet_ms,
+                .sink = request->sink,
+                .context = request->context,
                 .once = request->once,
                 .interrupt = client->clock->interrupt,
                 .ended_by = request->ended_by,
@@ -157,7 +162,9 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
         if (request_sign(request, endpoint, credentials ? &keys : NULL, circumstances.wall_ms, &ready, err) <
             0)
                 return -1;
+        ret_outcome->sent = true;
         if (send_signed(client, request, endpoint, &ready, &answer, &failure, err) < 0) {
+                ret_outcome->failure = failure;
                 ret_outcome->reason = retry_reason_of(failure, 0, "");
                 tell_called(client, request, 0, false);
                 log_debug("aws: %s %s: %s", aws_service_name(request->service), request->operation,
@@ -358,6 +365,42 @@ int aws_call_accepting(struct aws_client *client, const struct aws_request *requ
                 return 0;
         *err = failure;
         return -1;
+}
+
+/* What a connection that was never made, or not to the right server, has not carried cannot have been done. */
+static enum aws_try kind_of_try(const struct outcome *outcome, int status) {
+        if (!outcome->sent)
+                return AWS_TRY_UNSENT;
+        if (outcome->failure == HTTP_UNREACHABLE || outcome->failure == HTTP_TLS ||
+            outcome->failure == HTTP_REFUSED)
+                return AWS_TRY_UNSENT;
+        if (outcome->failure != HTTP_ANSWERED || (status >= 200 && status < 300))
+                return AWS_TRY_UNKNOWN;
+        return outcome->reason == RETRY_CLOCK || outcome->reason == RETRY_KEYS ? AWS_TRY_MENDED
+                                                                               : AWS_TRY_REFUSED;
+}
+
+int aws_call_once(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
+                  enum aws_try *ret_try, struct error *err) {
+        struct aws_request once = *request;
+        struct outcome outcome = { 0 };
+
+        once.once = true;
+        if (attempt(client, &once, response, &outcome, err) < 0) {
+                *ret_try = kind_of_try(&outcome, response->status);
+                return -1;
+        }
+        *ret_try = AWS_TRY_DONE;
+        return 0;
+}
+
+int64_t aws_retry_delay_ms(struct aws_client *client, unsigned attempts) {
+        return retry_delay_ms(attempts, client->random(), 0);
+}
+
+int aws_wait_until(struct aws_client *client, int64_t monotonic_ms, const struct aws_request *request,
+                   struct error *err) {
+        return wait_until(client, monotonic_ms, request, err);
 }
 
 int aws_step_call(struct aws_client *client, const struct aws_request *request, struct progress *progress,

@@ -107,6 +107,10 @@ struct aws_request {
         bool checksum;            /* of the body, as a header: S3 wants one with configuration documents */
         size_t answer_limit;      /* bytes, 0 for 16 MiB */
         int64_t timeout_ms;       /* of each try; 0 for 60 s */
+        int64_t quiet_ms;         /* in its place: how long nothing may come; struct http_request */
+        /* Takes the body of a 2xx answer piece by piece: `body` and `json` stay empty. For aws_call_once() alone. False ends the call. */
+        bool (*sink)(void *context, const char *bytes, size_t length);
+        void *context;
         const struct interrupt
                 *ended_by; /* besides the clock's, what ends this call at INTERRUPT_NOW; or NULL */
 };
@@ -117,7 +121,8 @@ struct aws_response {
         json_t *json; /* the body parsed, for Lambda and the JSON services; owned by the response; may be NULL */
         int64_t date_ms;     /* Date: the server's clock as it answered, in whole seconds; 0 where absent */
         int64_t modified_ms; /* Last-Modified, by that same clock; 0 where absent */
-        char etag[128];      /* with its quotes, as S3 gives it; "" where absent */
+        char function_error[64]; /* X-Amz-Function-Error: what a function's code came to; "" where absent */
+        char etag[128];          /* with its quotes, as S3 gives it; "" where absent */
         char minimum_size
                 [40]; /* S3's x-amz-transition-default-minimum-object-size: a lifecycle's; "" where absent */
         char error_code[96]; /* "ResourceNotFoundException", without namespace or suffix; "" on success */
@@ -138,6 +143,26 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
              struct error *err) MUST_USE;
 int aws_step_call(struct aws_client *client, const struct aws_request *request, struct progress *progress,
                   struct aws_response *response, struct error *err) MUST_USE;
+
+/*
+ * One try, on a connection of its own, for what must not be done twice; no quota is waited for, and nothing is tried again. What it came
+ * to, beside 0 and -1 as of aws_call():
+ */
+enum aws_try {
+        AWS_TRY_DONE,
+        AWS_TRY_UNSENT,  /* no connection, or no credentials: AWS has not seen it */
+        AWS_TRY_REFUSED, /* AWS answered with an error: the response says which */
+        AWS_TRY_MENDED,  /* the same, for keys or a clock that are new or right now: to be tried again */
+        AWS_TRY_UNKNOWN  /* it may have been carried out */
+};
+int aws_call_once(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
+                  enum aws_try *ret_try, struct error *err) MUST_USE;
+
+/* How long to wait before another try after `attempts`, in ms: longer each time, at random. */
+int64_t aws_retry_delay_ms(struct aws_client *client, unsigned attempts);
+/* Waits until then, on the client's clock. ERROR_INTERRUPTED where that, or request->ended_by, ends it. */
+int aws_wait_until(struct aws_client *client, int64_t monotonic_ms, const struct aws_request *request,
+                   struct error *err) MUST_USE;
 
 /*
  * Asking ahead: a call is begun in the background, and its answer waits for the aws_call() that asks for the very same

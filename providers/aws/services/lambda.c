@@ -156,3 +156,33 @@ struct aws_request lambda_list_event_sources(const char *function, struct arena 
 struct aws_request lambda_get_policy(const char *function, struct arena *arena) {
         return read_part("GetPolicy", function_path("2015-03-31", function, "/policy", arena));
 }
+
+static struct aws_request invocation(const char *operation, const char *path, const char *tenant,
+                                     const char *payload, size_t length) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = operation,
+                                       .method = "POST",
+                                       .path = path,
+                                       .body = payload,
+                                       .body_length = length,
+                                       .content_type = "application/json",
+                                       .once = true,
+                                       .headers = { { "X-Amz-Invocation-Type", "RequestResponse" } } };
+
+        if (tenant)
+                request.headers[1] = (struct aws_query){ "X-Amz-Tenant-Id", tenant };
+        return request;
+}
+
+struct aws_request lambda_invoke_stream(const char *function, const char *tenant, const char *payload,
+                                        size_t length, struct arena *arena) {
+        return invocation("InvokeWithResponseStream",
+                          function_path("2021-11-15", function, "/response-streaming-invocations", arena),
+                          tenant, payload, length);
+}
+
+struct aws_request lambda_invoke(const char *function, const char *tenant, const char *payload, size_t length,
+                                 struct arena *arena) {
+        return invocation("Invoke", function_path("2015-03-31", function, "/invocations", arena), tenant,
+                          payload, length);
+}

@@ -74,4 +74,15 @@ struct aws_request lambda_list_event_sources(const char *function, struct arena 
 /* GET /2015-03-31/functions/{name}/policy -> {"Policy": document, as a text}. 404 where it has none. */
 struct aws_request lambda_get_policy(const char *function, struct arena *arena);
 
+/*
+ * POST /2021-11-15/functions/{name}/response-streaming-invocations -> 200, application/vnd.amazon.eventstream: PayloadChunk {Payload}
+ * as the function gives it, then InvokeComplete {ErrorCode?, ErrorDetails?, LogResult?}. POST /2015-03-31/functions/{name}/invocations ->
+ * 200, the payload, X-Amz-Function-Error where the code failed. Both with X-Amz-Tenant-Id, which a function with tenant isolation must
+ * have and no other may; TooManyRequestsException (429): nothing has run. `payload` is borrowed, at most 6 MB of JSON.
+ */
+struct aws_request lambda_invoke_stream(const char *function, const char *tenant, const char *payload,
+                                        size_t length, struct arena *arena);
+struct aws_request lambda_invoke(const char *function, const char *tenant, const char *payload, size_t length,
+                                 struct arena *arena);
+
 #endif
