@@ -21,6 +21,7 @@
 #include "runtime/lambda_api.h"
 #include "runtime/lambda_environment.h"
 #include "runtime/lambda_inner.h"
+#include "runtime/lambda_transfer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -42,11 +43,13 @@ extern char **environ;
 #define CLEAN_MS 20000
 /* Of what is left until Lambda ends the function, the code does not get: for its end, and for files. */
 #define RESERVE_MS 5000
+#define RESERVE_FOR_FILES_MS 30000
 /* Behind the code's deadline its runtime must have said that it is over: twice the grace, and some. */
 #define OVERDUE_MS 8000
 #define OTHERS_MS 30000 /* what is no execution */
 #define BACKLOG_MAX ((size_t)1 << 20)
-#define KEPT_MAX ((size_t)1 << 20) /* of the last answer */
+#define KEPT_MAX ((size_t)1 << 20)   /* of the last answer */
+#define RECORD_MAX ((size_t)8 << 20) /* of the one that goes under transfer/N/result */
 #define RAN_MAX 512
 #define TICK_MS 1000
 
@@ -76,6 +79,9 @@ struct door {
         bool buffered;
         struct lambda_stream stream;
         struct strbuf answer; /* of one that is buffered */
+        struct lambda_transfer transfer;
+        struct strbuf record; /* of one that goes to the bucket, too */
+        bool records, record_is_whole;
 };
 
 static int64_t now_ms(void) {
@@ -97,6 +103,12 @@ static void say(struct door *door, const struct strbuf *bytes) {
                 strbuf_append_bytes(&door->answer, strbuf_text(bytes), bytes->length);
         else
                 lambda_stream_say(&door->stream, strbuf_text(bytes), bytes->length);
+        if (!door->records)
+                return;
+        if (bytes->length <= RECORD_MAX - door->record.length)
+                strbuf_append_bytes(&door->record, strbuf_text(bytes), bytes->length);
+        else
+                door->record_is_whole = false;
 }
 
 static void keep(struct door *door, const struct strbuf *bytes, int64_t counts) {
@@ -150,6 +162,8 @@ static int begin_answer(struct door *door, const struct lambda_event *event,
         door->cut = 0;
         door->bytes[0] = door->bytes[1] = 0;
         strbuf_clear(&door->answer);
+        strbuf_clear(&door->record);
+        door->records = door->record_is_whole = invocation->transfer != NULL;
         if (!door->buffered && lambda_stream_begin(&door->api, event, &door->stream, err) < 0)
                 return -1;
         say_report(door, &hello);
@@ -320,9 +334,11 @@ static const char *why_kernels_are_gone(const struct door *door, const struct in
                 : door->lost[0]             ? door->lost
                                             : "its runtime has ended";
 
-        if (!invocation->restore_lacks)
+        if (!invocation->restore_lacks && !invocation->restore)
                 return why;
-        (void)error_set(text, "%s; %s", why, invocation->restore_lacks);
+        (void)error_set(text, "%s; %s", why,
+                        invocation->restore_lacks ? invocation->restore_lacks
+                                                  : "this runtime restores no checkpoints on Lambda");
         text->message[CONTENT_REASON_MAX] = '\0';
         return text->message;
 }
@@ -348,14 +364,19 @@ static int have_runtime(struct door *door, const struct invocation *invocation, 
         return 0;
 }
 
+/* Until Lambda ends the function, or nobody believes the answer any more. */
+static int64_t time_left_ms(const struct invocation *invocation, const struct lambda_event *event) {
+        int64_t end = invocation_deadline_ms(invocation);
+
+        return (event->deadline_ms < end ? event->deadline_ms : end) - wall_ms();
+}
+
 /* What the code gets of the time that is left. */
 static int64_t code_ms(const struct invocation *invocation, const struct lambda_event *event) {
-        int64_t end = invocation_deadline_ms(invocation), left, most;
+        int64_t left = time_left_ms(invocation, event), most;
+        int64_t reserve = invocation->workspace || invocation->transfer ? RESERVE_FOR_FILES_MS : RESERVE_MS;
 
-        if (event->deadline_ms < end)
-                end = event->deadline_ms;
-        left = end - wall_ms();
-        most = left > 2 * RESERVE_MS ? left - RESERVE_MS : left / 2;
+        most = left > 2 * reserve ? left - reserve : left / 2;
         if (most < 1)
                 most = 1;
         return invocation->request.timeout_ms > 0 && invocation->request.timeout_ms < most
@@ -393,6 +414,64 @@ static int run(struct door *door, const struct invocation *invocation, const str
         door->n = 0;
         door->waiting = WAITING_NOTHING;
         return result != 0 && !executes ? error_set(err, "%s", door->lost) : 0;
+}
+
+/* --- files --- */
+
+/* Until then files may be moved, of what is left: half of it where code is to follow. */
+static int64_t files_until_ms(const struct invocation *invocation, const struct lambda_event *event,
+                              bool is_last) {
+        int64_t left = time_left_ms(invocation, event);
+
+        return now_ms() + (is_last ? left - 1000 : left / 2);
+}
+
+static int bring_in(struct door *door, const struct invocation *invocation, const struct lambda_event *event,
+                    bool mine, struct invocation_end *end, struct error *err) {
+        int64_t start_ms = now_ms();
+        int result;
+
+        if (!invocation->workspace)
+                return 0;
+        if (lambda_environment_make_workspace(err) < 0)
+                return -1;
+        result = lambda_transfer_pull(&door->transfer, invocation->workspace, mine,
+                                      files_until_ms(invocation, event, false), err);
+        say(door, &door->transfer.files);
+        end->files_in_ms = now_ms() - start_ms;
+        return result < 0 ? error_context(err, "its files could not be brought in") : 0;
+}
+
+static void bring_out(struct door *door, const struct invocation *invocation,
+                      const struct lambda_event *event, struct invocation_end *end, struct error *why) {
+        int64_t start_ms = now_ms();
+
+        if (!invocation->workspace)
+                return;
+        if (lambda_transfer_push(&door->transfer, invocation->workspace,
+                                 files_until_ms(invocation, event, true), why) < 0) {
+                end->files_complete = false;
+                end->files_reason = why->message;
+        }
+        say(door, &door->transfer.files);
+        end->files_out_ms = now_ms() - start_ms;
+}
+
+/* The same answer, to whom the other one does not reach. It says of itself that it is there. */
+static void leave_result(struct door *door, const struct invocation *invocation,
+                         const struct lambda_event *event, struct invocation_end *end) {
+        struct error why;
+
+        door->records = false;
+        if (!invocation->transfer || !door->record_is_whole)
+                return;
+        end->left_result = true;
+        invocation_end_write(end, &door->record);
+        if (lambda_transfer_post(&door->transfer, invocation->transfer, "result", strbuf_text(&door->record),
+                                 door->record.length, files_until_ms(invocation, event, true), &why) == 0)
+                return;
+        end->left_result = false;
+        complain(why.message);
 }
 
 /* --- whose it is --- */
@@ -436,6 +515,7 @@ static int give_to(struct door *door, const struct invocation *invocation, struc
         door->lost[0] = '\0';
         strbuf_clear(&door->kept);
         door->kept_whole = false;
+        lambda_transfer_forget(&door->transfer);
         if (lambda_environment_clean(&door->environment, now_ms() + CLEAN_MS, err) < 0)
                 return -1;
         snprintf(door->environment.session, sizeof(door->environment.session), "%s", invocation->session);
@@ -531,7 +611,8 @@ static int serve_event(struct door *door, const struct lambda_event *event, stru
                                       .frozen_ms = door->frozen_ms,
                                       .files_complete = true };
         int64_t cpu_ms = descendants_cpu_ms();
-        struct error why;
+        struct error why, files_why;
+        bool mine;
         int status;
 
         end.served = ++door->served;
@@ -542,16 +623,13 @@ static int serve_event(struct door *door, const struct lambda_event *event, stru
                 return -1;
         end.n = invocation.n;
         end.was = INVOCATION_KEPT;
+        /* What code has changed here counts more than the bucket, where nobody else can have run meanwhile. */
+        mine = is_the_same(&door->environment, &invocation);
         end.refusal = admit(door, &invocation, event, &why);
         if (end.refusal == INVOCATION_TAKEN)
                 end.refusal = settle(door, &invocation, event, &end.was, &why);
-        if (end.refusal == INVOCATION_TAKEN &&
-            (invocation.workspace || invocation.transfer || invocation.interrupt || invocation.restore ||
-             invocation.take_bytes > 0)) {
-                (void)error_set(&why, "this runtime moves no files");
-                end.refusal = INVOCATION_FAILED;
-        }
-        if (end.refusal == INVOCATION_TAKEN && run(door, &invocation, event, end.was, &why) < 0)
+        if (end.refusal == INVOCATION_TAKEN && (bring_in(door, &invocation, event, mine, &end, &why) < 0 ||
+                                                run(door, &invocation, event, end.was, &why) < 0))
                 end.refusal = INVOCATION_FAILED;
         if (end.refusal != INVOCATION_TAKEN &&
             !(end.refusal == INVOCATION_REPEATED && say_again(door, &invocation))) {
@@ -563,9 +641,14 @@ static int serve_event(struct door *door, const struct lambda_event *event, stru
         }
         memcpy(end.boot, door->environment.boot, sizeof(end.boot));
         end.reason = end.refusal != INVOCATION_TAKEN ? why.message : NULL;
+        if (end.refusal == INVOCATION_TAKEN)
+                bring_out(door, &invocation, event, &end, &files_why);
+        if (invocation.take_bytes > 0)
+                end.checkpoint_reason = "this runtime takes no checkpoints on Lambda";
         end.cut_bytes = door->cut;
         cpu_ms = descendants_cpu_ms() - cpu_ms;
         end.cpu_ms = cpu_ms > 0 ? cpu_ms : 0;
+        leave_result(door, &invocation, event, &end);
         invocation_end_write(&end, &bytes);
         say(door, &bytes);
         return end_answer(door, event, err);
@@ -676,6 +759,7 @@ int lambda_serve(struct error *err) {
                 abort();
         door->inner = (struct lambda_inner)LAMBDA_INNER_NONE;
         door->stream = (struct lambda_stream)LAMBDA_STREAM_NONE;
+        door->transfer.index = -1;
         if (!address)
                 result = error_set(
                         err, "AWS_LAMBDA_RUNTIME_API is not set: Lambda starts this, as the entry point of "
@@ -695,6 +779,8 @@ int lambda_serve(struct error *err) {
         lambda_stream_release(&door->stream);
         strbuf_release(&door->kept);
         strbuf_release(&door->answer);
+        strbuf_release(&door->record);
+        lambda_transfer_release(&door->transfer);
         close_descriptor(&door->environment.mark);
         free(door);
         return result;

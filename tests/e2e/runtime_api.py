@@ -279,8 +279,8 @@ class Environment:
     network is this machine's, since the API is there.
     """
 
-    def __init__(self, binary, api, arguments=("lambda",), variables=None, folders=("/usr", "/etc/alternatives", "/etc/ssl"), path="/usr/bin:/bin"):
-        self.binary, self.api, self.arguments, self.folders = str(binary), api, arguments, folders
+    def __init__(self, binary, api, arguments=("lambda",), variables=None, folders=("/usr", "/etc/alternatives", "/etc/ssl", "/etc/hosts"), path="/usr/bin:/bin", authorities=None):
+        self.binary, self.api, self.arguments, self.folders, self.authorities = str(binary), api, arguments, folders, authorities
         self.variables = {
             **SECRETS, "AWS_LAMBDA_RUNTIME_API": api.address, "AWS_REGION": "eu-central-1", "AWS_LAMBDA_FUNCTION_NAME": "notebooks",
             "LAMBDA_TASK_ROOT": "/var/task", "LAMBDA_RUNTIME_DIR": "/var/runtime", "_HANDLER": "", "_X_AMZN_TRACE_ID": "Root=1-5",
@@ -303,7 +303,10 @@ class Environment:
             words += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
         for name, value in self.variables.items():
             words += ["--setenv", name, value]
-        words += ["--proc", "/proc", "--bind", str(self.temporary), "/tmp", "--ro-bind", self.binary, "/opt/berth/berth-runtime", "--remount-ro", "/", "--chdir", "/"]
+        words += ["--proc", "/proc", "--bind", str(self.temporary), "/tmp", "--ro-bind", self.binary, "/opt/berth/berth-runtime"]
+        if self.authorities:
+            words += ["--ro-bind", str(self.authorities), "/opt/berth/authorities.pem"]
+        words += ["--remount-ro", "/", "--chdir", "/"]
         words += ["/usr/bin/prlimit", "--nofile=1024", "--", "/opt/berth/berth-runtime", *self.arguments]
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
