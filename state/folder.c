@@ -170,7 +170,7 @@ static int lock_folder(int descriptor) {
  */
 static void ignore_in_git(const char *folder) {
         static const char text[] = "# Berth keeps its state here, and the keys that belong to it.\n*\n";
-        char *path TEXT_CLEANUP = path_join(folder, ".gitignore");
+        char *path TEXT_CLEANUP = path_join(folder, STATE_IGNORE_FILE);
         int descriptor DESCRIPTOR_CLEANUP =
                 open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 

@@ -11,14 +11,20 @@
 #include "state/sealed_value.h"
 #include "state/state_parts.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAKINGS_MAX 3 /* where others make the same copy at the same time */
+#define COPY_MARK "berth-copy"
+#define OLD_COPY ".old"
+#define RANDOM_LETTERS "XXXXXX" /* mkdtemp's */
+#define MAKINGS_MAX 3           /* where others make the same copy at the same time */
 
 bool shared_cache_is_shared(enum store_database database, const char *key) {
         return database != STORE_META ||
@@ -55,7 +61,8 @@ static char *folder_of(const char *lineage) {
 }
 
 static void remove_copy(const char *folder) {
-        static const char *const names[] = { STORE_DATA_FILE, STORE_LOCK_FILE, STATE_LINEAGE_FILE };
+        static const char *const names[] = { STORE_DATA_FILE, STORE_LOCK_FILE, STATE_LINEAGE_FILE,
+                                             STATE_IGNORE_FILE, COPY_MARK };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 char *path TEXT_CLEANUP = path_join(folder, names[i]);
@@ -69,13 +76,78 @@ void shared_cache_close(struct shared_cache *cache) {
         store_close(cache->store);
         if (cache->temporary && cache->folder)
                 remove_copy(cache->folder);
+        if (cache->mark > 0)
+                close(cache->mark);
         free(cache->folder);
         *cache = (struct shared_cache)SHARED_CACHE_INIT;
 }
 
+/*
+ * What a process makes for itself has a file that it holds a lock on for as long as it lives. The file gets its name when it is
+ * locked: one of that name whose lock is free is a dead process's.
+ */
+static int mark(const char *folder) {
+        char *path TEXT_CLEANUP = path_join(folder, COPY_MARK), *unmarked TEXT_CLEANUP = NULL;
+        int descriptor;
+
+        unmarked = path_join(folder, COPY_MARK ".new");
+        descriptor = open(unmarked, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0 && rename(unmarked, path) == 0)
+                return descriptor;
+        if (descriptor >= 0)
+                close(descriptor);
+        unlink(unmarked);
+        return -1;
+}
+
+/* What has no mark, or is another user's, is left alone. */
+static void remove_dead(const char *folder) {
+        char *path TEXT_CLEANUP = path_join(folder, COPY_MARK);
+        struct stat status;
+        int descriptor DESCRIPTOR_CLEANUP = -1;
+
+        if (lstat(folder, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+                return;
+        descriptor = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+                remove_copy(folder);
+}
+
+/* Whether a name is this one but for its last letters; ".old" may follow, as move_into_place() has it. */
+static bool is_alike(const char *name, const char *own) {
+        size_t length = strlen(own);
+
+        return strncmp(name, own, length - strlen(RANDOM_LETTERS)) == 0 && strlen(name) >= length &&
+               (!name[length] || strcmp(name + length, OLD_COPY) == 0);
+}
+
+/* What killed runs have left beside this folder. */
+static void sweep_beside(const char *folder) {
+        const char *slash = strrchr(folder, '/');
+        char *base TEXT_CLEANUP = strndup(folder, (size_t)(slash - folder));
+        struct dirent *entry;
+        DIR *stream = base ? opendir(base) : NULL;
+
+        while (stream && (entry = readdir(stream))) {
+                char *path TEXT_CLEANUP = path_join(base, entry->d_name);
+
+                if (is_alike(entry->d_name, slash + 1) && strcmp(path, folder) != 0)
+                        remove_dead(path);
+        }
+        if (stream)
+                closedir(stream);
+}
+
+static struct shared_cache mark_own(char *folder) {
+        struct shared_cache cache = { .folder = folder, .temporary = true, .mark = mark(folder) };
+
+        sweep_beside(folder);
+        return cache;
+}
+
 int shared_cache_temporary(struct shared_cache *ret, struct error *err) {
         const char *base = getenv("TMPDIR");
-        char *folder = path_join(base && *base == '/' ? base : "/tmp", "berth-state-XXXXXX");
+        char *folder = path_join(base && *base == '/' ? base : "/tmp", "berth-state-" RANDOM_LETTERS);
 
         if (!mkdtemp(folder)) {
                 (void)error_set(
@@ -85,7 +157,7 @@ int shared_cache_temporary(struct shared_cache *ret, struct error *err) {
                 free(folder);
                 return -1;
         }
-        *ret = (struct shared_cache){ .folder = folder, .temporary = true };
+        *ret = mark_own(folder);
         return 0;
 }
 
@@ -102,12 +174,12 @@ static int make_folder(const char *lineage, struct shared_cache *ret, struct err
                 log_debug("state: %s", unmade.message);
                 return shared_cache_temporary(ret, err);
         }
-        strbuf_printf(&name, "/%s.XXXXXX", lineage);
+        strbuf_printf(&name, "/%s." RANDOM_LETTERS, lineage);
         if (!mkdtemp(name.data)) {
                 log_debug("state: cannot make the folder %s: %s", name.data, strerror(errno));
                 return shared_cache_temporary(ret, err);
         }
-        *ret = (struct shared_cache){ .folder = strbuf_take(&name), .temporary = true };
+        *ret = mark_own(strbuf_take(&name));
         return 0;
 }
 
@@ -230,7 +302,7 @@ static int fill(struct store_txn *txn, void *context, struct error *err) {
 static int move_into_place(const struct shared_cache *made, const char *place) {
         struct strbuf aside STRBUF_CLEANUP = STRBUF_INIT;
 
-        strbuf_printf(&aside, "%s.old", made->folder);
+        strbuf_printf(&aside, "%s" OLD_COPY, made->folder);
         if (rename(place, strbuf_text(&aside)) == 0)
                 remove_copy(strbuf_text(&aside));
         return rename(made->folder, place);

@@ -4,7 +4,7 @@
  * damaged or out of date at any time, and is then made anew; it is never believed over the log.
  *
  * It lies in $XDG_CACHE_HOME/berth/LINEAGE (~/.cache where that is not set). Where no such folder can be made it lies in a temporary
- * one, which goes with the state.
+ * one, which goes with the state. What killed processes have left of either kind the next one removes.
  *
  * Processes of one machine may use one copy: an entry is applied by whoever comes first, in one transaction with the place.
  */
@@ -30,6 +30,7 @@ struct shared_place {
 struct shared_cache {
         char *folder; /* owned */
         bool temporary;
+        int mark; /* a descriptor whose lock says that a temporary folder's process lives; 0 and less: none */
         struct store *store;
         struct shared_place place; /* as of the last call */
 };

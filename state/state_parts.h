@@ -13,6 +13,7 @@
 #define STATE_FORMAT_MOVED \
         1000000 /* is added where the state has moved away: a Berth that knows no moves refuses it */
 #define STATE_LINEAGE_FILE "lineage"
+#define STATE_IGNORE_FILE ".gitignore"
 #define UUID_SIZE 37 /* with the NUL */
 
 /* Keys of the database "meta". The texts of state_load_meta() stand under META_TEXT and their name. */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies that runs make for themselves alone go with them, or with the next run where they were killed; those of others stay. */
+#include "support.h"
+
+#include "state/shared_cache.h"
+
+#include <dirent.h>
+
+#define LINEAGE "11111111-2222-4333-8444-555555555555"
+
+static size_t count_entries(const char *folder) {
+        DIR *stream = opendir(folder);
+        struct dirent *entry;
+        size_t count = 0;
+
+        while (stream && (entry = readdir(stream)))
+                count += entry->d_name[0] != '.';
+        if (stream)
+                closedir(stream);
+        return count;
+}
+
+static int begin(void **place) {
+        if (make_place(place) < 0)
+                return -1;
+        setenv("TMPDIR", *place, 1);
+        setenv("XDG_CACHE_HOME", *place, 1);
+        return 0;
+}
+
+/* The changes of a root: none. */
+static int make(bool temporary, struct shared_cache *ret) {
+        const struct shared_log log = { .lineage = LINEAGE };
+        const struct shared_entry root = { .lineage = LINEAGE };
+        struct error err = { 0 };
+
+        return temporary ? shared_cache_temporary(ret, &err)
+                         : shared_cache_make_aside(&log, &root, ret, &err);
+}
+
+static int make_and_die(const void *temporary) {
+        struct shared_cache cache;
+
+        return make(*(const bool *)temporary, &cache) < 0;
+}
+
+static void what_the_dead_left_goes(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        for (int i = 0; i < 2; i++) {
+                const bool temporary = i == 0;
+                const char *folder = temporary ? *place : below(*place, "berth", arena);
+                const char *others =
+                        below(folder, temporary ? "berth-state-others" : LINEAGE ".others", arena);
+                struct shared_cache living, next;
+                size_t before;
+
+                assert_int_equal(mkdir(folder, 0700) < 0 && errno != EEXIST, 0);
+                /* Of the same form, and nobody knows whose. */
+                assert_int_equal(mkdir(others, 0700), 0);
+                folder_write(others, STORE_DATA_FILE, "somebody's");
+                before = count_entries(folder);
+                assert_int_equal(make(temporary, &living), 0);
+                assert_int_equal(in_child(make_and_die, &temporary), 0);
+                assert_int_equal(count_entries(folder), before + 2);
+                assert_int_equal(make(temporary, &next), 0);
+                assert_int_equal(count_entries(folder), before + 2);
+                assert_int_equal(access(living.folder, F_OK), 0);
+                assert_int_equal(access(below(others, STORE_DATA_FILE, arena), F_OK), 0);
+                shared_cache_close(&next);
+                shared_cache_close(&living);
+                assert_int_equal(count_entries(folder), before);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(what_the_dead_left_goes, begin, remove_place),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
