@@ -8,8 +8,51 @@
 #include "base/log.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Debian 13 gave those with a time in their interface another name, and has another release of libgit2. */
+static const struct {
+        const char *debian_12, *debian_13;
+} renamed[] = {
+        { "libcurl4", "libcurl4t64" },
+        { "libssl3", "libssl3t64" },
+        { "libarchive13", "libarchive13t64" },
+        { "libgit2-1.5", "libgit2-1.9" },
+};
+
+/* What os-release(5) says of this machine: ID or VERSION_ID, without quotes; "" where it says nothing. */
+static void read_release(const char *field, char ret_value[static 32]) {
+        FILE *file = fopen("/etc/os-release", "re");
+        size_t length = strlen(field);
+        char line[256];
+
+        ret_value[0] = 0;
+        while (file && fgets(line, sizeof(line), file)) {
+                if (strncmp(line, field, length) != 0 || line[length] != '=')
+                        continue;
+                line[strcspn(line, "\n")] = 0;
+                snprintf(ret_value, 32, "%s", line + length + 1 + (line[length + 1] == '"'));
+                ret_value[strcspn(ret_value, "\"")] = 0;
+        }
+        if (file)
+                fclose(file);
+}
+
+const char *library_package(const char *debian_12) {
+        char name[32], version[32];
+        bool later;
+
+        read_release("ID", name);
+        read_release("VERSION_ID", version);
+        /* Debian's testing has no VERSION_ID. */
+        later = strcmp(name, "debian") == 0 && (!version[0] || strtol(version, NULL, 10) >= 13);
+        for (size_t i = 0; later && i < sizeof(renamed) / sizeof(renamed[0]); i++)
+                if (strcmp(renamed[i].debian_12, debian_12) == 0)
+                        return renamed[i].debian_13;
+        return debian_12;
+}
 
 static int resolve_symbols(const struct library *library, void *handle, struct error *err) {
         for (size_t i = 0; i < library->symbol_count; i++) {
@@ -35,7 +78,7 @@ static int load_once(struct library *library, struct error *err) {
                 problem = dlerror();
                 return error_set(err, "cannot load %s, needed for %s: %s; on Debian it is in the package %s",
                                  library->soname, library->purpose, problem ? problem : "unknown problem",
-                                 library->package);
+                                 library_package(library->package));
         }
         return resolve_symbols(library, handle, err);
 }

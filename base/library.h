@@ -43,7 +43,7 @@ struct library_symbol {
 
 struct library {
         const char *soname;  /* "libcurl.so.4" */
-        const char *package; /* Debian's, for the message where it is missing */
+        const char *package; /* Debian 12's, for the message where it is missing */
         const char *purpose; /* "HTTP": what cannot be done without it */
         const struct library_symbol *symbols;
         size_t symbol_count;
@@ -62,6 +62,9 @@ struct library {
  * loaded stays to the end of the process: leak checkers need its names after main(), and threads may still be in it.
  */
 int library_load(struct library *library, struct error *err) MUST_USE;
+
+/* What the package that Debian 12 calls so is called on this machine (/etc/os-release): a literal, or the argument itself. */
+const char *library_package(const char *debian_12);
 
 /* For callers that cannot fail: says the error on stderr and aborts, as when memory runs out. */
 void library_need(struct library *library);

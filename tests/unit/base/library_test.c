@@ -9,6 +9,8 @@
 #include "base/library.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 double no_such_function(double x);
@@ -70,6 +72,26 @@ static void failures_say_what_is_missing(void **unused) {
         }
 }
 
+/* By another word of the same file than the program goes by. */
+static void packages_are_called_as_on_this_machine(void **unused) {
+        FILE *file = fopen("/etc/os-release", "re");
+        char text[4096] = "";
+        bool bookworm, trixie;
+
+        (void)unused;
+        if (file) {
+                text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+                fclose(file);
+        }
+        bookworm = strstr(text, "VERSION_CODENAME=bookworm") != NULL;
+        trixie = strstr(text, "VERSION_CODENAME=trixie") != NULL;
+        assert_string_equal(library_package("libedit2"), "libedit2");
+        if (!bookworm && !trixie)
+                skip();
+        assert_string_equal(library_package("libcurl4"), trixie ? "libcurl4t64" : "libcurl4");
+        assert_string_equal(library_package("libgit2-1.5"), trixie ? "libgit2-1.9" : "libgit2-1.5");
+}
+
 #define THREADS 8
 
 static struct library shared = LIBRARY("libm.so.6", "libc6", "angles", math_symbols);
@@ -98,6 +120,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(functions_and_variables_are_found),
                 cmocka_unit_test(failures_say_what_is_missing),
+                cmocka_unit_test(packages_are_called_as_on_this_machine),
                 cmocka_unit_test(many_threads_may_be_the_first),
         };
 
