@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Stack's `sessions`: the table for sessions' records as it is made, kept, shared, renamed and taken down, and what it holds."""
 
+import json
 import shutil
 import threading
 import time
@@ -288,6 +289,23 @@ def test_a_death_while_it_is_made(cloud, berth, db, tmp_path, operation, when):
     berth.apply()
     assert look(db)["expiry"] == ("ENABLED", "expires")
     berth.assert_settled()
+
+
+@pytest.mark.only("ministack", "moto's index of tags has no tables")
+def test_a_table_that_nobody_recorded_is_shown(cloud, made, db, tmp_path):
+    """Under another name a run dies with a table made; then the old name is declared again."""
+    declare(made, "other-sessions")
+    pidfile = tmp_path / "pid"
+    cloud.faults(({"operation": "CreateTable", "nth": 1}, {"kind": "signal", "when": "after", "pidfile": str(pidfile)}))
+    assert end_of(made, "apply", pidfile) < 0
+    cloud.faults()
+    declare(made)
+    made.apply()
+    plan = made.plan("--refresh", "full")
+    assert plan["changes"] == [] and "table other-sessions" in json.dumps(plan["remnants"] + plan["orphans"])
+    put(db)
+    declare(made, "other-sessions", create=False)
+    assert "table-not-empty" in refusals(made.plan("--refresh", "full", code=3))
 
 
 @pytest.mark.parametrize("operation", ["UpdateTable", "DeleteTable"])

@@ -6,8 +6,11 @@
 #include "providers/aws/client/json_body.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/dynamodb.h"
+#include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/records_table.h"
 #include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/stack.h"
 
 #include <inttypes.h>
@@ -194,6 +197,37 @@ int session_table_check(struct provider *provider, const char *name, struct erro
                 "the table %s does not exist, and this stack does not make it (sessions.createTable: "
                 "false): apply the stack that owns it first, or set createTable: true",
                 name);
+}
+
+int session_table_note_orphans(struct provider *provider, const char *own, struct arena *arena,
+                               struct error *err) {
+        struct tagged_resource *resources;
+        size_t count;
+
+        if (tagging_list(provider->client, "dynamodb:table", provider->stack_name, arena, &resources, &count,
+                         err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                const char *place = strstr(resources[i].arn, ":table/");
+                const char *name = place ? place + strlen(":table/") : NULL;
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                const json_t *table = NULL;
+
+                if (!name || texts_same(name, own) || texts_same(name, session_table_declared(provider)) ||
+                    !aws_tags_name(resources[i].tags, "Stack", provider->stack_name))
+                        continue;
+                /* The index knows a table for a while after it is gone. */
+                if (describe(provider, name, &response, arena, &table, err) < 0)
+                        return error_context(err, "table %s", name);
+                if (table)
+                        lineage_orphan(provider,
+                                       &(struct orphan){ .kind = KIND_STACK,
+                                                         .name = provider->stack_name,
+                                                         .part = arena_printf(arena, "table %s", name),
+                                                         .id = resources[i].arn,
+                                                         .lineage = aws_lineage_of(resources[i].tags) });
+        }
+        return 0;
 }
 
 /* The guard */

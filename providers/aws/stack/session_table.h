@@ -44,6 +44,13 @@ void session_table_read_ahead(struct provider *provider, const struct value *rec
 /* Of one that is somebody else's: fails where it is not there, or cannot hold sessions. One call. */
 int session_table_check(struct provider *provider, const char *name, struct error *err) MUST_USE;
 
+/*
+ * Tables with the stack's marks, of the account and region, that are neither `own` (or NULL) nor declared are orphans: a run died between
+ * making one and recording it, and then another name was declared. By the index of tags, and one call more for each that it lists.
+ */
+int session_table_note_orphans(struct provider *provider, const char *own, struct arena *arena,
+                               struct error *err) MUST_USE;
+
 /* The refusal table-not-empty, where the change lets go of a table that holds records. */
 int session_table_ask(struct provider *provider, struct change *change, struct arena *arena,
                       struct error *err) MUST_USE;

@@ -322,7 +322,11 @@ static int see_table(struct sight *sight, const struct value *recorded) {
                 if (own && !managed && sight->table.ownership != OWNER_SELF)
                         sight->table = (struct part){ 0 };
         }
-        return wish && !managed ? session_table_check(provider, wish, sight->err) : 0;
+        if (wish && !managed && session_table_check(provider, wish, sight->err) < 0)
+                return -1;
+        return sight->full && (own || wish)
+                       ? session_table_note_orphans(provider, own, sight->arena, sight->err)
+                       : 0;
 }
 
 /* One that is another's is not seen: it is as it was recorded. */
