@@ -152,6 +152,54 @@ static void add_signature(struct signed_request *ret, const struct sigv4_keys *k
         add_header(ret, "authorization", strbuf_text(&ret->signature.authorization));
 }
 
+static void make_host(const struct aws_request *request, const struct endpoint *endpoint,
+                      struct strbuf *host) {
+        if (in_host(request, endpoint))
+                strbuf_printf(host, "%s.", request->bucket);
+        if (request->account && !endpoint->path_style)
+                strbuf_printf(host, "%s.", request->account);
+        strbuf_append(host, endpoint->host);
+}
+
+static void append_url(struct strbuf *url, const struct endpoint *endpoint, const struct strbuf *host,
+                       const struct strbuf *path, const struct strbuf *query) {
+        strbuf_printf(url, "%s://%s%s%s%s", endpoint->scheme, strbuf_text(host), strbuf_text(path),
+                      query->length ? "?" : "", strbuf_text(query));
+}
+
+void request_url(const struct aws_request *request, const struct endpoint *endpoint, struct strbuf *ret) {
+        struct strbuf host STRBUF_CLEANUP = STRBUF_INIT, path STRBUF_CLEANUP = STRBUF_INIT,
+                           query STRBUF_CLEANUP = STRBUF_INIT;
+
+        make_host(request, endpoint, &host);
+        make_path(request, endpoint, &path);
+        make_query(request, &query);
+        append_url(ret, endpoint, &host, &path, &query);
+}
+
+void request_presign(const struct aws_request *request, const struct endpoint *endpoint,
+                     const struct sigv4_keys *keys, int64_t wall_ms, int64_t seconds, struct strbuf *ret) {
+        struct strbuf host STRBUF_CLEANUP = STRBUF_INIT, path STRBUF_CLEANUP = STRBUF_INIT,
+                           query STRBUF_CLEANUP = STRBUF_INIT, whole STRBUF_CLEANUP = STRBUF_INIT;
+        struct sigv4_header header = { .name = "host" };
+        char date[SIGV4_DATE_SIZE];
+
+        make_host(request, endpoint, &host);
+        make_path(request, endpoint, &path);
+        make_query(request, &query);
+        header.value = strbuf_text(&host);
+        sigv4_date(wall_ms, date);
+        sigv4_presign(&(struct sigv4_request){ .method = request->method,
+                                               .path = strbuf_text(&path),
+                                               .query = strbuf_text(&query),
+                                               .headers = &header,
+                                               .header_count = 1,
+                                               .service = service_facts(request->service)->signing_name,
+                                               .region = endpoint->signing_region },
+                      keys, date, seconds, &whole);
+        append_url(ret, endpoint, &host, &path, &whole);
+}
+
 int request_sign(const struct aws_request *request, const struct endpoint *endpoint,
                  const struct sigv4_keys *keys, int64_t wall_ms, struct signed_request *ret,
                  struct error *err) {
@@ -162,15 +210,10 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
 
         ret->method = facts->protocol == PROTOCOL_JSON || facts->protocol == PROTOCOL_QUERY ? "POST"
                                                                                             : request->method;
-        if (in_host(request, endpoint))
-                strbuf_printf(&ret->host, "%s.", request->bucket);
-        if (request->account && !endpoint->path_style)
-                strbuf_printf(&ret->host, "%s.", request->account);
-        strbuf_append(&ret->host, endpoint->host);
+        make_host(request, endpoint, &ret->host);
         make_path(request, endpoint, &path);
         make_query(request, &query);
-        strbuf_printf(&ret->url, "%s://%s%s%s%s", endpoint->scheme, strbuf_text(&ret->host),
-                      strbuf_text(&path), query.length ? "?" : "", strbuf_text(&query));
+        append_url(&ret->url, endpoint, &ret->host, &path, &query);
         make_body(request, ret);
 
         add_header(ret, "host", strbuf_text(&ret->host));

@@ -32,4 +32,10 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
                  const struct sigv4_keys *keys, int64_t wall_ms, struct signed_request *ret,
                  struct error *err) MUST_USE;
 
+/* Its URL, without a signature; the operation is of S3. */
+void request_url(const struct aws_request *request, const struct endpoint *endpoint, struct strbuf *ret);
+/* The URL of one of S3's that somebody else sends: sigv4_presign(). */
+void request_presign(const struct aws_request *request, const struct endpoint *endpoint,
+                     const struct sigv4_keys *keys, int64_t wall_ms, int64_t seconds, struct strbuf *ret);
+
 #endif

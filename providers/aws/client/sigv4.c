@@ -274,10 +274,67 @@ static void derive_key(const struct sigv4_request *request, const char *secret, 
         digest_hmac_sha256(key, SHA256_SIZE, "aws4_request", strlen("aws4_request"), key);
 }
 
+/* HMAC by the key of the day, in hex. */
+static void sign_text(const struct sigv4_request *request, const char *secret, const char *date,
+                      const void *text, size_t length, char hex[SHA256_HEX_SIZE]) {
+        uint8_t key[SHA256_SIZE], signature[SHA256_SIZE];
+
+        derive_key(request, secret, date, key);
+        digest_hmac_sha256(key, sizeof(key), text, length, signature);
+        explicit_bzero(key, sizeof(key));
+        digest_hex(signature, sizeof(signature), hex);
+}
+
+static void append_parameter(struct strbuf *query, const char *name, const char *value) {
+        if (query->length)
+                strbuf_append_char(query, '&');
+        strbuf_append(query, name);
+        strbuf_append_char(query, '=');
+        encode_percent(query, value, strlen(value), false);
+}
+
+void sigv4_presign(const struct sigv4_request *request, const struct sigv4_keys *keys, const char *date,
+                   int64_t seconds, struct strbuf *ret_query) {
+        struct strbuf block STRBUF_CLEANUP = STRBUF_INIT, names STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf scope STRBUF_CLEANUP = STRBUF_INIT, text STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf to_sign STRBUF_CLEANUP = STRBUF_INIT, credential STRBUF_CLEANUP = STRBUF_INIT;
+        char number[24], hash[SHA256_HEX_SIZE];
+
+        append_headers(&block, &names, request->headers, request->header_count);
+        strbuf_printf(&scope, "%.8s/%s/%s/aws4_request", date, request->region, request->service);
+        strbuf_printf(&credential, "%s/%s", keys->access_key, strbuf_text(&scope));
+        snprintf(number, sizeof(number), "%lld", (long long)seconds);
+        strbuf_append(ret_query, request->query);
+        append_parameter(ret_query, "X-Amz-Algorithm", "AWS4-HMAC-SHA256");
+        append_parameter(ret_query, "X-Amz-Credential", strbuf_text(&credential));
+        append_parameter(ret_query, "X-Amz-Date", date);
+        append_parameter(ret_query, "X-Amz-Expires", number);
+        append_parameter(ret_query, "X-Amz-SignedHeaders", strbuf_text(&names));
+        if (keys->token)
+                append_parameter(ret_query, "X-Amz-Security-Token", keys->token);
+
+        strbuf_printf(&text, "%s\n", request->method);
+        append_path(&text, request);
+        strbuf_append_char(&text, '\n');
+        append_query(&text, strbuf_text(ret_query));
+        strbuf_printf(&text, "\n%s\n%s\nUNSIGNED-PAYLOAD", strbuf_text(&block), strbuf_text(&names));
+        digest_sha256_hex(text.data, text.length, hash);
+        strbuf_wipe(&text);
+        strbuf_printf(&to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, strbuf_text(&scope), hash);
+        sign_text(request, keys->secret_key, date, to_sign.data, to_sign.length, hash);
+        append_parameter(ret_query, "X-Amz-Signature", hash);
+}
+
+void sigv4_sign_text(const struct sigv4_keys *keys, const char *date, const char *region, const char *service,
+                     const char *text, char hex[SHA256_HEX_SIZE]) {
+        const struct sigv4_request scope = { .region = region, .service = service };
+
+        sign_text(&scope, keys->secret_key, date, text, strlen(text), hex);
+}
+
 void sigv4_sign(const struct sigv4_request *request, const struct sigv4_keys *keys, const char *date,
                 struct sigv4_result *ret) {
         struct strbuf names STRBUF_CLEANUP = STRBUF_INIT, scope STRBUF_CLEANUP = STRBUF_INIT;
-        uint8_t key[SHA256_SIZE], signature[SHA256_SIZE];
         char hash[SHA256_HEX_SIZE];
 
         snprintf(ret->date, sizeof(ret->date), "%s", date);
@@ -288,10 +345,8 @@ void sigv4_sign(const struct sigv4_request *request, const struct sigv4_keys *ke
         digest_sha256_hex(ret->canonical_request.data, ret->canonical_request.length, hash);
         strbuf_printf(&ret->string_to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, strbuf_text(&scope), hash);
 
-        derive_key(request, keys->secret_key, date, key);
-        digest_hmac_sha256(key, sizeof(key), ret->string_to_sign.data, ret->string_to_sign.length, signature);
-        explicit_bzero(key, sizeof(key));
-        digest_hex(signature, sizeof(signature), hash);
+        sign_text(request, keys->secret_key, date, ret->string_to_sign.data, ret->string_to_sign.length,
+                  hash);
         strbuf_printf(&ret->authorization,
                       "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s", keys->access_key,
                       strbuf_text(&scope), strbuf_text(&names), hash);

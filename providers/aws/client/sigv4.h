@@ -63,4 +63,15 @@ void sigv4_date(int64_t wall_ms, char date[SIGV4_DATE_SIZE]);
 void sigv4_sign(const struct sigv4_request *request, const struct sigv4_keys *keys, const char *date,
                 struct sigv4_result *ret);
 
+/*
+ * The query of a presigned request, with the signature, encoded, without "?": request->query first. It is good for `seconds` from `date` on.
+ * Only `host` should be among the headers: whoever sends it must send the same. A body is not signed.
+ */
+void sigv4_presign(const struct sigv4_request *request, const struct sigv4_keys *keys, const char *date,
+                   int64_t seconds, struct strbuf *ret_query);
+
+/* The signature of a text as it is: of the policy of a form, in base64. */
+void sigv4_sign_text(const struct sigv4_keys *keys, const char *date, const char *region, const char *service,
+                     const char *text, char hex[SHA256_HEX_SIZE]);
+
 #endif
