@@ -143,6 +143,7 @@ static void finish(struct runtime *runtime, struct report *report) {
         report->left = runtime_left(runtime);
         *execution = (struct execution){ .pipes = { -1, -1 } };
         runtime_report(runtime, report);
+        runtime->rest_until_ms = runtime_now_ms() + RUNTIME_HOLD_MS;
 }
 
 /* Berth itself could not do it: nothing of the code ran. */
@@ -463,6 +464,7 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                                          .kill_ms = INT64_MAX };
         if (request->timeout_ms > 0)
                 execution->deadline_ms = execution->started_ms + request->timeout_ms;
+        runtime->rest_until_ms = 0;
         result = take_pipes(runtime, theirs, &err);
         if (result == 0 && is_python)
                 result = context_start(runtime, context, theirs[0], theirs[1], &err);

@@ -284,6 +284,7 @@ enum { POLL_INPUT, POLL_OUTPUT, POLL_SIGNALS, POLL_CHECKPOINT, POLL_PIPES, POLL_
 static void choose_what_to_watch(const struct runtime *runtime, struct pollfd *polled) {
         bool behind = runtime->unsent.length - runtime->sent > RUNTIME_BACKLOG;
         bool runs = runtime->execution.n > 0, holds = runtime->hold_until_ms > 0;
+        bool waits = holds || runtime->rest_until_ms > 0;
 
         polled[POLL_INPUT] =
                 (struct pollfd){ behind || checkpoint_restore_is_behind(runtime) ? -1 : runtime->input,
@@ -305,17 +306,37 @@ static void choose_what_to_watch(const struct runtime *runtime, struct pollfd *p
                 polled[POLL_KERNELS + i] = (struct pollfd){ kernel ? kernel->socket : -1, events, 0 };
         }
         for (size_t i = 0; i < runtime->lingering_count; i++)
-                polled[POLL_LINGERING + i] = (struct pollfd){ holds ? -1 : runtime->lingering[i], POLLIN, 0 };
+                polled[POLL_LINGERING + i] = (struct pollfd){ waits ? -1 : runtime->lingering[i], POLLIN, 0 };
+}
+
+/* How many there are; -1 with errno. */
+static int wait_for_events(const struct runtime *runtime, struct pollfd *polled, nfds_t count) {
+        int left = milliseconds_left(runtime);
+
+        if (runtime->rest_until_ms == 0 || left == 0)
+                return poll(polled, count, left);
+        return ppoll(polled, count, &(struct timespec){ .tv_nsec = RUNTIME_REST_NS }, NULL);
+}
+
+/* Who goes on asking does not keep it from what has to be done. */
+static void end_rest(struct runtime *runtime, bool nothing_came) {
+        if (runtime->rest_until_ms == 0 || (!nothing_came && runtime_now_ms() < runtime->rest_until_ms))
+                return;
+        runtime->rest_until_ms = 0;
+        if (runtime->execution.n == 0)
+                execution_foresee(runtime);
 }
 
 static int serve_once(struct runtime *runtime, struct error *err) {
         struct pollfd polled[POLL_LINGERING + RUNTIME_LINGERING_MAX];
         size_t lingering = runtime->lingering_count;
+        int events;
 
         choose_what_to_watch(runtime, polled);
-        if (poll(polled, (nfds_t)(POLL_LINGERING + lingering), milliseconds_left(runtime)) < 0 &&
-            errno != EINTR)
+        events = wait_for_events(runtime, polled, (nfds_t)(POLL_LINGERING + lingering));
+        if (events < 0 && errno != EINTR)
                 return error_set(err, "cannot wait: %s", strerror(errno));
+        end_rest(runtime, events == 0);
         if (polled[POLL_OUTPUT].revents & (POLLERR | POLLHUP | POLLNVAL))
                 return 0;
         if (polled[POLL_OUTPUT].revents && tell_caller(runtime, err) < 0)
@@ -354,11 +375,7 @@ static int serve_once(struct runtime *runtime, struct error *err) {
         if (runtime->hold_until_ms == 0 && runtime->unsent.length > runtime->sent &&
             tell_caller(runtime, err) < 0)
                 return -1;
-        if (polled[POLL_INPUT].revents)
-                return hear_caller(runtime, err);
-        if (runtime->execution.n == 0 && runtime->context_count > 0)
-                execution_foresee(runtime);
-        return 1;
+        return polled[POLL_INPUT].revents ? hear_caller(runtime, err) : 1;
 }
 
 static int get_ready(struct runtime *runtime, struct error *err) {

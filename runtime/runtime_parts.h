@@ -16,6 +16,11 @@
  * executions have left in their pipes for whoever throws it away: everybody is woken once and not three times.
  */
 #define RUNTIME_HOLD_MS 2
+/*
+ * A result wakes who waits for it on this very processor, as a rule: he gets it at once only if the runtime sleeps. So long, in
+ * nanoseconds, it does, before it closes what is over and makes ready what comes next.
+ */
+#define RUNTIME_REST_NS 200000
 /* Kept for the caller at most, beside one message: who prints more than is taken waits. */
 #define RUNTIME_BACKLOG ((size_t)1 << 20)
 /* Who has closed its socket is dying, as a rule; else it is killed after this. */
@@ -114,6 +119,7 @@ struct runtime {
         int loadavg;              /* /proc/loadavg; -1: it cannot be had */
         pid_t newest;          /* descendants_newest(), before those were looked for; 0: it cannot be told */
         bool settled;          /* it was the same the time before */
+        int64_t rest_until_ms; /* an answer has left, and nothing else is done before; 0: it is */
         int64_t hold_until_ms; /* when `started` leaves, where nothing follows it before; 0: at once */
         struct taking taking;
         struct restoring restoring;
