@@ -388,7 +388,7 @@ static int run(struct door *door, const struct invocation *invocation, const str
                enum invocation_was was, struct error *err) {
         bool executes = invocation->request.type == REQUEST_EXECUTE;
         struct request request = invocation->request;
-        int64_t most = OTHERS_MS;
+        int64_t most = OTHERS_MS, before;
         int result;
 
         if (have_runtime(door, invocation, was, err) < 0)
@@ -396,9 +396,12 @@ static int run(struct door *door, const struct invocation *invocation, const str
         if (executes) {
                 request.timeout_ms = code_ms(invocation, event);
                 most = request.timeout_ms + OVERDUE_MS;
+                before = door->environment.last_n;
                 door->environment.last_n = invocation->n;
-                if (lambda_environment_mark(&door->environment, err) < 0)
+                if (lambda_environment_mark(&door->environment, err) < 0) {
+                        door->environment.last_n = before;
                         return -1;
+                }
                 strbuf_clear(&door->kept);
                 door->kept_cut = 0;
                 door->kept_whole = false;
@@ -457,13 +460,16 @@ static void bring_out(struct door *door, const struct invocation *invocation,
         end->files_out_ms = now_ms() - start_ms;
 }
 
-/* The same answer, to whom the other one does not reach. It says of itself that it is there. */
+/*
+ * The same answer, to whom the other one does not reach. It says of itself that it is there. Only of what ran: what is refused could be there
+ * already, as what came of it when it was asked for first.
+ */
 static void leave_result(struct door *door, const struct invocation *invocation,
                          const struct lambda_event *event, struct invocation_end *end) {
         struct error why;
 
         door->records = false;
-        if (!invocation->transfer || !door->record_is_whole)
+        if (!invocation->transfer || !door->record_is_whole || end->refusal != INVOCATION_TAKEN)
                 return;
         end->left_result = true;
         invocation_end_write(end, &door->record);

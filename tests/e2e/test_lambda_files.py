@@ -171,6 +171,14 @@ def test_the_result_is_left_and_is_the_answer(session):
     answer = session.ok("print('said'); 42")
     left = read_messages(session.bucket.objects[f"{TRANSFER}1/result"])
     assert left == answer.invocation.messages() and answer.end["leftResult"] is True and left[-1][0]["type"] == "end"
+    # Who asks again, and who comes too late, does not write over it.
+    event = json.loads(answer.invocation.event)
+    for change in ({}, {"startedAtMs": 1}):
+        again = session.finish(session.api.invoke({**event, **change}, session.tenant))
+        assert again.end["refused"] == "repeated" and again.end["leftResult"] is False
+    session.ok("1")
+    assert session.finish(session.api.invoke(event, session.tenant)).end["refused"] == "repeated"
+    assert read_messages(session.bucket.objects[f"{TRANSFER}1/result"]) == left
 
 
 def test_deletions_both_ways(session):
