@@ -13,7 +13,7 @@ from git_servers import Repository, free_port
 from test_controller_cloud import metric
 from test_shared_state import BUCKET, PLACE, Team, signals
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.only("moto", "what a controller adds to a state in S3 is the same on either")]
 
 
 @pytest.fixture
@@ -96,10 +96,9 @@ def test_two_of_one_stack(team, make, repository):
     last = write(repository, "a")
     for controller in controllers:
         controller.start()
-    for names in (["a", "b"], ["b", "c"]):
-        for controller in controllers:
-            controller.wait_for("Applied", last)
-        last = write(repository, *names)
+    for controller in controllers:
+        controller.wait_for("Applied", last)
+    last = write(repository, "b", "c")
     for controller in controllers:
         controller.wait_for("Applied", last)
         controller.stop()

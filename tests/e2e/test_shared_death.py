@@ -183,25 +183,14 @@ def moments(calls):
     return [(when, call) for call in calls for when in ("before", "after") if when == "after" or not is_reading(call)]
 
 
-def test_killed_on_a_machine_that_never_comes_back(journey):
-    """Creates, updates, deletes and re-points in one apply."""
+def test_killed_or_asleep_at_a_request(journey, tmp_path):
+    """An apply that creates, updates, deletes and re-points; and one that a guard refuses. One test: settling takes longest."""
+    refused = journey.record(journey.refused(), 3)
     calls = journey.record(journey.to_other_side(), 0)
     journey.crossing.here = OTHER[journey.crossing.here]
     journey.log_end = len(journey.team.numbers())
-    journey.each("killed at", moments(calls), 3, lambda when, call: journey.kill(journey.to_other_side(), 0, when, call))
-
-
-def test_killed_while_it_is_refused(journey):
-    """A guard refuses: nothing is changed, and whoever comes next is refused as well."""
-    calls = journey.record(journey.refused(), 3)
-    journey.log_end = len(journey.team.numbers())
-    journey.each("refused, killed at", moments(calls), 1, lambda when, call: journey.kill(journey.refused(), 3, when, call))
-
-
-def test_asleep_until_the_lock_was_another_ones(journey, tmp_path):
+    journey.each("killed at", moments(calls), 2, lambda when, call: journey.kill(journey.to_other_side(), 0, when, call))
+    journey.each("refused, killed at", moments(refused), 1, lambda when, call: journey.kill(journey.refused(), 3, when, call))
     clocks = Clocks(tmp_path)
-    calls = journey.record(journey.to_other_side(), 0)
-    journey.crossing.here = OTHER[journey.crossing.here]
-    journey.log_end = len(journey.team.numbers())
-    steps = [("answered" if call[2] else "before", call) for call in calls]
-    journey.each("asleep at", steps, 2, lambda when, call: journey.stop(clocks, when, call))
+    asleep = [("answered" if call[2] else "before", call) for call in calls]
+    journey.each("asleep at", asleep, 1, lambda when, call: journey.stop(clocks, when, call))

@@ -28,6 +28,7 @@ def team(cloud, binary, tmp_path, prebuilt):
     return Team(cloud, binary, tmp_path)
 
 
+@pytest.mark.only("ministack", "the network is the proxy's")
 @pytest.mark.parametrize("what", PARTED)
 def test_parted_in_the_middle(team, what):
     """From the first function on. The run ends by itself, with an error, and begins nothing that it could not write down."""
@@ -54,6 +55,7 @@ def test_parted_in_the_middle(team, what):
     team.check("a", "b", "c")
 
 
+@pytest.mark.only("moto", "clocks are berth's and the proxy's")
 def test_two_machines_whose_clocks_are_wrong(team, tmp_path):
     """One is ten minutes ahead, one ten minutes behind: who holds the lock keeps it, and who died loses it, by the clock of S3 alone."""
     clocks, ahead, behind = Clocks(tmp_path), team.machine("ahead"), team.machine("behind")
@@ -95,6 +97,7 @@ def test_two_machines_whose_clocks_are_wrong(team, tmp_path):
     team.check("a")
 
 
+@pytest.mark.only("ministack", "the proxy is slow")
 def test_a_store_that_is_slow(team):
     machine = team.machine("first")
     write(machine, "a")
@@ -113,6 +116,7 @@ def listing(*keys):
             f"<IsTruncated>false</IsTruncated><KeyCount>{len(keys)}</KeyCount>{items}</ListBucketResult>"}  # fmt: skip
 
 
+@pytest.mark.only("moto", "the list is the proxy's")
 def test_a_list_that_lags(team):
     """Lists say where to begin and no more: an old one, or an empty one, hides no commit."""
     machine = team.machine("first")
