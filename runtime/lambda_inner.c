@@ -41,16 +41,16 @@ static bool is_set(const char *variable) {
 
 /* As in a sandbox on a machine: providers/local/sandbox/sandbox.c. */
 static const char **variables(struct arena *arena) {
-        static const char *const fixed[] = { "HOME=" LAMBDA_WORKSPACE, "USER=agent", "LOGNAME=agent",
-                                             "TMPDIR=" LAMBDA_TEMPORARY };
+        static const char *const fixed[] = { ("HOME=" LAMBDA_WORKSPACE), "USER=agent", "LOGNAME=agent",
+                                             ("TMPDIR=" LAMBDA_TEMPORARY) };
         static const char *const defaults[] = {
                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "LANG=C.UTF-8",
                 "PYTHONUNBUFFERED=1",
-                "PYTHONPATH=" LAMBDA_WORKSPACE,
+                ("PYTHONPATH=" LAMBDA_WORKSPACE),
                 "PYTHONDONTWRITEBYTECODE=1",
                 "MPLBACKEND=Agg",
-                "MPLCONFIGDIR=" LAMBDA_TEMPORARY
+                ("MPLCONFIGDIR=" LAMBDA_TEMPORARY)
         };
         size_t count = 0, room = CONTENT_COUNT(fixed) + CONTENT_COUNT(defaults) + 1;
         const char **words;

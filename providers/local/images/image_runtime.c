@@ -33,11 +33,11 @@ static int add_entries(struct tarball_writer *to, const struct strbuf *program, 
 
         if (tarball_writer_add(to, &entry, err) < 0)
                 return -1;
-        entry.name = IMAGE_RUNTIME_FOLDER "/" + 1;
+        entry.name = &(IMAGE_RUNTIME_FOLDER "/")[1];
         if (tarball_writer_add(to, &entry, err) < 0)
                 return -1;
         entry = (struct tarball_entry){
-                .type = TARBALL_FILE, .name = IMAGE_RUNTIME_PATH + 1, .mode = 0755, .bytes = program->length
+                .type = TARBALL_FILE, .name = &(IMAGE_RUNTIME_PATH)[1], .mode = 0755, .bytes = program->length
         };
         if (tarball_writer_add(to, &entry, err) < 0)
                 return -1;
