@@ -436,17 +436,12 @@ static json_t *holder_json(const struct lease_holder *holder, json_t *unfinished
 
 /* Needs no lease itself: whoever waits for one wants to know who has it. */
 static int show_lock(struct session *session, const struct options *options, struct error *err) {
-        struct lease_holder *holder = NULL;
+        struct lease_holder *holder;
         const char *doing = NULL;
         json_t *unfinished = NULL, *object;
-        struct error failure;
 
-        /* By force a lock that cannot even be read is freed. */
-        if (state_lease_show(session->state, session->arena, &holder, &failure) < 0 && !options->force) {
-                *err = failure;
-                return -1;
-        }
-        if (holder && describe_unfinished(session, &doing, &unfinished, err) < 0)
+        if (state_lease_show(session->state, session->arena, &holder, err) < 0 ||
+            (holder && describe_unfinished(session, &doing, &unfinished, err) < 0))
                 return -1;
         object = holder ? holder_json(holder, unfinished) : json_object();
         json_object_set_new(object, "held", json_boolean(holder != NULL));
@@ -472,12 +467,17 @@ static int show_lock(struct session *session, const struct options *options, str
 
 /* Says whose lock it was: the next run begins with what that one left. */
 static int release_lock(struct session *session, const struct options *options, struct error *err) {
-        struct lease_holder *holder;
+        struct lease_holder *holder = NULL;
         const char *doing = NULL;
         json_t *unfinished = NULL, *object;
+        struct error failure;
 
-        if (state_lease_show(session->state, session->arena, &holder, err) < 0 ||
-            (holder && describe_unfinished(session, &doing, &unfinished, err) < 0))
+        /* By force a lock that cannot even be read is freed. */
+        if (state_lease_show(session->state, session->arena, &holder, &failure) < 0 && !options->force) {
+                *err = failure;
+                return -1;
+        }
+        if (holder && describe_unfinished(session, &doing, &unfinished, err) < 0)
                 return -1;
         object = json_pack("{s:b}", "held", 0);
         if (holder)
