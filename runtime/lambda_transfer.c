@@ -119,9 +119,11 @@ static int next_line(struct talk *talk, int64_t until_ms, const char **ret, size
                 }
                 if (talk->heard.length - talk->taken > LINE_LENGTH_MAX)
                         return error_set(err, "a transfer said too long a line");
-                memmove(talk->heard.data, from, talk->heard.length - talk->taken);
-                talk->heard.length -= talk->taken;
-                talk->taken = 0;
+                if (talk->taken > 0) {
+                        memmove(talk->heard.data, from, talk->heard.length - talk->taken);
+                        talk->heard.length -= talk->taken;
+                        talk->taken = 0;
+                }
                 if (left <= 0)
                         return error_set(err, "there was no more time for files");
                 if (poll(&polled, 1, left < 60000 ? (int)left : 60000) <= 0)
