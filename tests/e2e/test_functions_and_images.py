@@ -147,7 +147,7 @@ def test_many_tags_taken_away(world, cloud):
 
 def test_replaced_where_it_is_allowed(world, cloud):
     """Only MiniStack keeps TenancyConfig, but to ask for it is the same everywhere."""
-    world(stacks.environment("x", reservedConcurrency=3))
+    world(stacks.environment("x", reservedConcurrency=3, tenantIsolation=False))
     world.write(stacks.environment("x", reservedConcurrency=3, tenantIsolation=True))
     plan = world.berth.plan(code=3)
     assert refusals(plan) == {"Environment/x": ["needs-replacement"]}
@@ -391,7 +391,7 @@ def test_a_deletion_says_what_hangs_on_the_function(world, cloud):
     for said in ("its URL http", "2 aliases (live, test)", "1 permission (by-their-api)", f"1 event source ({queue})"):
         assert said in reason, reason
 
-    declare(world, stacks.environment("x", tenantIsolation=True), stacks.environment("y"))
+    declare(world, stacks.environment("x", tenantIsolation=False), stacks.environment("y"))
     assert "2 aliases (live, test)" in reason_of(world, code=3)["reason"]
     cloud.faults(({"operation": "ListAliases"}, {"kind": "error", "status": 403, "code": "AccessDeniedException", "message": "no"}))
     reason = reason_of(world, code=3)["reason"]

@@ -104,13 +104,13 @@ def protected(world):
 
 def protected_replace(world):
     world.applied(stacks.environment("x", protect=True))
-    world.declare(stacks.environment("x", protect=True, tenantIsolation=True), BESIDE)
+    world.declare(stacks.environment("x", protect=True, tenantIsolation=False), BESIDE)
     return "Environment/x"
 
 
 def needs_replacement(world):
     world.applied(X)
-    world.declare(stacks.environment("x", tenantIsolation=True), BESIDE)
+    world.declare(stacks.environment("x", tenantIsolation=False), BESIDE)
     return "Environment/x"
 
 
@@ -331,7 +331,7 @@ def test_protect_outlives_the_manifest_and_ends_with_protect_false(world):
 
 def test_needs_replacement_remedy_is_a_new_environment(world):
     world.applied(X, stacks.agent("a", "x"))
-    world.declare(stacks.environment("x2", tenantIsolation=True), stacks.agent("a", "x2"))
+    world.declare(stacks.environment("x2", tenantIsolation=False), stacks.agent("a", "x2"))
     world.berth.apply()
     assert set(world.cloud.functions()) == {function_of("x2")}
     world.berth.assert_settled()

@@ -272,7 +272,7 @@ def test_dependents_protection_replacement_and_mass_deletion(small):
     small.remove("p.yaml")
     (change,) = small.plan(code=3)["changes"]
     assert change["refusals"][0]["id"] == "protected"
-    small.write("p.yaml", stacks.text(stacks.environment("kept", tenantIsolation=True)))
+    small.write("p.yaml", stacks.text(stacks.environment("kept", tenantIsolation=False)))
     ids = {r["id"] for r in small.plan(code=3)["changes"][0]["refusals"]}
     assert "needs-replacement" in ids
     small.write("p.yaml", stacks.text(stacks.environment("kept")))
@@ -581,7 +581,7 @@ def test_living_sessions_hold_their_environment(berth):
     text = berth("plan").expect(3).out
     assert "3 sessions live in it" in text and "\u202e" not in text
     berth("apply", "--yes").expect(3)
-    berth.write("m.yaml", stacks.text(stacks.environment("etl", tenantIsolation=True), geo))
+    berth.write("m.yaml", stacks.text(stacks.environment("etl", tenantIsolation=False), geo))
     assert {r["id"] for c in berth.plan(code=3)["changes"] for r in c["refusals"]} >= {"has-sessions", "needs-replacement"}
     berth.write("m.yaml", stacks.text(stacks.environment("etl", memoryMB=3538), geo))
     berth.apply()

@@ -191,7 +191,7 @@ def test_a_secret_that_is_another_by_now(cloud, stack):
 
 
 def test_allowances_are_saved(cloud, stack):
-    stack.declare(tenantIsolation=True)
+    stack.declare(tenantIsolation=False)
     save(stack, code=3)
     refused(cloud, stack, text="needs-replacement")
     save(stack, "--allow", "needs-replacement:Environment/x")
@@ -200,7 +200,7 @@ def test_allowances_are_saved(cloud, stack):
 
 
 def test_an_allowance_may_come_when_it_is_applied(cloud, stack):
-    stack.declare(tenantIsolation=True)
+    stack.declare(tenantIsolation=False)
     save(stack, code=3)
     stack("apply", "--yes", "--allow", "needs-replacement:Environment/x", stack.file).expect(0)
 
