@@ -207,7 +207,7 @@ static int end_answer(struct door *door, const struct lambda_event *event, struc
 static void lose_inner(struct door *door, const char *why) {
         static const struct descendants none = { 0 };
 
-        snprintf(door->lost, sizeof(door->lost), "%s", why);
+        snprintf(door->lost, sizeof(door->lost), "%.*s", (int)sizeof(door->lost) - 1, why);
         lambda_inner_end(&door->inner);
         descendants_kill(&none, 0);
         while (waitpid(-1, NULL, WNOHANG) > 0)

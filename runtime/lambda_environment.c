@@ -109,7 +109,7 @@ static int open_folder(int parent, const char *name) {
         if (fstatat(parent, name, &seen, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(seen.st_mode))
                 return -1;
         if ((seen.st_mode & 0700) != 0700)
-                (void)fchmodat(parent, name, 0700, 0);
+                (void)!fchmodat(parent, name, 0700, 0);
         return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 

@@ -22,7 +22,7 @@ static void note(void *context, const char *text) {
         struct found *found = context;
 
         if (found->count++ == 0)
-                snprintf(found->first, sizeof(found->first), "%s", text);
+                snprintf(found->first, sizeof(found->first), "%.*s", (int)sizeof(found->first) - 1, text);
 }
 
 /* What it says first; "" where it finds nothing. */
