@@ -15,15 +15,15 @@
 
 #include <cmocka.h>
 
-/* docs/NAME must be what `print` prints. */
-static inline void page_check(const char *name, void (*print)(FILE *stream)) {
+/* docs/NAME must be what `print` prints; `data` is the test's folder (TEST_DATA). */
+static inline void page_check(const char *data, const char *name, void (*print)(FILE *stream)) {
         struct strbuf path STRBUF_CLEANUP = STRBUF_INIT, committed STRBUF_CLEANUP = STRBUF_INIT;
         struct error err = { 0 };
         char *text = NULL;
         size_t length;
         FILE *stream = open_memstream(&text, &length);
 
-        strbuf_printf(&path, "%s/../../../docs/%s", TEST_DATA, name);
+        strbuf_printf(&path, "%s/../../../docs/%s", data, name);
         assert_non_null(stream);
         print(stream);
         assert_int_equal(fclose(stream), 0);

@@ -23,7 +23,7 @@
 
 static void page_is_current(void **state) {
         (void)state;
-        page_check("api.md", openapi_markdown);
+        page_check(TEST_DATA, "api.md", openapi_markdown);
 }
 
 /* Each row has what documents tell of it; its example is what it takes; its names are nobody else's. */

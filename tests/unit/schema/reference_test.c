@@ -21,7 +21,7 @@
 
 static void page_is_current(void **state) {
         (void)state;
-        page_check("manifests.md", reference_markdown);
+        page_check(TEST_DATA, "manifests.md", reference_markdown);
 }
 
 /* What stands in the schema under a path of member names. */
