@@ -35,8 +35,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* Lambda gives a start 10 s. */
 #define START_MS 8000
 #define RESTORE_MS 10000

@@ -96,9 +96,9 @@ static int send_all(int file, const void *bytes, size_t length, struct error *er
 
 static int receive(int file, struct lambda_http *answer, struct error *err) {
         char bytes[65536];
-        int result;
+        int result = 0;
 
-        do {
+        while (result == 0) {
                 ssize_t count = recv(file, bytes, sizeof(bytes), 0);
 
                 if (count < 0 && errno == EINTR)
@@ -106,7 +106,7 @@ static int receive(int file, struct lambda_http *answer, struct error *err) {
                 if (count < 0)
                         return error_set(err, "the Runtime API does not answer: %s", strerror(errno));
                 result = lambda_http_read(answer, bytes, (size_t)count, err);
-        } while (result == 0);
+        }
         return result < 0 ? -1 : 0;
 }
 

@@ -76,16 +76,15 @@ int lambda_environment_mark(struct lambda_environment *environment, struct error
         json_t *mark JSON_CLEANUP = json_checked(json_pack(
                 "{s:s, s:I, s:s, s:I}", "boot", environment->boot, "starts", (json_int_t)environment->starts,
                 "session", environment->session, "n", (json_int_t)environment->last_n));
-        char *text TEXT_CLEANUP = json_compact(mark), bytes[MARK_BYTES];
+        char *text TEXT_CLEANUP = json_compact(mark), bytes[MARK_BYTES + 1];
 
         if (environment->mark < 0 && mkdir(FOLDER, 0700) < 0 && errno != EEXIST)
                 return error_set(err, "cannot make " FOLDER ": %s", strerror(errno));
         if (environment->mark < 0)
                 environment->mark = open(MARK, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        memset(bytes, ' ', sizeof(bytes));
-        memcpy(bytes, text, strlen(text));
-        if (environment->mark < 0 ||
-            pwrite(environment->mark, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        if (snprintf(bytes, sizeof(bytes), "%-*s", (int)MARK_BYTES, text) != (int)MARK_BYTES)
+                return error_set(err, "what should stand in " MARK " is too long");
+        if (environment->mark < 0 || pwrite(environment->mark, bytes, MARK_BYTES, 0) != (ssize_t)MARK_BYTES)
                 return error_set(err, "cannot write " MARK ": %s", strerror(errno));
         return 0;
 }
@@ -156,10 +155,8 @@ static int empty_temporary(int64_t until_ms, struct error *err) {
                         folder = open_folder(top, entry->d_name);
                         if (folder >= 0)
                                 (void)empty_folder(top, folder);
-                        if (unlinkat(top, entry->d_name, AT_REMOVEDIR) < 0)
-                                left++;
-                        /* What it gave away may not be seen in this round. */
-                        else if (folder >= 0)
+                        /* Where it is gone, what it gave away may not be seen in this round. */
+                        if (unlinkat(top, entry->d_name, AT_REMOVEDIR) < 0 || folder >= 0)
                                 left++;
                 }
                 if (entries)

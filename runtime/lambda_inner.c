@@ -10,8 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static bool starts(const char *text, const char *with) {
         return strncmp(text, with, strlen(with)) == 0;
 }
