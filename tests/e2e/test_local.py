@@ -238,7 +238,8 @@ def test_a_foreign_record_is_not_owned(small, text, owner):
         assert refusal["id"] == "not-owned" and owner in refusal["message"]
     assert path.read_text() == text
     small.apply("--allow", "not-owned:Environment/new")
-    assert records(small)["environments/new.json"]["spec"] == records(small)["environments/geo.json"]["spec"]
+    # What was there before keeps the tenancy that it has: new ones are apart.
+    assert records(small)["environments/new.json"]["spec"] == {**records(small)["environments/geo.json"]["spec"], "tenantIsolation": False}
     small.assert_settled()
 
 

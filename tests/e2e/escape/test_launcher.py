@@ -450,7 +450,7 @@ def test_exec_by_a_launcher(box):
     marker = f"{RUN}-exec"
     result = box.exec(
         "import os, sys; print(open('a/b').read(), sys.stdin.read(), os.environ['SECRET']); os.mkdir('made'); open('made/x', 'w').write('y')",
-        marker, "--file", f"a/b={put}", "--out", out, input=b"typed",
+        "--file", f"a/b={put}", "--out", out, marker, input=b"typed",
     )  # fmt: skip
     assert result["text"] == "from outside typed s3cr3t-of-the-test\n"
     assert (out / "made/x").read_text() == "y" and (out / "a/b").read_text() == "from outside"
