@@ -159,11 +159,14 @@ int engine_follower_hear(struct engine_follower *follower) {
                 follower->due = false;
                 if (session->wakes_due)
                         engine_followers_wake_due(session);
+                if (!session->tells_more)
+                        descriptor = lent_descriptor(follower);
+                /* What he does not wait for, the engine's thread hears again: nobody would else. */
+                if (descriptor < 0 && session->place)
+                        engine->config.place->class->take_back(session->place);
                 /* It goes on there, in turns with others. */
                 if (session->tells_more)
                         engine_wake(engine);
-                else
-                        descriptor = lent_descriptor(follower);
         }
         pthread_mutex_unlock(&engine->lock);
         return descriptor;

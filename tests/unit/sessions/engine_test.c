@@ -480,6 +480,45 @@ static void who_waits_no_more_gives_the_sandbox_back(void **state) {
         }
 }
 
+/* Whether all that the one sandbox has said was heard. */
+static bool is_all_told(struct fixture *fixture) {
+        bool told;
+
+        pthread_mutex_lock(&fixture->place.lock);
+        told = fixture->place.sandboxes[0].told == fixture->place.sandboxes[0].count;
+        pthread_mutex_unlock(&fixture->place.lock);
+        return told;
+}
+
+/* More than is heard in one turn: the engine's thread goes on with it, and what comes much later is not lost between the two. */
+static void who_waits_for_one_that_says_much(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct strbuf code STRBUF_CLEANUP = STRBUF_INIT;
+        struct engine_follower *follower;
+        int lent;
+
+        fixture->place.lends = true;
+        run_code(fixture, &alice, id, "keep this", &follower);
+        (void)hear_all(fixture, follower);
+        strbuf_append(&code, "hold\n");
+        for (int i = 0; i < 400; i++)
+                strbuf_append(&code, "say x\n");
+        strbuf_append(&code, "hold\nsay after");
+        assert_true(run_code(fixture, &alice, id, strbuf_text(&code), &follower) > 0);
+        lent = engine_follower_await_end(follower);
+        assert_true(lent >= 0);
+        release_when_held(fixture, id);
+        assert_int_equal(engine_follower_hear(follower), -1);
+        for (int i = 0; i < PATIENCE_MS && !is_all_told(fixture); i++)
+                usleep(1000);
+        usleep(50000);
+        release_when_held(fixture, id);
+        await_lent(follower, -1);
+        assert_string_equal(status_of(fixture, &alice, id, 2), "ok");
+        engine_follower_close(follower);
+}
+
 /* Numbers that are missing would tell how much happens to others. */
 static void events_of_others_have_no_number(void **state) {
         struct fixture *fixture = *state;
@@ -1077,6 +1116,7 @@ int main(void) {
                 TEST(no_sandbox_is_forgotten),
                 TEST(who_waits_hears_the_sandbox_himself),
                 TEST(who_waits_no_more_gives_the_sandbox_back),
+                TEST(who_waits_for_one_that_says_much),
                 TEST(patches),
                 TEST(users_of_an_environment),
         };
