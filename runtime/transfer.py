@@ -230,10 +230,17 @@ class Folder:
             os.close(at)
 
     def walk(self):
-        """(path, what it is) of all but folders; what cannot be read is None."""
-        waiting = [("", os.dup(self.top))]
+        """(path, what it is) of all but folders; what cannot be read is None, with all that lies below. One folder is open at a time."""
+        waiting = [""]
         while waiting:
-            prefix, at = waiting.pop()
+            prefix = waiting.pop()
+            try:
+                at = self.parent(prefix + "*")[0]
+            except OSError:
+                if not prefix:
+                    raise
+                yield prefix[:-1], None
+                continue
             try:
                 with os.scandir(at) as entries:
                     names = [entry.name for entry in entries]
@@ -241,15 +248,12 @@ class Folder:
                     path = prefix + name
                     try:
                         seen = os.stat(name, dir_fd=at, follow_symlinks=False)
-                        if stat.S_ISDIR(seen.st_mode):
-                            if len(waiting) > 200 or path.count("/") > 100:
-                                yield path, None
-                                continue
-                            waiting.append((path + "/", os.open(name, os.O_RDONLY | os.O_DIRECTORY | self.FLAGS, dir_fd=at)))
-                        else:
-                            yield path, seen
                     except OSError:
-                        yield path, None
+                        seen = None
+                    if seen and stat.S_ISDIR(seen.st_mode) and path.count("/") <= 100:
+                        waiting.append(path + "/")
+                    else:
+                        yield path, None if seen and stat.S_ISDIR(seen.st_mode) else seen
             finally:
                 os.close(at)
 
@@ -362,10 +366,14 @@ def pull(job, bucket, say):
 
 def push(job, bucket, say):
     folder, index = Folder(job["folder"]), load_index()
-    there, waiting, total, count = set(), [], 0, 0
+    there, unread, waiting, total, count = set(), set(), [], 0, 0
+
+    def is_unread(path):
+        """Nobody knows what became of it: a folder above it, or it itself, cannot be read."""
+        return any(path[:at] in unread for at in [*(at for at, one in enumerate(path) if one == "/"), len(path)])
 
     def skip(path, size, reason):
-        say({"fate": "skipped", "path": path.encode("utf-8", "backslashreplace").decode(), "bytes": size, "reason": reason})
+        say({"fate": "skipped", "path": path.encode("utf-8", "backslashreplace").decode()[:1000], "bytes": size, "reason": reason})
 
     for path, seen in folder.walk():
         try:
@@ -375,7 +383,7 @@ def push(job, bucket, say):
             continue
         if seen is None:
             skip(path, 0, "it cannot be read")
-            there.add(path)
+            unread.add(path)
         elif not stat.S_ISREG(seen.st_mode):
             skip(path, 0, "it is no regular file")
         elif not is_path(path):
@@ -430,7 +438,7 @@ def push(job, bucket, say):
     with ThreadPoolExecutor(TOGETHER) as threads:
         for _ in threads.map(try_to_bring, waiting):
             pass
-    for path in [path for path in index if path not in there]:
+    for path in [path for path in index if path not in there and not is_unread(path)]:
         del index[path]
         say({"fate": "deleted", "path": path, "bytes": 0})
     save_index(index)

@@ -197,6 +197,20 @@ def test_deletions_both_ways(session):
     assert ("gone", "rule") in fates(answer) and answer.text == "['c']"
 
 
+def test_what_was_not_looked_at_is_not_taken_for_deleted(session):
+    keys = [f"{WORKSPACE}all/{number}/file" for number in range(300)]
+    session.bucket.objects.update(dict.fromkeys(keys, b"x"))
+    answer = session.ok("import os\nopen('all/299/more', 'w').close()\nopen('all/0/more', 'w').close()")
+    assert fates(answer) == [("changed", "all/0/more"), ("changed", "all/299/more")]
+    answer = session.ok("os.chmod('all/7', 0)")
+    assert fates(answer) == [("skipped", "all/7")] and set(keys) <= set(session.bucket.objects)
+    answer = session.ok("os.chmod('all/7', 0o700)")
+    assert fates(answer) == [] and set(keys) <= set(session.bucket.objects)
+    deep = "here = os.getcwd()\nfor i in range(70): os.mkdir('d' * 250); os.chdir('d' * 250)\nopen('f', 'w').close(); os.chdir(here); open('g', 'w').close()"
+    answer = session.ok(deep)
+    assert answer.end["files"]["complete"] and [fate for fate, _ in fates(answer)] == ["changed", "skipped"]
+
+
 def test_what_cannot_go_out_is_said(session):
     session.limits = {"maxBytes": 1000, "maxFiles": 3}
     answer = session.ok("import os\nos.symlink('/etc/passwd', 'link'); os.mkfifo('pipe'); open(b'\\xff', 'w').close(); open('large', 'wb').write(bytes(2000)); open('small', 'w').write('x')")
