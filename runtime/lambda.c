@@ -60,6 +60,7 @@ struct door {
         char lost[512]; /* why the one before does not live any more */
         int64_t served, idle_ms, frozen_ms;
         bool settled; /* since this start: whose the environment is was looked at */
+        bool unclean; /* something of the session before may be left: nobody gets the environment before it is gone */
         struct {
                 uint64_t session;
                 int64_t n;
@@ -576,10 +577,13 @@ static enum invocation_refusal settle(struct door *door, const struct invocation
         bool is_first = !door->settled, was_nobodys = !environment->session[0];
 
         /* Without a tenant, nobody knows what an earlier start has left here. */
-        if ((!is_ours && !was_nobodys) || (!event->tenant[0] && is_first)) {
-                *ret_was = environment->starts == 1 && was_nobodys ? INVOCATION_NEW : INVOCATION_CLEANED;
+        if ((!is_ours && !was_nobodys) || door->unclean || (!event->tenant[0] && is_first)) {
+                *ret_was = environment->starts == 1 && was_nobodys && !door->unclean ? INVOCATION_NEW
+                                                                                     : INVOCATION_CLEANED;
+                door->unclean = true;
                 if (give_to(door, invocation, err) < 0)
                         return INVOCATION_UNCLEAN;
+                door->unclean = false;
         } else if (was_nobodys) {
                 *ret_was = environment->starts == 1 ? INVOCATION_NEW : INVOCATION_RESET;
                 snprintf(environment->session, sizeof(environment->session), "%s", invocation->session);

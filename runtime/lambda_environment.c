@@ -141,6 +141,9 @@ static int empty_temporary(int64_t until_ms, struct error *err) {
         int top DESCRIPTOR_CLEANUP = open(LAMBDA_TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         size_t left = 1;
 
+        /* It is its user's, who may have shut it. */
+        if (top < 0 && chmod(LAMBDA_TEMPORARY, 0700) == 0)
+                top = open(LAMBDA_TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         while (top >= 0 && left > 0 && clock_system.monotonic_ms(&clock_system) < until_ms) {
                 int again = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 DIR *entries = again < 0 ? NULL : fdopendir(again);

@@ -7,6 +7,7 @@ what it says of an environment that was frozen, lost, started again, or another 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -267,6 +268,27 @@ seen + ([c for c in commands if 'sleep' in c], ctypes.CDLL(None).shmget(4711, 40
         environment.reset()
         environment.wait_ready()
         assert second.ok(look).text == "([], [], [], -1, False)"
+
+
+def test_what_cannot_be_looked_at_is_not_taken_for_clean(program):
+    with served(program) as (api, environment):
+        environment.wait_ready()
+        first, second = Session(api, "s-1", tenant=False, shared=True), Session(api, "s-2", tenant=False, shared=True)
+        look = "import os\n[name for name in os.listdir('/tmp') if name not in ('workspace', '.berth')], os.listdir('/tmp/workspace')"
+        first.ok("import os\nopen('json.py', 'w').close(); open('/tmp/left', 'w').close(); os.chmod('/tmp', 0o300)")
+        answer = second.ok(look)
+        assert answer.text == "([], [])" and answer.end["was"] == "cleaned"
+        # One that cannot be emptied: whoever comes after the one who was refused finds nothing, either.
+        held = environment.temporary / "held"
+        if os.geteuid() == 0:
+            (held / "below").mkdir(parents=True)
+            os.chown(held, 12345, 12345)
+            held.chmod(0o700)
+            assert first.run("1").end["refused"] == "unclean"
+            shutil.rmtree(held)
+            environment.temporary.joinpath("left").touch()
+            answer = first.ok(look)
+            assert answer.text == "([], [])" and answer.end["was"] == "cleaned"
 
 
 # --- what code can do and see ---
