@@ -59,7 +59,8 @@ null_device = os.stat(os.devnull).st_rdev
 python_version = "%d.%d.%d" % sys.version_info[:3]
 main_thread = _thread.get_ident()
 saved_builtins = dict(vars(builtins))
-plain_types = {int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type(None)}
+# By their ids: a class of the user's may have a metaclass that cannot be hashed, or that is equal to anything.
+plain_types = {id(kind) for kind in (int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type(None))}
 type_name = type.__dict__["__name__"].__get__
 
 # What user code sees as its own module: functions that it defines are found there by pickle.
@@ -398,7 +399,7 @@ def as_bytes(found, kind):
 
 def representations(value):
     """{MIME type: bytes} of all that the value offers beside its repr."""
-    if type(value) in plain_types:
+    if id(type(value)) in plain_types:
         return {}
     found = {}
     bundle = None

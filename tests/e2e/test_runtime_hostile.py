@@ -151,6 +151,12 @@ def test_values_that_raise_when_they_are_looked_at(runtime):
     assert runtime.ok("'ok'").state["was"] == "kept"
 
 
+def test_classes_that_cannot_be_hashed_are_shown(runtime):
+    code = "class Kind(type):\n    def __eq__(self, other): return self is other\nclass Thing(metaclass=Kind):\n    def __repr__(self): return 'a thing'\nThing()"
+    assert runtime.ok(code).text == "a thing"
+    assert runtime.ok("Thing._repr_html_ = lambda self: '<b>'\ndisplay(Thing())").displays
+
+
 # --- kernels that lie ---
 
 
