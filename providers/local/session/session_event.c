@@ -24,12 +24,17 @@ static bool measure(struct place_session *session, struct place_event *ret) {
         return now.memory_kills > before->memory_kills;
 }
 
-/* Whether the report may be about this execution. What is told again may be of one that the engine knows to have ended. */
-static bool is_running(struct place_session *session, int64_t n) {
-        if (session->execution.n == 0 && session->position <= session->replayed && n > 0 &&
-            n <= session->mark)
-                session->execution = (struct session_execution){ .n = n, .until_ms = INT64_MAX };
+static bool is_running(const struct place_session *session, int64_t n) {
         return n > 0 && n == session->execution.n;
+}
+
+/*
+ * What is told again may be of one that the engine knows to have ended: its record was written, and whoever wrote it died before the worker
+ * heard of that. It is nobody's news, and the next one may have been asked for meanwhile.
+ */
+static bool is_over(const struct place_session *session, int64_t n) {
+        return session->position <= session->replayed && n > 0 && n <= session->mark &&
+               !is_running(session, n);
 }
 
 static void read_done(struct place_session *session, const struct report *report, struct place_event *ret) {
@@ -120,6 +125,11 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
         if (report_read(&session->message, &report, err) < 0)
                 return -1;
         ret->n = report.n;
+        if (is_over(session, report.n)) {
+                session->heard_later = session->position;
+                session->heard_until_ms = 0;
+                return 0;
+        }
         switch (report.type) {
         case REPORT_HELLO:
                 return read_hello(session, &report, err);

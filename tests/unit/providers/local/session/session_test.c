@@ -347,6 +347,30 @@ static void test_found_again(void **state) {
         }
 }
 
+/* A server that died between an end that it wrote and the word that it heard it: the next execution may be asked for at once. */
+static void test_what_had_ended_is_not_in_the_way(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+
+        begin(lab);
+        assert_int_equal(run(lab, 1, "x = 41")->status, REPORT_OK);
+        ask(lab, 2, "print('unheard')", REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_DONE);
+        for (int64_t n = 3; n <= 4; n++) {
+                lab->place->class->leave(lab->session);
+                must_open(lab, true, 0);
+                event = await(lab);
+                assert_int_equal(event.type, PLACE_OPENED);
+                assert_int_equal(event.last, n - 1);
+                assert_int_equal(run(lab, n, "x + 1")->status, REPORT_OK);
+                assert_true(text_has(lab, "42|"));
+                assert_string_equal(strbuf_text(&lab->output), "");
+        }
+        must_end(lab);
+}
+
 /* It takes its runtime with it; what ran is said to be cut off. */
 static void test_code_that_kills_its_runtime(void **state) {
         struct lab *lab = *state;
@@ -873,6 +897,7 @@ int main(int argc, char **argv) {
                 TEST(test_variables_stay),
                 TEST(test_what_takes_long_is_stopped),
                 TEST(test_found_again),
+                TEST(test_what_had_ended_is_not_in_the_way),
                 TEST(test_code_that_kills_its_runtime),
                 TEST(test_a_runtime_that_stands_still),
                 TEST(test_a_runtime_that_lies),
