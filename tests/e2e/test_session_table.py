@@ -291,6 +291,17 @@ def test_a_death_while_it_is_made(cloud, berth, db, tmp_path, operation, when):
     berth.assert_settled()
 
 
+def test_a_death_makes_nobodys_table_ours(cloud, berth, db, tmp_path):
+    declare(berth)
+    pidfile = tmp_path / "pid"
+    cloud.faults(({"operation": "CreateTable", "nth": 1}, {"kind": "signal", "when": "before", "pidfile": str(pidfile)}))
+    assert end_of(berth, "apply", pidfile) < 0
+    cloud.faults()
+    make(db, TABLE)
+    assert "not-owned" in refusals(berth.plan(code=3))
+    assert not [name for name in look(db)["tags"] if name.startswith("berth:")]
+
+
 @pytest.mark.only("ministack", "moto's index of tags has no tables")
 def test_a_table_that_nobody_recorded_is_shown(cloud, made, db, tmp_path):
     """Under another name a run dies with a table made; then the old name is declared again."""

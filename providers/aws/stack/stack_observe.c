@@ -318,6 +318,9 @@ static int see_table(struct sight *sight, const struct value *recorded) {
         if (seen.spec) {
                 sight->table.spec = seen.spec;
                 set_owner(sight, &sight->table, seen.tags, value_get(recorded, SESSIONS));
+                /* It is made with its marks, under a name that anybody may give: no run that died has made one without them. */
+                sight->table.ownership =
+                        aws_ownership(provider, seen.tags, sight->arena, &sight->table.owner);
                 /* Others' by now: it is not for us to give up. */
                 if (own && !managed && sight->table.ownership != OWNER_SELF)
                         sight->table = (struct part){ 0 };
