@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The job goes over a socket, and only when the process has said that nobody can look into it any more: as an argument, or in a file or a
- * pipe, code could read it, and presigned requests are in it.
+ * pipe, code could read it, and presigned requests are in it. Until it has said that, everybody else stands still: code that was left
+ * behind could write into its memory, or into the file of its program, and would then be the one who says it.
  */
 #include "runtime/lambda_transfer.h"
 
@@ -10,12 +11,14 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "process/process.h"
+#include "runtime/descendants.h"
 #include "runtime/kernel.h"
 #include "runtime/lambda_environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +29,7 @@
 #define LINE_LENGTH_MAX ((size_t)16384)
 /* A file that is not as it was takes a line; one that is, none. */
 #define LINES_MAX 100000
+#define STOP_ROUNDS 50
 
 static const char program[] =
         "import zlib; exec(compile(zlib.decompress(open(6, 'rb').read(), 31), '<berth transfer>', 'exec'))";
@@ -92,6 +96,26 @@ static int take_line(struct lambda_transfer *transfer, const char *text, size_t 
 }
 
 /* --- the process --- */
+
+/* Again until there is none more: one that still ran could start another. */
+static void stop_others(void) {
+        static const struct descendants none = { 0 };
+        size_t before = 0;
+
+        for (int round = 0; round < STOP_ROUNDS; round++) {
+                size_t count = descendants_signal(&none, 0, 0, SIGSTOP);
+
+                if (count == before)
+                        return;
+                before = count;
+        }
+}
+
+static void let_others_go_on(void) {
+        static const struct descendants none = { 0 };
+
+        (void)descendants_signal(&none, 0, 0, SIGCONT);
+}
 
 struct talk {
         struct process process;
@@ -161,6 +185,7 @@ static int converse(struct lambda_transfer *transfer, struct talk *talk, const j
         size_t length;
         int result = next_line(talk, until_ms, &line, &length, err);
 
+        let_others_go_on();
         if (result < 0)
                 return -1;
         if (length != strlen("{\"ready\": true}") || memcmp(line, "{\"ready\": true}", length) != 0) {
@@ -223,9 +248,12 @@ static int transfer_job(struct lambda_transfer *transfer, json_t *job, const cha
                 return -1;
         if (access(LAMBDA_AUTHORITIES, R_OK) == 0)
                 json_put(job, "authorities", json_string(LAMBDA_AUTHORITIES));
+        stop_others();
         result = begin(source, transfer->index, body, &talk, err);
         if (result == 0)
                 result = converse(transfer, &talk, job, until_ms, err);
+        else
+                let_others_go_on();
         process_end(&talk.process);
         close_descriptor(&talk.socket);
         strbuf_release(&talk.heard);

@@ -303,3 +303,28 @@ _ = subprocess.Popen([sys.executable, '-c', spy.replace("b'not-to-be' + b'-seen'
         session.ok(f"open('out-{number}', 'w').write('x')")
     session.ok("open('/tmp/stop', 'w').close()\nimport time\nwhile not os.path.exists('/tmp/found') or not open('/tmp/found').read(): time.sleep(0.05)")
     assert session.environment.temporary.joinpath("found").read_text() == "[]"
+
+
+def test_code_cannot_become_what_moves_files(session):
+    """What stays behind writes another program into that of what moves files, before it has begun."""
+    session.ok("""
+import subprocess, sys
+spy = '''
+import gzip, os, time
+lie = gzip.compress(b"import os, socket; s = socket.socket(fileno=3); s.sendall(b'{" + bytes([34]) + b"ready" + bytes([34]) + b": true}" + bytes([92]) + b"n'); d = s.recv(1 << 20); open('/tmp/stolen', 'wb').write(d); s.sendall(b'{" + bytes([34]) + b"ok" + bytes([34]) + b": true}" + bytes([92]) + b"n')")
+while not os.path.exists('/tmp/stop'):
+    for pid in [pid for pid in os.listdir('/proc') if pid.isdigit() and int(pid) != os.getpid()]:
+        try:
+            if os.readlink(f'/proc/{pid}/fd/6').startswith('/memfd:transfer.py'):
+                with open(f'/proc/{pid}/fd/6', 'r+b', buffering=0) as file:
+                    file.truncate(0)
+                    file.write(lie)
+        except OSError:
+            pass
+'''
+_ = subprocess.Popen([sys.executable, '-c', spy], start_new_session=True)
+""")
+    for number in range(6):
+        session.run(f"open('out-{number}', 'w').write('x')")
+    session.environment.temporary.joinpath("stop").touch()
+    assert not session.environment.temporary.joinpath("stolen").exists()
