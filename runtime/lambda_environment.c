@@ -35,14 +35,24 @@
 
 /* --- what outlives the process --- */
 
+/* Code may have put anything in its place: no link is followed, and nobody is waited for. */
+static int open_mark(int flags) {
+        int file = open(MARK, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        struct stat status;
+
+        if (file >= 0 && (fstat(file, &status) < 0 || !S_ISREG(status.st_mode)))
+                close_descriptor(&file);
+        return file;
+}
+
 static bool read_mark(struct lambda_environment *ret) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        int file DESCRIPTOR_CLEANUP = open_mark(O_RDONLY);
         json_t *mark JSON_CLEANUP = NULL;
         const char *boot, *session;
         json_int_t starts, last_n;
-        struct error err;
 
-        if (file_read(MARK, MARK_BYTES, &text, &err) < 0 ||
+        if (file < 0 || descriptor_read(file, MARK_BYTES, &text) != 0 ||
             json_measure(strbuf_text(&text), text.length).depth > 2)
                 return false;
         mark = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
@@ -78,10 +88,16 @@ int lambda_environment_mark(struct lambda_environment *environment, struct error
                 "session", environment->session, "n", (json_int_t)environment->last_n));
         char *text TEXT_CLEANUP = json_compact(mark), bytes[MARK_BYTES + 1];
 
-        if (environment->mark < 0 && mkdir(FOLDER, 0700) < 0 && errno != EEXIST)
-                return error_set(err, "cannot make " FOLDER ": %s", strerror(errno));
-        if (environment->mark < 0)
-                environment->mark = open(MARK, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        for (int tries = 0; tries < 2 && environment->mark < 0; tries++) {
+                char aside[64];
+
+                if (mkdir(FOLDER, 0700) < 0 && errno != EEXIST)
+                        return error_set(err, "cannot make " FOLDER ": %s", strerror(errno));
+                environment->mark = open_mark(O_WRONLY | O_CREAT);
+                snprintf(aside, sizeof(aside), FOLDER "-%s", environment->boot);
+                if (environment->mark < 0)
+                        (void)!rename(FOLDER, aside);
+        }
         if (snprintf(bytes, sizeof(bytes), "%-*s", (int)MARK_BYTES, text) != (int)MARK_BYTES)
                 return error_set(err, "what should stand in " MARK " is too long");
         if (environment->mark < 0 || pwrite(environment->mark, bytes, MARK_BYTES, 0) != (ssize_t)MARK_BYTES)

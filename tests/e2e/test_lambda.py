@@ -412,6 +412,23 @@ def test_code_that_kills_the_door_ends_the_environment_and_nothing_is_taken_for_
     assert answer.end["was"] == "new"
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.unlink(mark); os.mkfifo(mark)",
+        "os.unlink(mark); os.symlink('/etc/passwd', mark)",
+        "os.unlink(mark); os.makedirs(mark + '/below')",
+        "os.unlink(mark); os.rmdir('/tmp/.berth'); open('/tmp/.berth', 'w').close()",
+    ],
+)
+def test_a_runtime_starts_again_whatever_code_has_made_of_its_file(alone, code):
+    alone.ok("import os\nmark = '/tmp/.berth/environment'\n" + code)
+    alone.environment.reset()
+    alone.environment.wait_ready()
+    answer = alone.ok("2")
+    assert answer.text == "2" and answer.end["was"] == "new"
+
+
 def test_code_that_removes_what_the_runtime_wrote_can_go_on(alone):
     alone.ok("x = 1")
     answer = alone.run("import os\nos.unlink('/tmp/.berth/environment'); os.rmdir('/tmp/.berth'); open('/tmp/.berth', 'w').close(); x")
