@@ -65,6 +65,22 @@ static void files_are_private(void **place) {
         assert_int_equal(stat(below(folder, "new", arena), &status), -1);
 }
 
+/* A state is made in "new" below its folder, and what a dead process left there goes first: a state that somebody has there does not. */
+static void a_state_in_a_folder_called_new_stays(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *inner = below(*place, "states/new", arena), *outer = below(*place, "states", arena);
+        struct state *state = open_state(inner, STATE_CREATE);
+        const char *lineage = arena_strdup(arena, state_lineage(state));
+        struct error err = { 0 };
+
+        state_close(state);
+        assert_int_equal(state_open(outer, STATE_CREATE, &state, &err), -1);
+        expect_text(err.message, "another one lies in");
+        state = open_state(inner, STATE_READ);
+        assert_string_equal(state_lineage(state), lineage);
+        state_close(state);
+}
+
 static void identity_stays(void **place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *folder = below(*place, "state", arena), *lineage;
@@ -690,6 +706,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 STATE_TEST(absent_state_reads_as_empty),
                 STATE_TEST(files_are_private),
+                STATE_TEST(a_state_in_a_folder_called_new_stays),
                 STATE_TEST(identity_stays),
                 STATE_TEST(records_round_trip),
                 STATE_TEST(undecoded_record_keeps_its_spec),
