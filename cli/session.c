@@ -236,6 +236,31 @@ int session_state_place(struct session *session, const struct options *options, 
         return 0;
 }
 
+/*
+ * Where the Stack names a place that has no state yet, none begins there as long as one that is in the folder has moved elsewhere, or
+ * cannot be read: a mistyped place would pass for a new stack.
+ */
+static int check_beginning(struct session *session, const struct options *options, struct error *err) {
+        const char *folder = session_state_folder(session, options), *place = state_folder(session->state);
+        struct error failure;
+        struct state *state;
+        int result;
+
+        if (options->state || !stack_state_has_scheme(place) ||
+            (*state_lineage(session->state) && !state_is_unmade(session->state)))
+                return 0;
+        if (state_open(folder, STATE_READ, &state, &failure) < 0)
+                return error_set(err,
+                                 "the Stack says that its state lies in %s, where there is none yet, and what is in %s "
+                                 "cannot be read: %s",
+                                 place, folder, failure.message);
+        result = state_check_lives(state, err);
+        state_close(state);
+        return result < 0 ? error_context(err, "the Stack says that its state lies in %s, where there is none",
+                                          place)
+                          : 0;
+}
+
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) {
         struct stack_state_args args = {
@@ -247,7 +272,13 @@ int session_open_state(struct session *session, const struct options *options, e
                 return -1;
         args.manifests = &session->manifests;
         args.gone_too = session->gone_too;
-        return stack_state_open(&args, mode, &session->state, err);
+        if (stack_state_open(&args, mode, &session->state, err) < 0)
+                return -1;
+        if (check_beginning(session, options, err) == 0)
+                return 0;
+        state_close(session->state);
+        session->state = NULL;
+        return -1;
 }
 
 #define LOCK_LOOK_MS 1000 /* between two looks at a lock that somebody holds */

@@ -143,6 +143,11 @@ static int open_shared(struct work *work) {
         }
         if (stack_state_open(&args, STATE_CREATE, &work->shared, &err) < 0)
                 return attempt_give_up(work, "StateFailed", &err);
+        /* What has moved elsewhere does not begin anew where there is nothing. */
+        if (state_is_unmade(work->shared) && state_check_lives(work->state, &err) < 0) {
+                (void)error_context(&err, "there is no state in %s", args.place);
+                return attempt_give_up(work, "StateFailed", &err);
+        }
         work->state = work->shared;
         return 0;
 }

@@ -232,3 +232,17 @@ def test_a_state_that_is_lost_behind_a_move_is_no_new_beginning(places):
     assert "is not there any more" in said(machine("state", "migrate", PLACE, "--yes").expect(1))
     assert f"has moved to {PLACE}" in said(machine("plan").expect(1))
     assert places.team.keys() == []
+
+
+def test_a_mistyped_place_is_no_new_beginning(places):
+    """Behind a move the Stack names another place than the state went to: nothing is there, and nothing begins there."""
+    machine = places.machine
+    moved(machine, places.folder, PLACE)
+    machine.declared = {"state": {"s3": f"s3://{BUCKET}/other"}}
+    write(machine, "a")
+    for verb in (["plan"], ["apply", "--yes"], ["state", "adopt", "--yes"], ["state", "list"]):
+        assert f"has moved to {PLACE} (" in said(machine(*verb).expect(1)), verb
+    assert "Contents" not in places.team.s3.list_objects_v2(Bucket=BUCKET, Prefix="other/")
+    machine.declared = {"state": {"s3": PLACE}}
+    write(machine, "a")
+    machine("plan", "--detailed-exitcode").expect(0)
