@@ -11,6 +11,7 @@
 #include "state/backup.h"
 #include "state/codec.h"
 #include "state/migrate.h"
+#include "state/shared_index.h"
 #include "state/shared_state.h"
 #include "state/state_parts.h"
 
@@ -228,13 +229,30 @@ int state_open_shared_aside(struct object_store *store, const struct clock *cloc
         return open_objects(store, clock, who, mode, true, ret, err);
 }
 
+/* Where the root alone is gone (a rule that expires objects), the state can be had again, and whose it is is not known. */
+static int check_all_gone(struct object_store *store, struct error *err) {
+        static const char *const keys[] = { SHARED_LOG_PREFIX "000000000001", SHARED_INDEX_KEY };
+
+        for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+                struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
+                int outcome = store->ops->get(store, keys[i], &answer, err);
+
+                if (outcome == OBJECT_DONE)
+                        return error_set(err, "%s/" SHARED_ROOT " is gone, though %s is there", store->place,
+                                         keys[i]);
+                if (outcome != OBJECT_ABSENT)
+                        return -1;
+        }
+        return 0;
+}
+
 int state_lies_at(struct object_store *store, const char *lineage, bool *ret, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct shared_entry root;
         struct shared_log log;
         int found = shared_log_begin(store, arena, &log, &root, err);
 
-        if (found < 0)
+        if (found < 0 || (found == 0 && check_all_gone(store, err) < 0))
                 return -1;
         *ret = found && strcmp(log.lineage, lineage) == 0;
         return 0;

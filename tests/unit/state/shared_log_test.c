@@ -305,6 +305,25 @@ static void an_entry_of_elsewhere_is_refused(void **place) {
         memory_close(&other.store);
 }
 
+/* Where the root alone has expired, what it was may live. */
+static void a_lost_root_is_no_lost_state(void **place) {
+        struct memory_objects memory = MEMORY_OBJECTS_INIT;
+        struct shared_log log = make_log(&memory);
+        struct error err = { 0 };
+        bool lies = false;
+
+        (void)place;
+        assert_int_equal(append(&log, "a", &err), SHARED_APPENDED);
+        assert_int_equal(state_lies_at(&memory.store, LINEAGE, &lies, &err), 0);
+        assert_true(lies);
+        memory_remove(&memory, SHARED_ROOT);
+        assert_int_equal(state_lies_at(&memory.store, LINEAGE, &lies, &err), -1);
+        expect_text(err.message, "is gone, though");
+        memory_close(&memory.store);
+        assert_int_equal(state_lies_at(&memory.store, LINEAGE, &lies, &err), 0);
+        assert_false(lies);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(what_is_written_is_read),
@@ -317,6 +336,7 @@ int main(void) {
                 cmocka_unit_test(damage_is_noticed),
                 cmocka_unit_test(a_lineage_that_is_a_path_is_refused),
                 cmocka_unit_test(an_entry_of_elsewhere_is_refused),
+                cmocka_unit_test(a_lost_root_is_no_lost_state),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
