@@ -20,19 +20,24 @@ struct verify {
         struct arena *arena;
         shared_problem *tell;
         void *context;
+        size_t told;
 };
+
+static void tell_text(struct verify *verify, const char *text) {
+        verify->told++;
+        verify->tell(verify->context, text);
+}
 
 static void tell(struct verify *verify, const char *what, uint64_t number, const char *problem) {
         char key[SHARED_KEY_SIZE];
 
         shared_log_key(what, number, key);
-        verify->tell(verify->context,
-                     arena_printf(verify->arena, "%s/%s %s", verify->store->place, key, problem));
+        tell_text(verify, arena_printf(verify->arena, "%s/%s %s", verify->store->place, key, problem));
 }
 
 /* Messages of what was read name the object themselves. */
 static void tell_error(struct verify *verify, const struct error *failure) {
-        verify->tell(verify->context, arena_strdup(verify->arena, failure->message));
+        tell_text(verify, arena_strdup(verify->arena, failure->message));
 }
 
 /* Comparing */
@@ -200,14 +205,26 @@ static int check_copy(struct verify *verify, const struct shared_cache *copy, st
             compare(verify->replay.store, changes, count, arena, &difference, err) < 0)
                 return -1;
         if (difference)
-                verify->tell(
-                        verify->context,
-                        arena_printf(
-                                verify->arena,
-                                "the copy on this machine, %s, is not what the log makes: \"%s\" differs. Remove it: "
-                                "it is made again",
-                                copy->folder, difference));
+                tell_text(verify, arena_printf(verify->arena,
+                                               "the copy on this machine, %s, is not what the log makes: "
+                                               "\"%s\" differs. Remove it: it is made again",
+                                               copy->folder, difference));
         return 0;
+}
+
+/* What a run that ended meanwhile has deleted, as it may, is no problem; nor can it be told from one. */
+static int check_unchanged(struct verify *verify, const struct shared_index *before, struct error *err) {
+        struct shared_index now;
+
+        if (verify->told == 0)
+                return 0;
+        if (shared_index_read(verify->store, verify->log.lineage, verify->arena, &now, err) < 0)
+                return -1;
+        return strcmp(now.etag, before->etag) == 0
+                       ? 0
+                       : error_set_kind(err, ERROR_LOCKED,
+                                        "the log of the state in %s was shortened while it was read: try again",
+                                        verify->store->place);
 }
 
 static int check_all(struct verify *verify, const struct shared_entry *root, const struct shared_cache *copy,
@@ -235,7 +252,9 @@ static int check_all(struct verify *verify, const struct shared_entry *root, con
         /* What was there before the reading began, and was not come to. */
         if (verify->whole && listed_count > 0 && listed[listed_count - 1] > verify->log.number)
                 tell(verify, SHARED_LOG_PREFIX, verify->log.number + 1, "is gone, and later ones are there");
-        return check_copy(verify, copy, err);
+        if (check_copy(verify, copy, err) < 0)
+                return -1;
+        return check_unchanged(verify, &index, err);
 }
 
 int shared_verify(struct object_store *store, const struct shared_cache *copy, shared_problem *tell_problem,

@@ -11,7 +11,8 @@
 typedef void shared_problem(void *context, const char *text);
 
 /*
- * Tells each problem; -1 where the root or the index cannot be read. `copy` is compared too where it stands at the log's end. What a
+ * Tells each problem; -1 where the root or the index cannot be read, and (ERROR_LOCKED) where there were some and another run has
+ * changed meanwhile what is kept. `copy` is compared too where it stands at the log's end. What a
  * plan has merely seen, and texts, may differ: they are kept without a commit.
  */
 int shared_verify(struct object_store *store, const struct shared_cache *copy, shared_problem *tell,

@@ -166,12 +166,59 @@ static void a_snapshot_that_says_something_else_is_found(void **place) {
         memory_close(&memory.store);
 }
 
+/* In the middle of the reading a run ends that thins out the snapshots: the first one goes. */
+static enum memory_fault thin_out_meanwhile(void *context, const char *operation, const char *key) {
+        static const char index[] =
+                "{\"cleared\":0,\"floor\":0,\"formatVersion\":\"1\",\"going\":[],\"lineage\":\"%s\",\"snapshots\":[]}";
+        struct memory_objects *memory = context;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct shared_entry root;
+        struct shared_log log;
+        struct error err = { 0 };
+        const char *text;
+
+        /* Behind the index, and before other threads read. */
+        if (strcmp(operation, "list") != 0 || strcmp(key, SHARED_LOG_PREFIX) != 0)
+                return FAULT_NONE;
+        memory->fault = NULL;
+        assert_int_equal(shared_log_begin(&memory->store, arena, &log, &root, &err), 1);
+        text = arena_printf(arena, index, log.lineage);
+        for (struct memory_object *object = memory->objects; object; object = object->next) {
+                if (strncmp(object->key, SHARED_SNAPSHOT_PREFIX, strlen(SHARED_SNAPSHOT_PREFIX)) == 0) {
+                        memory_remove(memory, object->key);
+                        break;
+                }
+        }
+        assert_int_equal(memory_write(memory, SHARED_INDEX_KEY, memory_at(memory, SHARED_INDEX_KEY)->etag,
+                                      text, strlen(text), NULL),
+                         OBJECT_DONE);
+        return FAULT_NONE;
+}
+
+static void what_goes_meanwhile_is_no_damage(void **place) {
+        struct memory_objects memory = MEMORY_OBJECTS_INIT;
+        const struct shared_cache none = SHARED_CACHE_INIT;
+        struct found found = { 0 };
+        struct error err = { 0 };
+
+        (void)place;
+        memory.store.ops = &kept_ops;
+        fill(&memory);
+        memory.fault = thin_out_meanwhile;
+        memory.context = &memory;
+        assert_int_equal(shared_verify(&memory.store, &none, note, &found, &err), -1);
+        assert_int_equal(err.kind, ERROR_LOCKED);
+        expect_text(err.message, "shortened while it was read");
+        memory_close(&memory.store);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(what_is_damaged_is_found, begin, remove_place),
                 cmocka_unit_test_setup_teardown(what_is_gone_or_another_is_found, begin, remove_place),
                 cmocka_unit_test_setup_teardown(a_snapshot_that_says_something_else_is_found, begin,
                                                 remove_place),
+                cmocka_unit_test_setup_teardown(what_goes_meanwhile_is_no_damage, begin, remove_place),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
