@@ -283,26 +283,44 @@ int session_open_state(struct session *session, const struct options *options, e
 
 #define LOCK_LOOK_MS 1000 /* between two looks at a lock that somebody holds */
 
-/* A lock that is held is waited for as long as --lock-timeout says. */
-static int take_or_wait(struct state *state, const char *command, const struct options *options,
-                        struct error *err) {
+int session_wait_for_lock(const struct options *options, struct lock_wait *wait, const struct error *failure,
+                          struct error *err) {
         const struct clock *clock = &clock_system;
-        int64_t until_ms = clock->monotonic_ms(clock) + (int64_t)options->lock_timeout_s * 1000, now_ms;
+        int64_t now_ms = clock->monotonic_ms(clock);
+
+        if (!wait->begun)
+                wait->until_ms = now_ms + (int64_t)options->lock_timeout_s * 1000;
+        if (failure->kind != ERROR_LOCKED || now_ms >= wait->until_ms) {
+                *err = *failure;
+                return -1;
+        }
+        if (!wait->begun && !options->quiet)
+                log_info("%s. Waiting for it, %u s at the most", failure->message, options->lock_timeout_s);
+        wait->begun = true;
+        if (clock->sleep_until(clock, now_ms + LOCK_LOOK_MS < wait->until_ms ? now_ms + LOCK_LOOK_MS
+                                                                             : wait->until_ms) < 0)
+                return error_set_kind(err, ERROR_INTERRUPTED, "interrupted while waiting for the lock");
+        return 0;
+}
+
+/*
+ * A lock that is held is waited for as long as --lock-timeout says. A state that nobody had made yet is opened anew each time: who
+ * holds its lock makes it.
+ */
+static int take_or_wait(struct session *session, const char *command, const struct options *options,
+                        struct error *err) {
+        struct lock_wait wait = { 0 };
         struct error failure = { 0 };
 
-        for (bool told = false; state_lease_acquire(state, command, &failure) < 0; told = true) {
-                now_ms = clock->monotonic_ms(clock);
-                if (failure.kind != ERROR_LOCKED || now_ms >= until_ms) {
-                        *err = failure;
+        while (state_lease_acquire(session->state, command, &failure) < 0) {
+                if (session_wait_for_lock(options, &wait, &failure, err) < 0)
                         return -1;
-                }
-                if (!told && !options->quiet)
-                        log_info("%s. Waiting for it, %u s at the most", failure.message,
-                                 options->lock_timeout_s);
-                if (clock->sleep_until(clock, now_ms + LOCK_LOOK_MS < until_ms ? now_ms + LOCK_LOOK_MS
-                                                                               : until_ms) < 0)
-                        return error_set_kind(err, ERROR_INTERRUPTED,
-                                              "interrupted while waiting for the lock");
+                if (!state_is_unmade(session->state))
+                        continue;
+                state_close(session->state);
+                session->state = NULL;
+                if (session_open_state(session, options, STATE_CREATE, err) < 0)
+                        return -1;
         }
         return 0;
 }
@@ -312,7 +330,7 @@ int session_take_lease(struct session *session, const struct options *options, c
         interrupt_on_hangup();
         if (!session->state && session_open_state(session, options, STATE_CREATE, err) < 0)
                 return -1;
-        if (take_or_wait(session->state, command, options, err) < 0)
+        if (take_or_wait(session, command, options, err) < 0)
                 return -1;
         session->leased = true;
         if (state_keeps_versions(session->state) == 0)

@@ -54,6 +54,13 @@ int session_state_place(struct session *session, const struct options *options, 
 /* A state that has moved elsewhere is an error that says where, unless `gone_too` is set. */
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
+struct lock_wait {
+        bool begun;
+        int64_t until_ms;
+};
+/* 0 after a moment, to try again; -1 and `failure` where that is of no lock, or --lock-timeout is over. Begins with zeroes. */
+int session_wait_for_lock(const struct options *options, struct lock_wait *wait, const struct error *failure,
+                          struct error *err) MUST_USE;
 /*
  * Takes the state's lease until session_close(), opening the state to change it where it is not open yet. Others who find
  * the lease taken are told `command`. From here on a terminal that goes away is an interrupt.

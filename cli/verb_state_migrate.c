@@ -128,6 +128,8 @@ int verb_state_migrate(const struct options *options, struct error *err) {
                 .manifests = &session.manifests,
                 .clock = &clock_system,
         };
+        struct lock_wait wait = { 0 };
+        struct error failure = { 0 };
         int result;
 
         session_init(&session);
@@ -141,7 +143,11 @@ int verb_state_migrate(const struct options *options, struct error *err) {
                 return -1;
         interrupt_install();
         interrupt_on_hangup();
-        result = transfer_begin(&args, session.arena, &transfer, err);
+        while ((result = transfer_begin(&args, session.arena, &transfer, &failure)) < 0) {
+                transfer_close(&transfer);
+                if (session_wait_for_lock(options, &wait, &failure, err) < 0)
+                        break;
+        }
         if (result == 0)
                 result = migrate_state(&session, options, &transfer, err);
         /* The provider is told of the state, which goes last. */

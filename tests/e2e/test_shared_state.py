@@ -554,3 +554,23 @@ def test_no_state_from_the_middle_of_a_run_comes_back(team):
     assert not {"Environment/b", "Agent/of-b"} & listed(first)
     first("apply", "--yes").expect(0)
     team.check("a", "b")
+
+
+def test_of_two_first_applies_one_waits_for_the_other(team):
+    """Both found no state. The second takes the one that the first has made, as soon as its lock is free."""
+    first, second = team.machine("first"), team.machine("second")
+    for machine in (first, second):
+        write(machine, "a")
+    team.cloud.faults(({"operation": "PutObject", "resource": "research/lease", "nth": 1}, signals(first, "after", "STOP")))
+    running = Running(first, "apply", "--yes")
+    try:
+        running.wait_stopped()
+        waiting = second.popen("apply", "--yes", "--lock-timeout", "120")
+        assert "Waiting for it, 120 s" in waiting.stderr.readline().decode()
+    finally:
+        running.go_on()
+    running.end()
+    team.cloud.faults()
+    _, err = waiting.communicate(timeout=100)
+    assert waiting.returncode == 0, err
+    team.check("a")
