@@ -123,11 +123,21 @@ static int decide_from_living(struct transfer *transfer, struct error *err) {
                                  transfer->to, transfer->from);
 }
 
+/* A folder of another machine may have the same path. */
+static bool is_of_this_host(const struct state_move *move) {
+        char host[256] = "localhost";
+
+        gethostname(host, sizeof(host) - 1);
+        return !move->host || strcmp(move->host, host) == 0;
+}
+
+/* What lives in `to` may be a copy from before: it is where the state has gone only where the source says so. */
 static int decide_from_gone(struct transfer *transfer, struct error *err) {
         const struct state_move *source = &transfer->source_move, *target = &transfer->target_move;
+        bool went_there = strcmp(source->place, transfer->to) == 0;
 
         if (!transfer->target) {
-                if (strcmp(source->place, transfer->to) == 0)
+                if (went_there && is_of_this_host(source))
                         return error_set(
                                 err,
                                 "the state in %s has moved to %s, and is not there any more: put that back (from a backup, or "
@@ -135,7 +145,7 @@ static int decide_from_gone(struct transfer *transfer, struct error *err) {
                                 transfer->from, transfer->to);
                 return fail_elsewhere(transfer, err);
         }
-        if (target->stage == MOVE_NONE)
+        if (target->stage == MOVE_NONE && went_there)
                 transfer->work = TRANSFER_NOTHING;
         else if (target->stage == MOVE_ARRIVING && is_same(source, target))
                 transfer->work = TRANSFER_FINISH;

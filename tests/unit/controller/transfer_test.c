@@ -364,6 +364,26 @@ static void what_is_another_state_stays(void **context) {
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
+/* A copy from before the move has the lineage, and no mark: it is not where the state went. */
+static void an_older_copy_is_not_where_it_went(void **context) {
+        char copy[sizeof(folder) + 8];
+        enum transfer_work work;
+        struct state *state = NULL;
+        struct error err = { 0 };
+
+        (void)context;
+        make_state(folder);
+        snprintf(copy, sizeof(copy), "%s-copy", folder);
+        assert_int_equal(open_at(folder, STATE_READ, false, &state, &err), 0);
+        assert_int_equal(state_backup(state, copy, &err), 0);
+        state_close(state);
+        expect_transfer(folder, "s3://one/a");
+        assert_int_equal(transfer(folder, copy, &work, &err), -1);
+        assert_non_null(strstr(err.message, "has moved to s3://one/a"));
+        assert_int_equal(transfer(folder, "s3://one/a", &work, &err), 0);
+        assert_int_equal(work, TRANSFER_NOTHING);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(from_a_folder, begin, end),
@@ -372,6 +392,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(cut_off_as_it_is_made, begin, end),
                 cmocka_unit_test_setup_teardown(nothing_is_written_where_it_has_gone, begin, end),
                 cmocka_unit_test_setup_teardown(what_is_another_state_stays, begin, end),
+                cmocka_unit_test_setup_teardown(an_older_copy_is_not_where_it_went, begin, end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
