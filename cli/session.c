@@ -250,15 +250,17 @@ static int check_beginning(struct session *session, const struct options *option
             (*state_lineage(session->state) && !state_is_unmade(session->state)))
                 return 0;
         if (state_open(folder, STATE_READ, &state, &failure) < 0)
-                return error_set(err,
-                                 "the Stack says that its state lies in %s, where there is none yet, and what is in %s "
-                                 "cannot be read: %s",
-                                 place, folder, failure.message);
+                return error_set(
+                        err,
+                        "the Stack says that its state lies in %s, where there is none yet, and what is in %s "
+                        "cannot be read: %s",
+                        place, folder, failure.message);
         result = state_check_lives(state, err);
         state_close(state);
-        return result < 0 ? error_context(err, "the Stack says that its state lies in %s, where there is none",
-                                          place)
-                          : 0;
+        return result < 0
+                       ? error_context(err, "the Stack says that its state lies in %s, where there is none",
+                                       place)
+                       : 0;
 }
 
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,

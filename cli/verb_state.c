@@ -256,11 +256,12 @@ static int verify_state(struct session *session, const struct options *options, 
         }
         if (count == 0)
                 return EXIT_DONE;
-        return error_set(err, "the state in %s has %zu %s: %s", state_folder(session->state), count,
-                         count == 1 ? "problem" : "problems",
-                         state_is_shared(session->state)
-                                 ? "put back the older versions of objects that are named, or an earlier serial (berth state restore)"
-                                 : "restore a copy made by berth state backup");
+        return error_set(
+                err, "the state in %s has %zu %s: %s", state_folder(session->state), count,
+                count == 1 ? "problem" : "problems",
+                state_is_shared(session->state)
+                        ? "put back the older versions of objects that are named, or an earlier serial (berth state restore)"
+                        : "restore a copy made by berth state backup");
 }
 
 /* state_backup() checks the copy, so that a copy that was announced can be restored. */

@@ -105,6 +105,11 @@ int codec_decode_record(const void *bytes, size_t length, const char *address, s
 
         if (sealed_value_parse(bytes, length, place_of(STORE_RECORDED, address), 6, 3, &form, err) < 0)
                 return -1;
+        if (!form.texts[0].text || !form.texts[2].text)
+                return error_set(
+                        err,
+                        "the record of \"%s\" in the state names no provider or has no spec; " STATE_REMEDY,
+                        address);
         for (size_t i = 0; i < sizeof(fingerprint) / sizeof(fingerprint[0]); i++)
                 fingerprint[i] = htole64(form.numbers[2 + i]);
         /* An earlier version wrote none; zeroes then. */
@@ -313,6 +318,10 @@ int codec_decode_history(const void *bytes, size_t length, const char *key, stru
 
         if (sealed_value_parse(bytes, length, place_of(STORE_HISTORY, key), 2, 5, &form, err) < 0)
                 return -1;
+        if (!form.texts[0].text || !form.texts[1].text || !form.texts[3].text)
+                return error_set(err,
+                                 "the history of run %" PRIu64 " does not say who did what; " STATE_REMEDY,
+                                 form.numbers[0]);
         entry = (struct history_entry){
                 .run = form.numbers[0],
                 .at_ms = (int64_t)form.numbers[1],

@@ -200,10 +200,11 @@ static int create_with(const char *folder, const char *lineage, store_body *body
         if (look_for_file(new_folder, STATE_LINEAGE_FILE, &present, err) < 0)
                 return -1;
         if (present)
-                return error_set(err,
-                                 "cannot create the state in %s: another one lies in %s, where it would be made: give "
-                                 "another folder",
-                                 folder, new_folder);
+                return error_set(
+                        err,
+                        "cannot create the state in %s: another one lies in %s, where it would be made: give "
+                        "another folder",
+                        folder, new_folder);
         remove_new(new_folder);
         result = make_store(folder, new_folder, lineage, body, context, err);
         remove_new(new_folder);

@@ -76,6 +76,11 @@ static int replay_to(struct object_store *store, uint64_t serial, struct shared_
         found = shared_log_snapshot(&log, serial, arena, &snapshot, err);
         if (found < 0)
                 return -1;
+        if (!found && root.serial > serial)
+                return error_set_kind(err, ERROR_NOT_FOUND,
+                                      "serial %" PRIu64
+                                      " is older than the state is in %s: it came there at serial %" PRIu64,
+                                      serial, store->place, root.serial);
         from = log.number;
         replay.at = found ? snapshot.serial : root.serial;
         if (shared_cache_make_aside(&log, found ? &snapshot : &root, ret, err) < 0 ||

@@ -253,6 +253,14 @@ int shared_cache_check(struct store_txn *txn, const struct shared_log *log, stru
 
 /* Opening and making */
 
+/* Most runs make no folder of their own, and find what others have left. */
+static void sweep_copies_of(const char *copy) {
+        struct strbuf alike STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&alike, "%s." RANDOM_LETTERS, copy);
+        sweep_beside(strbuf_text(&alike));
+}
+
 int shared_cache_open(const char *lineage, struct shared_cache *ret, struct error *err) {
         struct shared_cache cache = { .folder = folder_of(lineage) };
 
@@ -264,6 +272,7 @@ int shared_cache_open(const char *lineage, struct shared_cache *ret, struct erro
                 return -1;
         }
         store_may_vanish(cache.store);
+        sweep_copies_of(cache.folder);
         *ret = cache;
         return 0;
 }
@@ -436,6 +445,7 @@ int shared_cache_note_snapshot(struct shared_cache *cache, uint64_t bytes, struc
 /* Everything */
 
 struct dump {
+        const struct shared_log *log; /* where the copy must stand; NULL: anywhere */
         struct arena *arena;
         struct shared_change *changes;
         size_t count;
@@ -466,6 +476,10 @@ static int dump_database(struct store_txn *txn, enum store_database database, st
 }
 
 static int dump_all(struct store_txn *txn, void *context, struct error *err) {
+        const struct dump *dump = context;
+
+        if (dump->log && shared_cache_check(txn, dump->log, err) < 0)
+                return -1;
         for (int database = 0; database < STORE_DATABASE_COUNT; database++) {
                 if (dump_database(txn, (enum store_database)database, context, err) < 0)
                         return -1;
@@ -475,7 +489,12 @@ static int dump_all(struct store_txn *txn, void *context, struct error *err) {
 
 int shared_cache_dump(struct store *store, struct arena *arena, struct shared_change **ret, size_t *ret_count,
                       struct error *err) {
-        struct dump dump = { .arena = arena };
+        return shared_cache_dump_at(store, NULL, arena, ret, ret_count, err);
+}
+
+int shared_cache_dump_at(struct store *store, const struct shared_log *log, struct arena *arena,
+                         struct shared_change **ret, size_t *ret_count, struct error *err) {
+        struct dump dump = { .log = log, .arena = arena };
 
         if (store_read(store, dump_all, &dump, err) < 0)
                 return -1;

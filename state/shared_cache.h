@@ -66,6 +66,9 @@ int shared_cache_note_snapshot(struct shared_cache *cache, uint64_t bytes, struc
 /* All that it holds but what is of this machine alone; in the arena. */
 int shared_cache_dump(struct store *store, struct arena *arena, struct shared_change **ret, size_t *ret_count,
                       struct error *err) MUST_USE;
+/* The same, and fails as shared_cache_check() does where the copy stands elsewhere than `log`: others of this machine read on. */
+int shared_cache_dump_at(struct store *store, const struct shared_log *log, struct arena *arena,
+                         struct shared_change **ret, size_t *ret_count, struct error *err) MUST_USE;
 
 enum shared_difference { SHARED_NEW, SHARED_OTHER, SHARED_GONE };
 typedef void shared_told(void *context, enum shared_difference difference,

@@ -449,8 +449,9 @@ static void put_snapshot(struct shared *shared) {
         struct error failure;
 
         arena_wipe_when_freed(arena); /* the secret key is in it */
-        if (shared_cache_dump(shared->cache.store, arena, &changes, &snapshot.count, &failure) == 0 &&
-            serial_after(shared, NULL, 0, &snapshot.serial, &failure) == 0) {
+        if (shared_cache_dump_at(shared->cache.store, &shared->log, arena, &changes, &snapshot.count,
+                                 &failure) == 0 &&
+            serial_after(shared, changes, snapshot.count, &snapshot.serial, &failure) == 0) {
                 snapshot.changes = changes;
                 shared_new_id(snapshot.id);
                 if (shared_log_put_snapshot(&shared->log, &snapshot, &failure) == 0 &&

@@ -222,9 +222,10 @@ static int check_unchanged(struct verify *verify, const struct shared_index *bef
                 return -1;
         return strcmp(now.etag, before->etag) == 0
                        ? 0
-                       : error_set_kind(err, ERROR_LOCKED,
-                                        "the log of the state in %s was shortened while it was read: try again",
-                                        verify->store->place);
+                       : error_set_kind(
+                                 err, ERROR_LOCKED,
+                                 "the log of the state in %s was shortened while it was read: try again",
+                                 verify->store->place);
 }
 
 static int check_all(struct verify *verify, const struct shared_entry *root, const struct shared_cache *copy,

@@ -4,6 +4,7 @@
  * place at the most at every moment, in exactly one at the end, and is the same there.
  */
 #include "folder.h"
+#include "state/past.h"
 
 #include "controller/transfer.h"
 #include "state/memory_objects.h"
@@ -384,6 +385,23 @@ static void an_older_copy_is_not_where_it_went(void **context) {
         assert_int_equal(work, TRANSFER_NOTHING);
 }
 
+/* The log of its new place begins with the move. */
+static void what_was_before_the_move_is_not_there(void **context) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct state *state = NULL;
+        struct state_past past;
+        struct error err = { 0 };
+
+        (void)context;
+        make_state(folder);
+        expect_transfer(folder, "s3://one/a");
+        assert_int_equal(open_at("s3://one/a", STATE_READ, false, &state, &err), 0);
+        assert_int_equal(state_past_read(state, 0, arena, &past, &err), -1);
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+        assert_non_null(strstr(err.message, "it came there at serial 1"));
+        state_close(state);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(from_a_folder, begin, end),
@@ -393,6 +411,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(nothing_is_written_where_it_has_gone, begin, end),
                 cmocka_unit_test_setup_teardown(what_is_another_state_stays, begin, end),
                 cmocka_unit_test_setup_teardown(an_older_copy_is_not_where_it_went, begin, end),
+                cmocka_unit_test_setup_teardown(what_was_before_the_move_is_not_there, begin, end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,9 +73,55 @@ static void what_the_dead_left_goes(void **place) {
         }
 }
 
+/* What others of this machine have read into the copy meanwhile must not become a snapshot of an older number. */
+static void a_copy_that_went_on_is_not_dumped(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct shared_log log = { .store = &(struct object_store){ .place = "memory" },
+                                        .lineage = LINEAGE,
+                                        .number = 7 };
+        const struct shared_entry root = { .lineage = LINEAGE }, next = { .number = 8 };
+        struct shared_change *changes;
+        struct shared_cache cache;
+        struct error err = { 0 };
+        size_t count;
+        bool gap;
+
+        (void)place;
+        assert_int_equal(shared_cache_make_aside(&log, &root, &cache, &err), 0);
+        assert_int_equal(shared_cache_dump_at(cache.store, &log, arena, &changes, &count, &err), 0);
+        assert_int_equal(shared_cache_apply(&cache, &next, 1, &gap, &err), 0);
+        assert_false(gap);
+        assert_int_equal(shared_cache_dump_at(cache.store, &log, arena, &changes, &count, &err), -1);
+        assert_int_equal(err.kind, ERROR_LOCKED);
+        assert_int_equal(shared_cache_dump(cache.store, arena, &changes, &count, &err), 0);
+        shared_cache_close(&cache);
+}
+
+/* Also where the next one has a copy already, and makes none. */
+static void what_the_dead_left_goes_as_a_copy_is_opened(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct shared_log log = { .lineage = LINEAGE };
+        const struct shared_entry root = { .lineage = LINEAGE };
+        const char *folder = below(*place, "berth", arena);
+        const bool temporary = false;
+        struct shared_cache cache;
+        struct error err = { 0 };
+
+        assert_int_equal(shared_cache_make(&log, &root, &cache, &err), 0);
+        shared_cache_close(&cache);
+        assert_int_equal(in_child(make_and_die, &temporary), 0);
+        assert_int_equal(count_entries(folder), 2);
+        assert_int_equal(shared_cache_open(LINEAGE, &cache, &err), 0);
+        assert_int_equal(count_entries(folder), 1);
+        shared_cache_close(&cache);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(what_the_dead_left_goes, begin, remove_place),
+                cmocka_unit_test_setup_teardown(a_copy_that_went_on_is_not_dumped, begin, remove_place),
+                cmocka_unit_test_setup_teardown(what_the_dead_left_goes_as_a_copy_is_opened, begin,
+                                                remove_place),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -702,6 +702,27 @@ static void read_only_file_system(void **place) {
 
 #define STATE_TEST(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
 
+/* Values that only somebody else can have written: whole by their checksum, and without what every reader takes for granted. */
+static void what_lacks_its_texts_is_an_error(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct state *state = open_state(below(*place, "state", arena), STATE_CREATE);
+        struct record record = make_record(state, arena, "Agent/a", "one"), *records;
+        const struct history_entry entry = { .run = 1, .who = "anna", .outcome = "done" };
+        const struct state_op ops[] = { { .type = STATE_PUT_RECORD, .record = &record },
+                                        { .type = STATE_PUT_HISTORY, .history = &entry } };
+        struct history_entry *history;
+        struct error err = { 0 };
+        size_t count;
+
+        record.provider = NULL;
+        commit_ops(state, ops, 2);
+        assert_int_equal(state_load_records(state, arena, &records, &count, &err), -1);
+        expect_text(err.message, "names no provider");
+        assert_int_equal(state_load_history(state, 0, arena, &history, &count, &err), -1);
+        expect_text(err.message, "who did what");
+        state_close(state);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 STATE_TEST(absent_state_reads_as_empty),
@@ -725,6 +746,7 @@ int main(void) {
                 STATE_TEST(permissions),
                 STATE_TEST(nothing_is_inherited),
                 STATE_TEST(read_only_file_system),
+                STATE_TEST(what_lacks_its_texts_is_an_error),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
