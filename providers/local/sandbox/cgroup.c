@@ -489,7 +489,7 @@ void cgroup_close(struct cgroup *group) {
         if (!group)
                 return;
         for (size_t i = group->count; i-- > 0;) {
-                if (rmdir(group->folders[i]) == 0 || errno == ENOENT)
+                if (cgroup_folder_drop(group->folders[i]) == 0 || errno == ENOENT)
                         continue;
                 cgroup_folder_kill(group->folders[i]);
                 cgroup_folder_remove(group->folders[i]);

@@ -136,8 +136,16 @@ void cgroup_folder_kill(const char *folder) {
                 nap();
 }
 
+int cgroup_folder_drop(const char *folder) {
+        char first[16];
+
+        if (cgroup_file_read(folder, "cgroup.procs", first, sizeof(first)) && !first[0])
+                (void)!cgroup_file_write(folder, "cpu.cfs_quota_us", "-1");
+        return rmdir(folder);
+}
+
 void cgroup_folder_remove(const char *folder) {
-        for (int tries = 0; tries < 2000 && rmdir(folder) < 0 && errno == EBUSY; tries++)
+        for (int tries = 0; tries < 2000 && cgroup_folder_drop(folder) < 0 && errno == EBUSY; tries++)
                 nap();
 }
 
@@ -189,7 +197,7 @@ static void sweep_base(const char *base) {
                 if (!is_of_the_dead(entry->d_name))
                         continue;
                 cgroup_folder_kill(path);
-                rmdir(path);
+                (void)!cgroup_folder_drop(path);
         }
         if (folder)
                 closedir(folder);

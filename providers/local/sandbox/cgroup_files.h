@@ -24,6 +24,11 @@ int cgroup_file_write_number(const char *folder, const char *name, uint64_t numb
 
 /* Sends SIGKILL to every process in it, and again until none is left (some 2 s at the most). */
 void cgroup_folder_kill(const char *folder);
+/*
+ * rmdir(2) of one. Where it is empty, it gives up its quota of CPUs first: the kernel may keep a removed group for a while, and as long as that
+ * has one, no group above it gets less (sched_cfs_schedulable() of version 1).
+ */
+int cgroup_folder_drop(const char *folder);
 /* Removes it once it is empty. */
 void cgroup_folder_remove(const char *folder);
 /* What the folder of all runs of a service begins with. */
