@@ -411,6 +411,7 @@ static int64_t run_lent(struct fixture *fixture, const char *id, struct engine_f
         assert_true(n > 0);
         *ret_lent = engine_follower_await_end(*ret);
         assert_true(*ret_lent >= 0);
+        usleep(20000);
         return n;
 }
 
@@ -428,6 +429,9 @@ static void await_lent(struct engine_follower *follower, int lent) {
         assert_int_equal(next, ENGINE_ENDED);
 }
 
+#define TRIES \
+        50 /* the engine's thread may come by on its round: what is looked at is what happens where it does not */
+
 /* What is lent is told to him alone; and a sandbox that dies meanwhile is the engine's again. */
 static void who_waits_hears_the_sandbox_himself(void **state) {
         struct fixture *fixture = *state;
@@ -437,8 +441,9 @@ static void who_waits_hears_the_sandbox_himself(void **state) {
         int lent;
 
         fixture->place.lends = true;
-        for (int dies = 0; dies <= 1; dies++) {
+        for (int dies = 0, tries = 0; dies <= 1; tries++) {
                 struct pollfd ready;
+                bool alone;
 
                 n = run_lent(fixture, id, &follower, &lent);
                 ready = (struct pollfd){ lent, POLLIN, 0 };
@@ -447,10 +452,12 @@ static void who_waits_hears_the_sandbox_himself(void **state) {
                 else
                         release_when_held(fixture, id);
                 assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
-                assert_string_equal(status_of(fixture, &alice, id, n), "running");
+                alone = strcmp(status_of(fixture, &alice, id, n), "running") == 0;
                 await_lent(follower, lent);
                 assert_string_equal(status_of(fixture, &alice, id, n), dies ? "failed" : "ok");
                 engine_follower_close(follower);
+                assert_true(tries < TRIES);
+                dies += alone || dies;
         }
 }
 
@@ -499,24 +506,31 @@ static void who_waits_for_one_that_says_much(void **state) {
         int lent;
 
         fixture->place.lends = true;
-        run_code(fixture, &alice, id, "keep this", &follower);
-        (void)hear_all(fixture, follower);
         strbuf_append(&code, "hold\n");
         for (int i = 0; i < 400; i++)
                 strbuf_append(&code, "say x\n");
         strbuf_append(&code, "hold\nsay after");
-        assert_true(run_code(fixture, &alice, id, strbuf_text(&code), &follower) > 0);
-        lent = engine_follower_await_end(follower);
-        assert_true(lent >= 0);
-        release_when_held(fixture, id);
-        assert_int_equal(engine_follower_hear(follower), -1);
-        for (int i = 0; i < PATIENCE_MS && !is_all_told(fixture); i++)
-                usleep(1000);
-        usleep(50000);
-        release_when_held(fixture, id);
-        await_lent(follower, -1);
-        assert_string_equal(status_of(fixture, &alice, id, 2), "ok");
-        engine_follower_close(follower);
+        for (int tries = 0, heard_part = 0; !heard_part; tries++) {
+                int64_t n;
+
+                run_code(fixture, &alice, id, "keep this", &follower);
+                (void)hear_all(fixture, follower);
+                n = run_code(fixture, &alice, id, strbuf_text(&code), &follower);
+                assert_true(n > 0);
+                assert_true(engine_follower_await_end(follower) >= 0);
+                usleep(20000);
+                release_when_held(fixture, id);
+                lent = engine_follower_hear(follower);
+                heard_part = lent < 0;
+                for (int i = 0; i < PATIENCE_MS && heard_part && !is_all_told(fixture); i++)
+                        usleep(1000);
+                usleep(50000);
+                release_when_held(fixture, id);
+                await_lent(follower, lent);
+                assert_string_equal(status_of(fixture, &alice, id, n), "ok");
+                engine_follower_close(follower);
+                assert_true(tries < TRIES);
+        }
 }
 
 /* Numbers that are missing would tell how much happens to others. */
