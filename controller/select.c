@@ -94,20 +94,22 @@ static void want_with_needs(struct planning *planning, struct subject *subject, 
         }
 }
 
-/* Whether what was applied of it names one of those that are wanted; of a binding the state says so. 1, 0, or -1. */
+/* Whether what was applied of it names one of those that are wanted: 1, 0, or -1. The manifests may say otherwise by now. */
 static int names_wanted(struct planning *planning, const struct subject *subject, const bool *wanted,
                         struct error *err) {
         const struct plan *plan = planning->plan;
 
+        if (!subject->record)
+                return 0;
+        if (record_decode(subject->record, planning->arena, err) < 0)
+                return -1;
         for (const struct kind_reference *reference = subject->kind->references; reference && reference->path;
              reference++) {
                 const struct subject *named;
                 const char *name;
 
-                if (!reference->orders || !subject->record)
+                if (!reference->orders)
                         continue;
-                if (record_decode(subject->record, planning->arena, err) < 0)
-                        return -1;
                 name = kind_reference_name(reference, subject->record->spec);
                 named = name ? plan_subject_of(plan, reference->kind, name) : NULL;
                 if (named && wanted[named - plan->subjects])
