@@ -31,4 +31,26 @@ static inline void put_line(const json_t *output) {
         free(text);
 }
 
+/* Each line of standard input is a question in JSON, and each gets an answer: `answer` fills `output`, an object. */
+static inline int client_answer_lines(int argc, char **argv,
+                                      void (*answer)(struct aws_client *client, const json_t *input,
+                                                     struct arena *arena, json_t *output)) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct aws_client *client = client_of_arguments(argc, argv, arena);
+        char *line = NULL;
+        size_t size = 0;
+        ssize_t length;
+
+        while ((length = getline(&line, &size, stdin)) > 0) {
+                json_t *input JSON_CLEANUP = json_loadb(line, (size_t)length, 0, NULL);
+                json_t *output JSON_CLEANUP = json_object();
+
+                answer(client, input, arena, output);
+                put_line(output);
+        }
+        free(line);
+        aws_client_close(client);
+        return 0;
+}
+
 #endif

@@ -47,24 +47,13 @@ static void post(struct aws_client *client, const json_t *input, struct arena *a
         json_put(output, "fields", fields);
 }
 
+static void presign(struct aws_client *client, const json_t *input, struct arena *arena, json_t *output) {
+        if (json_object_get(input, "bytesMax"))
+                post(client, input, arena, output);
+        else
+                get(client, input, arena, output);
+}
+
 int main(int argc, char **argv) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct aws_client *client = client_of_arguments(argc, argv, arena);
-        char *line = NULL;
-        size_t size = 0;
-        ssize_t length;
-
-        while ((length = getline(&line, &size, stdin)) > 0) {
-                json_t *input JSON_CLEANUP = json_loadb(line, (size_t)length, 0, NULL);
-                json_t *output JSON_CLEANUP = json_object();
-
-                if (json_object_get(input, "bytesMax"))
-                        post(client, input, arena, output);
-                else
-                        get(client, input, arena, output);
-                put_line(output);
-        }
-        free(line);
-        aws_client_close(client);
-        return 0;
+        return client_answer_lines(argc, argv, presign);
 }

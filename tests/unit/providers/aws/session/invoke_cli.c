@@ -25,7 +25,7 @@ static bool take(void *context, const void *bytes, size_t length) {
         return answer->takes == 0 || answer->text.length < answer->takes;
 }
 
-static void run(struct aws_client *client, const json_t *input, json_t *output) {
+static void run(struct aws_client *client, const json_t *input, struct arena *arena, json_t *output) {
         static const char *const ends[] = { [INVOKE_DONE] = "done",
                                             [INVOKE_FAILED] = "failed",
                                             [INVOKE_THROTTLED] = "throttled",
@@ -43,6 +43,7 @@ static void run(struct aws_client *client, const json_t *input, json_t *output) 
                                          .context = &answer };
         struct invoke_result result;
 
+        (void)arena;
         invoke(client, &invocation, &result);
         json_set_text(output, "end", ends[result.end]);
         json_set_text(output, "code", result.code);
@@ -55,20 +56,5 @@ static void run(struct aws_client *client, const json_t *input, json_t *output) 
 }
 
 int main(int argc, char **argv) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct aws_client *client = client_of_arguments(argc, argv, arena);
-        char *line = NULL;
-        size_t size = 0;
-        ssize_t length;
-
-        while ((length = getline(&line, &size, stdin)) > 0) {
-                json_t *input JSON_CLEANUP = json_loadb(line, (size_t)length, 0, NULL);
-                json_t *output JSON_CLEANUP = json_object();
-
-                run(client, input, output);
-                put_line(output);
-        }
-        free(line);
-        aws_client_close(client);
-        return 0;
+        return client_answer_lines(argc, argv, run);
 }
