@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks from calloc(), each twice as large as the one before up to a limit; a piece is the next bytes of the newest
+ * Zeroed blocks, each twice as large as the one before up to a limit; a piece is the next bytes of the newest
  * block. So a piece is zeroed without being wiped, and freeing all of them is a few calls. A piece that needs more
  * than a block gets one of its own size.
  */
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_BLOCK (8U * 1024U)
+/* Many arenas live for one call only. With its head it is no more than what malloc() keeps at hand for the next one. */
+#define FIRST_BLOCK (1024U - (unsigned)sizeof(struct block))
 #define LARGEST_BLOCK (1024U * 1024U)
 #define KEPT_BLOCK (64U * 1024U) /* by arena_clear(): what costs little to wipe */
 
@@ -43,6 +44,17 @@ struct arena {
 #define ONE_BLOCK_EACH 0
 #endif
 
+/* calloc() takes nothing of what is at hand, and wiping as little as this is quicker. */
+static void *zeroed(size_t size) {
+        void *memory = size > FIRST_BLOCK + sizeof(struct block) ? calloc(1, size) : malloc(size);
+
+        if (!memory)
+                abort();
+        if (size <= FIRST_BLOCK + sizeof(struct block))
+                memset(memory, 0, size);
+        return memory;
+}
+
 static struct block *add_block(struct arena *arena, size_t at_least) {
         size_t size = arena->head ? arena->head->size * 2 : FIRST_BLOCK;
         struct block *block;
@@ -51,9 +63,7 @@ static struct block *add_block(struct arena *arena, size_t at_least) {
                 size = LARGEST_BLOCK;
         if (size < at_least || ONE_BLOCK_EACH)
                 size = at_least;
-        block = calloc(1, sizeof(*block) + size);
-        if (!block)
-                abort();
+        block = zeroed(sizeof(*block) + size);
         block->size = size;
         block->next = arena->head;
         arena->head = block;
@@ -62,11 +72,7 @@ static struct block *add_block(struct arena *arena, size_t at_least) {
 }
 
 struct arena *arena_new(void) {
-        struct arena *arena = calloc(1, sizeof(*arena));
-
-        if (!arena)
-                abort();
-        return arena;
+        return zeroed(sizeof(struct arena));
 }
 
 void arena_wipe_when_freed(struct arena *arena) {
@@ -153,17 +159,26 @@ char *arena_strdup(struct arena *arena, const char *text) {
         return text ? arena_strndup(arena, text, strlen(text)) : NULL;
 }
 
+/* Into what is left of the block, where it fits as a rule; what did not fit is wiped again. */
 char *arena_vprintf(struct arena *arena, const char *format, va_list arguments) {
+        struct block *block = arena->head;
+        size_t room = block ? block->size - block->used : 0;
+        char *text = room > 0 ? (char *)block->data + block->used : NULL;
         va_list again;
         int length;
-        char *text;
 
         va_copy(again, arguments);
-        length = vsnprintf(NULL, 0, format, arguments);
+        length = vsnprintf(text, room, format, arguments);
         if (length < 0)
                 abort();
-        text = arena_alloc(arena, (size_t)length + 1);
-        vsnprintf(text, (size_t)length + 1, format, again);
+        if ((size_t)length < room && aligned((size_t)length + 1) <= room) {
+                block->used += aligned((size_t)length + 1);
+        } else {
+                if (text)
+                        memset(text, 0, (size_t)length < room ? (size_t)length : room);
+                text = arena_alloc(arena, (size_t)length + 1);
+                vsnprintf(text, (size_t)length + 1, format, again);
+        }
         va_end(again);
         return text;
 }

@@ -72,7 +72,10 @@ void strbuf_append(struct strbuf *buffer, const char *text) {
 }
 
 void strbuf_append_char(struct strbuf *buffer, char character) {
-        strbuf_append_bytes(buffer, &character, 1);
+        if (!reserve(buffer, 1))
+                return;
+        buffer->data[buffer->length++] = character;
+        buffer->data[buffer->length] = '\0';
 }
 
 void strbuf_printf(struct strbuf *buffer, const char *format, ...) {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/suggest.h"
 
+#include "base/strbuf.h"
+
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
 #define LONGEST 64 /* a longer name is not compared */
+#define ROWS_MAX 64
 
 static unsigned least(unsigned a, unsigned b) {
         return a < b ? a : b;
@@ -57,4 +61,32 @@ const char *suggest_nearest(const char *typed, const char *const *names, size_t 
                 }
         }
         return nearest;
+}
+
+static int fail_no_row(const char *of, const char *typed, const char *const *names, size_t count,
+                       struct error *err) {
+        struct strbuf list STRBUF_CLEANUP = STRBUF_INIT;
+        const char *near = suggest_nearest(typed, names, count);
+
+        for (size_t i = 0; i < count; i++)
+                strbuf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", names[i]);
+        return near ? error_set(err, "there is no \"%s %s\"; did you mean %s? It takes %s", of, typed, near,
+                                strbuf_text(&list))
+                    : error_set(err, "there is no \"%s %s\": it takes %s", of, typed, strbuf_text(&list));
+}
+
+const void *suggest_row(const char *of, const char *typed, const void *rows, size_t count, size_t size,
+                        struct error *err) {
+        const char *names[ROWS_MAX] = { 0 };
+
+        assert(count <= ROWS_MAX);
+        for (size_t i = 0; i < count; i++) {
+                const char *row = (const char *)rows + i * size;
+
+                memcpy(&names[i], row, sizeof(names[i]));
+                if (strcmp(names[i], typed) == 0)
+                        return row;
+        }
+        fail_no_row(of, typed, names, count, err);
+        return NULL;
 }

@@ -58,11 +58,11 @@ def bench_requests(build, quick):
     seconds = 3 if quick else 15
     with serving(build) as (process, port):
         client = Client(port)
-        made = [client.create() for _ in range(LISTED)]
+        made, floor = [client.create() for _ in range(LISTED)], None
         for path, name in (("/healthz", "GET /healthz"), (f"/v1/sessions?limit={LISTED}", f"GET /v1/sessions, {LISTED} of them")):
             rate, refused, taken, cost = crowd(process, port, path, seconds)
             last = taken[len(taken) * 99 // 100]
-            floor = cost if path == "/healthz" else floor
+            floor = floor or cost
             judged = verdict(not refused and rate >= 0.98 * A_SECOND, f"{A_SECOND} a second, none refused")
             beside = f"{statistics.median(taken):.2f} ms, of a hundred the last {last:.2f} ms"
             say(name, f"{rate:.0f} a second", beside, f"{cost:.0f} us each, {cost / floor:.1f}x; {judged}")

@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import select
 import selectors
 import shutil
 import socket
@@ -113,11 +112,12 @@ def manifests(sessions):
             f"---\napiVersion: berth/v1\nkind: Environment\nmetadata: {{name: {name}}}\nspec: {{image: {{prebuilt: python}}}}\n"
             for name in ("cold", "warm")
         )
+        + "---\napiVersion: berth/v1\nkind: Agent\nmetadata: {name: bench}\nspec: {type: general, environment: cold}\n"
     )
     (FOLDER.parent / "sessions-server.yaml").write_text(
         "apiVersion: berth/v1\nkind: Server\nmetadata: {name: bench}\nspec:\n"
         f"  stack: {FOLDER}\n  listen: '127.0.0.1:0'\n"
-        f"  clients:\n  - {{name: bench, actsFor: users, may: [execute], tokenSha256: {hashlib.sha256(TOKEN.encode()).hexdigest()}}}\n"
+        f"  clients:\n  - {{name: bench, actsFor: users, may: [execute, containers], tokenSha256: {hashlib.sha256(TOKEN.encode()).hexdigest()}}}\n"
         f"  sessions: {{{sessions}}}\n"
     )
 
@@ -134,7 +134,7 @@ def port_of(process, log):
 
 @contextlib.contextmanager
 def serving(build, sessions="total: 2000"):
-    """A server of a stack with the environments `cold` and `warm`; gives its process and its port."""
+    """A server of a stack with the environments `cold` and `warm`, and an agent `bench` in the first; gives its process and its port."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     manifests(sessions)

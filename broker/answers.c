@@ -90,6 +90,8 @@ static const struct answers_code own_codes[] = {
           "end one of them, or wait for one to end" },
         { 431, "head-too-large", "the head is too large", NULL },
         { 503, "no-seat", "as many requests are under way as may be", NULL },
+        { 501, "no-shell", "there are no commands on the host here", "see `shell` of kind: Server" },
+        { 501, "no-containers", "there are no containers where this stack's code runs", NULL },
         { 503, "no-keys", "the token cannot be checked at the moment", "ask again" },
         { 503, "no-sessions", "sessions cannot be had at the moment", NULL },
         { 505, "unknown-version", "the version of HTTP is not known", NULL },

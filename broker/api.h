@@ -9,6 +9,13 @@ extern const struct operation api_operations[]; /* the server, what was applied 
 extern const size_t api_operation_count;
 extern const struct operation api_sessions_operations[]; /* sessions, executions */
 extern const size_t api_sessions_operation_count;
+extern const struct operation api_containers_operations[];
+extern const size_t api_containers_operation_count;
+extern const struct operation
+        api_sandboxes_operations[]; /* sessions and containers in one list; what a container uses */
+extern const size_t api_sandboxes_operation_count;
+extern const struct operation api_approvals_operations[]; /* commands on the host */
+extern const size_t api_approvals_operation_count;
 extern const struct operation api_workspaces_operations[];
 extern const size_t api_workspaces_operation_count;
 extern const struct operation api_downloads_operations[]; /* by a browser, which sends no token (tickets.h) */

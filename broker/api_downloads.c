@@ -34,7 +34,7 @@ static void answer_ticket(struct server_request *request) {
                 return;
         ticket = (struct ticket){ call->door, request->parameters[0], json_text(body, "path") };
         if (ticket.path &&
-            workspace_file_open(&opened.workspace, ticket.path, &descriptor, &file, &problem) < 0) {
+            workspace_file_look(&opened.workspace, ticket.path, &descriptor, &file, &problem) < 0) {
                 answers_refusal(request, &problem);
                 return;
         }

@@ -230,7 +230,11 @@ static void answer_all_events(struct server_request *request) {
                 (void)call_refuse_value(request, "name the user in the header Berth-Owner");
                 return;
         }
-        engine_follow_all(call->engine, &call->caller, &follower);
+        engine_follow_all(
+                call->engine, &call->caller,
+                (call->door.rights & (BROKER_EXECUTE | BROKER_OBSERVE) ? ENGINE_OF_SESSIONS : 0) |
+                        (call->door.rights & (BROKER_CONTAINERS | BROKER_OBSERVE) ? ENGINE_OF_OTHERS : 0),
+                &follower);
         events_answer(request, follower, NULL, NULL);
 }
 
@@ -432,13 +436,13 @@ const struct operation api_sessions_operations[] = {
         { .route = { .method = "GET",
                      .path = "/v1/events",
                      .answer = answer_all_events,
-                     CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
+                     CALL(BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE) },
           .id = "followAll",
           .tag = SESSIONS,
-          .title = "What happens to sessions",
+          .title = "What happens to sessions and containers",
           .doc = "From now on, to all that the client may see: `session` (the session, as its status changes; `{id, owner, status: "
-                 "\"ended\"}`), `execution` (`{session, n, status}`, as it begins and ends), `missed` where more happened than is "
-                 "kept. It goes on until the client leaves.",
+                 "\"ended\"}`), `execution` (`{session, n, status}`, as it begins and ends), `container` (`{id, owner, environment, "
+                 "agent, status}`, as its status changes; `removed` at last), `missed` where more happened than is kept. It goes on until the client leaves.",
           .answers = stream_answers },
         { .route = { .method = "POST",
                      .path = "/v1/sessions/{id}/executions",

@@ -102,7 +102,7 @@ static void answer_remove(struct server_request *request) {
         if (!opened_open(request, id, call->caller.ends_any, &opened))
                 return;
         caller.owner = opened.row.owner;
-        if (engine_forget(call->engine, &caller, id, &problem) < 0 ||
+        if ((!workspace_agent_of(id) && engine_forget(call->engine, &caller, id, &problem) < 0) ||
             workspace_remove(workspaces, caller.owner, id, &problem) < 0)
                 answers_refusal(request, &problem);
         else
@@ -212,6 +212,7 @@ const struct operation api_workspaces_operations[] = {
           .id = "getWorkspace",
           .tag = WORKSPACES,
           .title = "One workspace",
+          .doc = "Also `agent:NAME`: what the agent's containers for the owner have as `/workspace`. It changes as they run.",
           .answers = show_answers,
           .problems = read_problems },
         { .route = { .method = "DELETE",
@@ -221,7 +222,7 @@ const struct operation api_workspaces_operations[] = {
           .id = "removeWorkspace",
           .tag = WORKSPACES,
           .title = "Its removal",
-          .doc = "With it goes the history of its session, which must have ended.",
+          .doc = "With it goes the history of its session, which must have ended; of `agent:NAME`, its containers must.",
           .answers = nothing_answers,
           .problems = remove_problems },
         { .route = { .method = "POST",
@@ -282,7 +283,8 @@ const struct operation api_workspaces_operations[] = {
           .id = "putFile",
           .tag = WORKSPACES,
           .title = "A file that is put",
-          .doc = "Whole or not at all; it is in the sandbox before the next execution begins.",
+          .doc = "Whole or not at all; it is in the sandbox before the next execution begins. The workspace `agent:NAME` is made "
+                 "where there is none yet.",
           .headers = shape_condition_headers,
           .body_type = BYTES,
           .answers = put_answers,

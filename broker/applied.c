@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process opens a state once at a time: whoever asks waits for the one before him, and closes it again. */
+/*
+ * A process opens a state in a folder once at a time: whoever asks waits for the one before him, and closes it again. Whether it can be
+ * read is asked each second: one whose files are as they were is not opened for that. A shared one stays open, until a thread has opened it
+ * anew: then the newer one takes its place.
+ */
 #include "broker/applied.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <pthread.h>
@@ -9,10 +15,20 @@
 #include <string.h>
 
 #define DOWNLOAD_MB 25
+#define READ_MS 5000 /* a shared state, so often */
 
 struct applied {
         pthread_mutex_t lock; /* of the state's being open */
-        char *folder;
+        char *folder;         /* NULL: it is shared, and all below is in use */
+        applied_open_state *open;
+        void *context;
+        struct state_mark
+                checked;    /* of a folder's state: as it was when it could be read; all zeroes: never */
+        struct state *kept; /* NULL: it could not be read yet */
+        struct error why;   /* the last try's; no message: it was read */
+        pthread_t thread;
+        pthread_cond_t changed;
+        bool ends;
 };
 
 /* What is read at once, while the state is open. */
@@ -30,9 +46,83 @@ struct applied *applied_new(const char *folder) {
         return applied;
 }
 
+/* The older one goes once nobody reads it any more: who does has the lock. */
+static void read_anew(struct applied *applied) {
+        struct state *state = NULL, *old = NULL;
+        struct error why = { 0 };
+        bool told;
+
+        if (applied->open(applied->context, &state, &why) == 0)
+                why.message[0] = '\0';
+        pthread_mutex_lock(&applied->lock);
+        told = strcmp(why.message, applied->why.message) == 0;
+        applied->why = why;
+        if (state) {
+                old = applied->kept;
+                applied->kept = state;
+        }
+        pthread_mutex_unlock(&applied->lock);
+        state_close(old);
+        if (!told && why.message[0])
+                log_warning("what was applied cannot be read anew: %s", why.message);
+        else if (!told)
+                log_info("what was applied can be read again");
+}
+
+static void *follow(void *context) {
+        struct applied *applied = context;
+
+        pthread_mutex_lock(&applied->lock);
+        while (!applied->ends) {
+                const struct timespec next = clock_after_ms(READ_MS);
+
+                if (pthread_cond_timedwait(&applied->changed, &applied->lock, &next) == 0 || applied->ends)
+                        continue;
+                pthread_mutex_unlock(&applied->lock);
+                read_anew(applied);
+                pthread_mutex_lock(&applied->lock);
+        }
+        pthread_mutex_unlock(&applied->lock);
+        return NULL;
+}
+
+struct applied *applied_new_shared(applied_open_state *open, void *context) {
+        struct applied *applied = calloc(1, sizeof(*applied));
+        pthread_condattr_t attributes;
+
+        if (!applied || pthread_mutex_init(&applied->lock, NULL) != 0 ||
+            pthread_condattr_init(&attributes) != 0 ||
+            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
+            pthread_cond_init(&applied->changed, &attributes) != 0)
+                abort();
+        pthread_condattr_destroy(&attributes);
+        applied->open = open;
+        applied->context = context;
+        read_anew(applied);
+        if (pthread_create(&applied->thread, NULL, follow, applied) != 0)
+                abort();
+        return applied;
+}
+
+bool applied_is_shared(const struct applied *applied) {
+        return !applied->folder;
+}
+
+static void end_following(struct applied *applied) {
+        pthread_mutex_lock(&applied->lock);
+        applied->ends = true;
+        pthread_cond_signal(&applied->changed);
+        pthread_mutex_unlock(&applied->lock);
+        pthread_join(applied->thread, NULL);
+        pthread_cond_destroy(&applied->changed);
+        state_close(applied->kept);
+}
+
 void applied_free(struct applied *applied) {
         if (!applied)
                 return;
+        if (applied_is_shared(applied))
+                end_following(applied);
         pthread_mutex_destroy(&applied->lock);
         free(applied->folder);
         free(applied);
@@ -40,7 +130,12 @@ void applied_free(struct applied *applied) {
 
 static int open_state(struct applied *applied, struct state **ret, struct error *err) {
         pthread_mutex_lock(&applied->lock);
-        if (state_open(applied->folder, STATE_READ, ret, err) == 0) {
+        if (applied_is_shared(applied)) {
+                *ret = applied->kept;
+                if (*ret)
+                        return 0;
+                *err = applied->why;
+        } else if (state_open(applied->folder, STATE_READ, ret, err) == 0) {
                 if (state_check_lives(*ret, err) == 0)
                         return 0;
                 state_close(*ret);
@@ -50,7 +145,8 @@ static int open_state(struct applied *applied, struct state **ret, struct error 
 }
 
 static void close_state(struct applied *applied, struct state *state) {
-        state_close(state);
+        if (!applied_is_shared(applied))
+                state_close(state);
         pthread_mutex_unlock(&applied->lock);
 }
 
@@ -216,10 +312,24 @@ int applied_download_max(struct applied *applied, const char *environment, uint6
 }
 
 int applied_check(struct applied *applied, struct error *err) {
+        struct state_mark now = { 0 };
         struct state *state;
+        bool same, told = !applied_is_shared(applied) && state_mark_take(applied->folder, &now);
+        int result = 0;
 
+        /* To open it reads all of it. */
+        pthread_mutex_lock(&applied->lock);
+        same = told && state_mark_is(&applied->checked, &now);
+        pthread_mutex_unlock(&applied->lock);
+        if (same)
+                return 0;
         if (open_state(applied, &state, err) < 0)
                 return -1;
+        applied->checked = now;
+        if (applied_is_shared(applied) && applied->why.message[0]) {
+                *err = applied->why;
+                result = -1;
+        }
         close_state(applied, state);
-        return 0;
+        return result;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was applied to the stack, from its state. It is read anew for each question, so that an apply holds from the next request on,
- * and a state that was replaced is the one that is read.
+ * and a state that was replaced is the one that is read. One that machines share takes calls to be read, which no request waits for: it
+ * is read every few seconds, and requests have it as it was then, also while it cannot be read.
  */
 #ifndef BERTH_BROKER_APPLIED_H
 #define BERTH_BROKER_APPLIED_H
@@ -13,6 +14,10 @@
 
 struct applied;
 struct applied *applied_new(const char *folder);
+/* Of a shared state, which `open` opens anew each time, with a copy of its own on this machine; from a thread of its own too. */
+typedef int applied_open_state(void *context, struct state **ret, struct error *err);
+struct applied *applied_new_shared(applied_open_state *open, void *context);
+bool applied_is_shared(const struct applied *applied);
 void applied_free(struct applied *applied); /* NULL is fine */
 
 /* All in the arena, by name. Any thread's; a folder without a state has nothing. */
@@ -53,7 +58,7 @@ int applied_stack(struct applied *applied, struct arena *arena, struct applied_s
 int applied_download_max(struct applied *applied, const char *environment, uint64_t *ret,
                          struct error *err) MUST_USE;
 
-/* Whether the state can be read. */
+/* Whether the state can be read, or of a shared one, could be when that was last tried. */
 int applied_check(struct applied *applied, struct error *err) MUST_USE;
 
 #endif

@@ -23,6 +23,7 @@ struct broker {
         struct tickets *tickets;
         struct e2b *e2b; /* NULL: its clients are not answered */
         struct applied *applied;
+        struct approvals *approvals;      /* NULL: no commands on the host */
         struct broker_sessions *sessions; /* NULL: none are served */
         struct instance instance;
         const struct server_route *routes; /* all that are served */

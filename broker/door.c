@@ -25,6 +25,7 @@ struct door {
         const struct broker_client *clients;
         size_t count;
         struct issuers *issuers;
+        unsigned socket_rights;
         struct turns *turns; /* of each client; the last is the socket's */
 };
 
@@ -36,8 +37,13 @@ struct door *door_new(const struct broker_client *clients, size_t count, struct 
         door->turns = turns_new(count + 1);
         door->clients = clients;
         door->count = count;
+        door->socket_rights = BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE;
         door->issuers = issuers;
         return door;
+}
+
+void door_serve_shell(struct door *door) {
+        door->socket_rights |= BROKER_SHELL | BROKER_APPROVE;
 }
 
 void door_free(struct door *door) {
@@ -255,7 +261,7 @@ bool door_admit(struct door *door, struct server_request *request, bool owned, s
                 caller.limits = &socket_limits;
                 caller.client = caller.owner = arena_printf(request->arena, "uid:%lu", (unsigned long)user);
                 caller.itself = true;
-                caller.rights = BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE;
+                caller.rights = door->socket_rights;
         } else if (!admit_client(door, request, token_of(request), owned, &caller)) {
                 return false;
         }

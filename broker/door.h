@@ -31,6 +31,8 @@ struct door_caller {
 
 /* All borrowed; `issuers` are those of the clients. */
 struct door *door_new(const struct broker_client *clients, size_t count, struct issuers *issuers);
+/* From now on users at the socket may ask for commands on the host, and decide on them. Before the first request. */
+void door_serve_shell(struct door *door);
 void door_free(struct door *door); /* NULL is fine */
 
 /*

@@ -31,10 +31,10 @@ void e2b_files_answer_get(struct server_request *request) {
             !opened_open(request, e2b_call_sandbox(request), false, &opened))
                 return;
         opened_bring(request, e2b_call_sandbox(request));
-        if (workspace_file_open(&opened.workspace, path, &descriptor, &file, &problem) < 0)
+        if (workspace_file_look(&opened.workspace, path, &descriptor, &file, &problem) < 0)
                 answers_refusal(request, &problem);
         else
-                files_send(request, &descriptor, &file, path);
+                files_send(request, &opened, path, &descriptor, &file);
 }
 
 /* --- in --- */

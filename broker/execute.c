@@ -44,7 +44,6 @@ void execute_begin(struct server_request *request) {
         struct executing *executing = begin(request);
         const struct call *call = call_of(request);
         struct problem problem;
-        json_t *session;
 
         if (!executing)
                 return;
@@ -53,11 +52,10 @@ void execute_begin(struct server_request *request) {
                         &(struct engine_caller){ .owner = call->caller.owner,
                                                  .environments = call->caller.environments,
                                                  .agents = call->caller.agents },
-                        executing->session, &session, &problem) < 0) {
+                        executing->session, NULL, &problem) < 0) {
                 answers_refusal(request, &problem);
                 return;
         }
-        json_decref(session);
         (void)!inputs_begin(&executing->inputs, request, executing->session);
 }
 

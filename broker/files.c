@@ -112,11 +112,11 @@ static const char *range_of(const struct server_request *request, const char *et
         return server_header(request, "Range");
 }
 
-void files_send(struct server_request *request, int *descriptor, const struct workspace_file *file,
-                const char *path) {
+void files_send(struct server_request *request, struct opened *opened, const char *path, int *descriptor,
+                const struct workspace_file *file) {
         struct reading *reading = arena_alloc(request->arena, sizeof(*reading));
         struct server_stream stream = { reading, read_file, end_reading, (int64_t)file->bytes };
-        uint64_t from = 0, length = file->bytes;
+        uint64_t from = 0, length = file->bytes, at = 0;
         unsigned status = 200;
         struct problem problem;
 
@@ -139,7 +139,14 @@ void files_send(struct server_request *request, int *descriptor, const struct wo
                 length = file->bytes;
                 break;
         }
-        *reading = (struct reading){ *descriptor, (off_t)from };
+        /* Who asks by HEAD gets none of it. */
+        if (strcmp(request->method, "HEAD") != 0 &&
+            workspace_file_fetch(&opened->workspace, path, file, from, length, descriptor, &at, &problem) <
+                    0) {
+                answers_refusal(request, &problem);
+                return;
+        }
+        *reading = (struct reading){ *descriptor, (off_t)at };
         *descriptor = -1;
         stream.length = (int64_t)length;
         files_add_headers(request, name_of(path));
@@ -162,7 +169,7 @@ void files_answer_get(struct server_request *request) {
         if (!opened_open(request, request->parameters[0], false, &opened))
                 return;
         opened_bring(request, request->parameters[0]);
-        if (workspace_file_open(&opened.workspace, request->parameters[1], &descriptor, &file, &problem) <
+        if (workspace_file_look(&opened.workspace, request->parameters[1], &descriptor, &file, &problem) <
             0) {
                 answers_refusal(request, &problem);
                 return;
@@ -171,7 +178,7 @@ void files_answer_get(struct server_request *request) {
         server_add_header(request, "Accept-Ranges", "bytes");
         switch (conditions_judge(&conditions, file.etag)) {
         case CONDITIONS_HOLD:
-                files_send(request, &descriptor, &file, request->parameters[1]);
+                files_send(request, &opened, request->parameters[1], &descriptor, &file);
                 return;
         case CONDITIONS_MATCHED:
                 server_answer(request, 304, "application/octet-stream", "", 0);
@@ -216,7 +223,8 @@ void files_begin_put(struct server_request *request) {
         if (!call_admit(request))
                 return;
         call_of(request)->more = putting;
-        if (!opened_open(request, request->parameters[0], false, &putting->opened) ||
+        if (!opened_make(request, request->parameters[0]) ||
+            !opened_open(request, request->parameters[0], false, &putting->opened) ||
             !opened_limits(request, &putting->opened, &limits) || !has_room(request, &limits))
                 return;
         if (server_has_header(request, "Content-Range")) {

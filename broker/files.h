@@ -27,11 +27,11 @@ int files_list(struct opened *opened, const struct workspace_page *page, const s
                struct arena *arena, json_t **ret, struct problem *problem) MUST_USE;
 
 /*
- * Answers with the file, or the part of it that Range asks for. Takes the descriptor over where it is sent; it is -1 then. `path` names the
- * download.
+ * Answers with the file that workspace_file_look() has found, or the part of it that Range asks for. Takes the descriptor over where it is
+ * sent; it is -1 then. `path` names the download.
  */
-void files_send(struct server_request *request, int *descriptor, const struct workspace_file *file,
-                const char *path);
+void files_send(struct server_request *request, struct opened *opened, const char *path, int *descriptor,
+                const struct workspace_file *file);
 
 /* The headers of an answer that is a file of this name. */
 void files_add_headers(struct server_request *request, const char *name);

@@ -13,7 +13,7 @@ static bool begin_stage(struct inputs *inputs, struct server_request *request, c
         struct workspace_limits limits;
         struct problem problem;
 
-        if (inputs->stage.folder >= 0)
+        if (inputs->stage.paths)
                 return true;
         if (!opened_open(request, session, false, &inputs->opened) ||
             !opened_limits(request, &inputs->opened, &limits))
@@ -125,7 +125,7 @@ bool inputs_finish(struct inputs *inputs, struct server_request *request, const 
                 if (!take_file(inputs, request, file))
                         return false;
         }
-        if (inputs->stage.folder >= 0 && json_array_size(inputs->stage.paths) > 0) {
+        if (json_array_size(inputs->stage.paths) > 0) {
                 if (workspace_stage_finish(&inputs->stage, sha256, &problem) < 0)
                         return call_refuse(request, &problem);
                 *ret = inputs->stage.name;

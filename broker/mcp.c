@@ -80,7 +80,6 @@ static void accept_message(struct server_request *request) {
 
 struct served {
         struct mcp_call call;
-        const struct mcp_message *message;
         const char *mcp_session; /* "": none */
 };
 
@@ -101,12 +100,12 @@ static int discover(struct served *served, json_t **ret, struct mcp_fault *fault
         (void)fault;
         *ret = json_checked(json_pack("{s:[s], s:o, s:s}", "supportedVersions", MCP_VERSION, "capabilities",
                                       capabilities_json(), "instructions", instructions));
-        *ret = with_cache(served->message, *ret, LISTS_TTL_MS);
+        *ret = with_cache(served->call.message, *ret, LISTS_TTL_MS);
         return 0;
 }
 
 static int initialize(struct served *served, json_t **ret, struct mcp_fault *fault) {
-        const char *wanted = json_text(served->message->params, "protocolVersion");
+        const char *wanted = json_text(served->call.message->params, "protocolVersion");
         const struct mcp_call *call = &served->call;
 
         if (!wanted)
@@ -129,19 +128,30 @@ static int ping(struct served *served, json_t **ret, struct mcp_fault *fault) {
 
 static int fail_problem(const struct served *served, const struct problem *problem, struct mcp_fault *fault) {
         bool absent = problem->code == PROBLEM_NOT_FOUND;
-        enum mcp_code code = problem_status(problem->code) >= 500 ? MCP_INTERNAL_ERROR
-                             : absent && !served->message->newest ? MCP_RESOURCE_NOT_FOUND
-                                                                  : MCP_INVALID_PARAMS;
+        enum mcp_code code = problem_status(problem->code) >= 500      ? MCP_INTERNAL_ERROR
+                             : absent && !served->call.message->newest ? MCP_RESOURCE_NOT_FOUND
+                                                                       : MCP_INVALID_PARAMS;
 
         return mcp_fault_set(fault, code, 200, "%s: %s",
                              absent ? "Resource not found" : problem_name(problem->code), problem->detail);
 }
 
 static int no_cursor(const struct served *served, struct mcp_fault *fault) {
-        if (!json_object_get(served->message->params, "cursor"))
+        if (!json_object_get(served->call.message->params, "cursor"))
                 return 0;
         return mcp_fault_set(fault, MCP_INVALID_PARAMS, 200,
                              "the list has one page: there is no such cursor");
+}
+
+/* Where there are no containers, or no commands on the host, nobody may have any. */
+static unsigned rights_of(const struct served *served) {
+        const struct call *call = served->call.call;
+
+        unsigned missing = call->broker->approvals ? 0U : (unsigned)BROKER_SHELL;
+
+        if (!broker_sessions_containers(call->broker->sessions))
+                missing |= (unsigned)BROKER_CONTAINERS;
+        return call->door.rights & ~missing;
 }
 
 static int list_tools(struct served *served, json_t **ret, struct mcp_fault *fault) {
@@ -153,14 +163,15 @@ static int list_tools(struct served *served, json_t **ret, struct mcp_fault *fau
                 return -1;
         if (mcp_sessions_environments(&served->call, &names, &count, &problem) < 0)
                 return fail_problem(served, &problem, fault);
-        *ret = json_checked(json_pack("{s:o}", "tools",
-                                      mcp_tools_json(count ? names : NULL, served->call.request->arena)));
-        *ret = with_cache(served->message, *ret, LISTS_TTL_MS);
+        *ret = json_checked(json_pack(
+                "{s:o}", "tools",
+                mcp_tools_json(count ? names : NULL, rights_of(served), served->call.request->arena)));
+        *ret = with_cache(served->call.message, *ret, LISTS_TTL_MS);
         return 0;
 }
 
 static int list_resources(struct served *served, json_t **ret, struct mcp_fault *fault) {
-        const json_t *cursor = json_object_get(served->message->params, "cursor");
+        const json_t *cursor = json_object_get(served->call.message->params, "cursor");
         struct problem problem;
 
         if (cursor &&
@@ -168,7 +179,7 @@ static int list_resources(struct served *served, json_t **ret, struct mcp_fault 
                 return mcp_fault_set(fault, MCP_INVALID_PARAMS, 200, "cursor must be a text");
         if (mcp_files_resources(&served->call, json_string_value(cursor), ret, &problem) < 0)
                 return fail_problem(served, &problem, fault);
-        *ret = with_cache(served->message, *ret, 0);
+        *ret = with_cache(served->call.message, *ret, 0);
         return 0;
 }
 
@@ -179,12 +190,12 @@ static int list_templates(struct served *served, json_t **ret, struct mcp_fault 
                                       "berth://workspaces/{session}/{+path}", "name", "workspace-file",
                                       "title", "A file of a workspace", "description",
                                       "A file that code of the session wrote, at most 4 MiB."));
-        *ret = with_cache(served->message, *ret, LISTS_TTL_MS);
+        *ret = with_cache(served->call.message, *ret, LISTS_TTL_MS);
         return 0;
 }
 
 static int read_resource(struct served *served, json_t **ret, struct mcp_fault *fault) {
-        const json_t *uri = json_object_get(served->message->params, "uri");
+        const json_t *uri = json_object_get(served->call.message->params, "uri");
         struct problem problem;
 
         if (!json_is_string(uri) || strlen(json_string_value(uri)) != json_string_length(uri))
@@ -194,16 +205,17 @@ static int read_resource(struct served *served, json_t **ret, struct mcp_fault *
                 fault->uri = json_string_value(uri);
                 return -1;
         }
-        *ret = with_cache(served->message, *ret, 0);
+        *ret = with_cache(served->call.message, *ret, 0);
         return 0;
 }
 
 /* Answers the request itself where it returns 1. */
 static int call_tool(struct served *served, json_t **ret, struct mcp_fault *fault) {
-        const json_t *name = json_object_get(served->message->params, "name");
-        json_t *arguments = json_object_get(served->message->params, "arguments"),
+        const json_t *name = json_object_get(served->call.message->params, "name");
+        json_t *arguments = json_object_get(served->call.message->params, "arguments"),
                *none JSON_CLEANUP = json_checked(json_object());
-        const struct mcp_tool *tool = json_is_string(name) ? mcp_tool_find(json_string_value(name)) : NULL;
+        const struct mcp_tool *tool =
+                json_is_string(name) ? mcp_tool_find(json_string_value(name), rights_of(served)) : NULL;
         struct mcp_answer answer = { 0 };
         struct problem problem;
 
@@ -217,7 +229,7 @@ static int call_tool(struct served *served, json_t **ret, struct mcp_fault *faul
         if (mcp_tool_check(tool, arguments, served->call.request->arena, &problem) < 0) {
                 *ret = mcp_tool_problem(&problem);
         } else if (!tool->answer) {
-                mcp_run_answer(&served->call, served->message, arguments, served->mcp_session);
+                mcp_run_answer(&served->call, served->call.message, arguments, served->mcp_session);
                 return 1;
         } else {
                 *ret = tool->answer(&served->call, arguments, &answer, &problem) < 0
@@ -231,21 +243,21 @@ enum { BEFORE = 1 << 0, NEWEST = 1 << 1 };
 
 static const struct method {
         const char *name;
-        unsigned eras;
+        unsigned eras, rights; /* of enum broker_right: one of them; 0: none is needed */
         int (*serve)(struct served *served, json_t **ret, struct mcp_fault *fault);
 } methods[] = {
-        { "server/discover", NEWEST, discover },
-        { "initialize", BEFORE, initialize },
-        { "ping", BEFORE, ping },
-        { "tools/list", BEFORE | NEWEST, list_tools },
-        { "tools/call", BEFORE | NEWEST, call_tool },
-        { "resources/list", BEFORE | NEWEST, list_resources },
-        { "resources/templates/list", BEFORE | NEWEST, list_templates },
-        { "resources/read", BEFORE | NEWEST, read_resource },
+        { "server/discover", NEWEST, 0, discover },
+        { "initialize", BEFORE, 0, initialize },
+        { "ping", BEFORE, 0, ping },
+        { "tools/list", BEFORE | NEWEST, 0, list_tools },
+        { "tools/call", BEFORE | NEWEST, 0, call_tool },
+        { "resources/list", BEFORE | NEWEST, BROKER_EXECUTE, list_resources },
+        { "resources/templates/list", BEFORE | NEWEST, BROKER_EXECUTE, list_templates },
+        { "resources/read", BEFORE | NEWEST, BROKER_EXECUTE, read_resource },
 };
 
 static void serve_request(struct served *served) {
-        const struct mcp_message *message = served->message;
+        const struct mcp_message *message = served->call.message;
         struct mcp_fault fault;
         json_t *result;
         int served_by = -1;
@@ -253,7 +265,8 @@ static void serve_request(struct served *served) {
         (void)mcp_fault_set(&fault, MCP_METHOD_NOT_FOUND, message->newest ? 404 : 200, "Method not found");
         for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
                 if (strcmp(methods[i].name, message->method) == 0 &&
-                    methods[i].eras & (message->newest ? NEWEST : BEFORE))
+                    methods[i].eras & (message->newest ? NEWEST : BEFORE) &&
+                    (!methods[i].rights || methods[i].rights & rights_of(served)))
                         served_by = methods[i].serve(served, &result, &fault);
         }
         if (served_by < 0)
@@ -264,7 +277,7 @@ static void serve_request(struct served *served) {
 
 /* What is not known, or means nothing here, is passed over, as the revisions have it. */
 static void take_notification(struct served *served) {
-        const struct mcp_message *message = served->message;
+        const struct mcp_message *message = served->call.message;
         const struct mcp_call *call = &served->call;
         const struct mcp_flight wanted = { .client = call->caller.client,
                                            .owner = call->caller.owner,
@@ -285,15 +298,15 @@ static bool find_session(struct served *served) {
         const char *id = server_header(request, "Mcp-Session-Id");
         struct mcp_fault fault;
 
-        if (served->message->newest || !server_has_header(request, "Mcp-Session-Id") ||
-            (served->message->method && strcmp(served->message->method, "initialize") == 0))
+        if (served->call.message->newest || !server_has_header(request, "Mcp-Session-Id") ||
+            (served->call.message->method && strcmp(served->call.message->method, "initialize") == 0))
                 return true;
         if (id && mcp_session_is_of(id, caller->client, caller->owner, request->arena)) {
                 served->mcp_session = id;
                 return true;
         }
         (void)mcp_fault_set(&fault, MCP_INVALID_REQUEST, 404, "Session not found: begin with initialize");
-        mcp_answer_fault(request, served->message, &fault);
+        mcp_answer_fault(request, served->call.message, &fault);
         return false;
 }
 
@@ -303,10 +316,10 @@ static void serve_message(struct served *served, const struct mcp_headers *heade
 
         if (!find_session(served))
                 return;
-        switch (served->message->kind) {
+        switch (served->call.message->kind) {
         case MCP_REQUEST:
-                if (mcp_message_check(served->message, headers, &fault) < 0)
-                        mcp_answer_fault(request, served->message, &fault);
+                if (mcp_message_check(served->call.message, headers, &fault) < 0)
+                        mcp_answer_fault(request, served->call.message, &fault);
                 else
                         serve_request(served);
                 break;
@@ -326,9 +339,10 @@ static void answer_message(struct server_request *request) {
                                              server_header(request, "Mcp-Name") };
         struct mcp_message *message = arena_alloc(request->arena, sizeof(*message));
         struct call *call = call_of(request);
-        struct served served = { .call = { .request = request, .call = call, .caller = call->caller },
-                                 .message = message,
-                                 .mcp_session = "" };
+        struct served served = {
+                .call = { .request = request, .call = call, .caller = call->caller, .message = message },
+                .mcp_session = ""
+        };
         struct mcp_fault fault;
         const json_t *json;
         const char *why;
@@ -357,6 +371,9 @@ static void answer_message(struct server_request *request) {
 }
 
 const struct server_route mcp_routes[] = {
-        { .method = "POST", .path = "/mcp", .answer = answer_message, CALL_WITH_JSON(BROKER_EXECUTE) },
+        { .method = "POST",
+          .path = "/mcp",
+          .answer = answer_message,
+          CALL_WITH_JSON(BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_SHELL) },
 };
 const size_t mcp_route_count = sizeof(mcp_routes) / sizeof(mcp_routes[0]);

@@ -190,8 +190,8 @@ int mcp_files_write(const struct mcp_call *call, const json_t *arguments, struct
                     struct problem *problem) {
         const json_t *text = json_object_get(arguments, "content"),
                      *base64 = json_object_get(arguments, "contentBase64");
+        struct opened opened OPENED_CLEANUP = OPENED_INIT; /* closed after what is put into it */
         struct workspace_put put WORKSPACE_PUT_CLEANUP = WORKSPACE_PUT_INIT;
-        struct opened opened OPENED_CLEANUP = OPENED_INIT;
         const char *path = json_text(arguments, "path");
         const struct conditions none = { 0 };
         const struct interrupt *interrupt = server_interrupt(call->request);

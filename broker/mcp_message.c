@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define CAPABILITIES_META "io.modelcontextprotocol/clientCapabilities"
+#define MODE_OF_FORMS "form"
 #define SERVER_META "io.modelcontextprotocol/serverInfo"
 #define HEADER_MAX 8192 /* bytes of a header that is compared */
 
@@ -161,6 +162,15 @@ int mcp_message_check(const struct mcp_message *message, const struct mcp_header
         return message->newest ? check_newest(message, headers, fault) : 0;
 }
 
+bool mcp_message_may_ask(const struct mcp_message *message) {
+        const json_t *modes =
+                json_object_get(json_object_get(message->meta, CAPABILITIES_META), "elicitation");
+
+        /* One that names no mode knows forms: it is of the time when there was no other. */
+        return message->newest && json_is_object(modes) &&
+               (json_object_size(modes) == 0 || json_is_object(json_object_get(modes, MODE_OF_FORMS)));
+}
+
 /* --- answers --- */
 
 static json_t *answer_to(const json_t *id) {
@@ -180,7 +190,8 @@ json_t *mcp_message_result(const struct mcp_message *message, json_t *result) {
         json_t *json = answer_to(message->id);
 
         if (message->newest) {
-                json_set_text(result, "resultType", "complete");
+                if (!json_object_get(result, "resultType"))
+                        json_set_text(result, "resultType", "complete");
                 json_put(result, "_meta", json_pack("{s:o}", SERVER_META, mcp_message_server()));
         }
         json_put(json, "result", result);

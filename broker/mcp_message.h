@@ -67,6 +67,9 @@ int mcp_message_read(const json_t *json, const struct mcp_headers *headers, stru
 int mcp_message_check(const struct mcp_message *message, const struct mcp_headers *headers,
                       struct mcp_fault *fault);
 
+/* Whether its client can show its user a question with a form, and call again (`input_required`). */
+bool mcp_message_may_ask(const struct mcp_message *message);
+
 /* Returns -1. */
 int mcp_fault_set(struct mcp_fault *fault, enum mcp_code code, unsigned status, const char *format, ...)
         __attribute__((format(printf, 4, 5)));

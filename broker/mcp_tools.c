@@ -8,8 +8,11 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/terminal.h"
+#include "broker/mcp_containers.h"
 #include "broker/mcp_files.h"
 #include "broker/mcp_sessions.h"
+#include "broker/mcp_shell.h"
 #include "broker/shapes.h"
 #include "schema/json_check.h"
 #include "schema/reference.h"
@@ -54,6 +57,41 @@ static const struct field shape_ended = { .type = FIELD_OBJECT,
                                           .fields = ended_fields,
                                           .doc = "A session that has ended." };
 
+static const struct field log_fields[] = {
+        { .name = "tail",
+          .type = FIELD_INTEGER,
+          .maximum = SHAPES_TAIL_MAX,
+          .default_text = "100",
+          .doc = "How many lines, the last ones." },
+        { 0 },
+};
+static const struct field log_answered[] = {
+        { .name = "container", .type = FIELD_TEXT, .required = true, .doc = "Its id." },
+        { .name = "text", .type = FIELD_TEXT, .required = true, .doc = "What it printed." },
+        { .name = "truncated", .type = FIELD_BOOLEAN, .required = true, .doc = "Whether there was more." },
+        { 0 },
+};
+static const struct field shape_log = { .type = FIELD_OBJECT,
+                                        .fields = log_answered,
+                                        .doc = "What a container has printed." };
+#define CONTAINER(doc_) \
+        { ONE_OF(&shape_container_path, "container"), .doc = (doc_), .required = true }
+
+static const struct field shell_fields[] = {
+        { .name = "approval",
+          .type = FIELD_TEXT,
+          .pattern = "a-[a-z2-7]{26}",
+          .pattern_message = "an id",
+          .doc = "Id from an earlier answer, to ask what became of it." },
+        { 0 },
+};
+static const struct field shell_answered[] = {
+        { .name = "next", .type = FIELD_TEXT, .required = true, .nullable = true, .doc = "What to do now." },
+        { 0 },
+};
+static const char *const shell_ways[] = { "command", "approval", NULL };
+static const struct field_group one_shell_way[] = { { shell_ways, true }, { 0 } };
+
 #define SESSION(doc_, required_) \
         { ONE_OF(shape_path_fields, "id"), .name = "session", .doc = (doc_), .required = (required_) }
 #define SESSION_OF_FILES SESSION("Id of a session, also one that has ended: its files stay.", true)
@@ -63,6 +101,9 @@ static const struct field shape_ended = { .type = FIELD_OBJECT,
 
 static const char *const contents[] = { "content", "contentBase64", NULL };
 static const struct field_group one_content[] = { { contents, true }, { 0 } };
+
+static const char *const programs[] = { "command", "code", NULL };
+static const struct field_group one_program[] = { { programs, true }, { 0 } };
 
 static const struct mcp_tool tools[] = {
         { .name = "run_code",
@@ -161,12 +202,88 @@ static const struct mcp_tool tools[] = {
           .answer_shape = &shape_copied,
           .destroys = true,
           .answer = mcp_files_copy },
+        { .name = "run_service",
+          .title = "Run a service",
+          .doc = "Starts a program that stays until it is stopped, such as a database, in a sandbox of its own for an agent, and returns at "
+                 "once. Takes either command or code. It is started again when it ends, unless `restart` says otherwise; each start "
+                 "has a new sandbox. See list_containers for how it is, container_logs for what it printed.",
+          .arguments = (const struct mcp_argument[]){ { MEMBER_OF(shape_container_wish, "agent") },
+                                                      { MEMBER_OF(shape_container_wish, "name") },
+                                                      { MEMBER_OF(shape_container_wish, "command") },
+                                                      { MEMBER_OF(shape_container_wish, "code") },
+                                                      { MEMBER_OF(shape_container_wish, "language") },
+                                                      { MEMBER_OF(shape_container_wish, "variables") },
+                                                      { MEMBER_OF(shape_container_wish, "restart") },
+                                                      END },
+          .groups = one_program,
+          .answer_shape = &shape_container,
+          .rights = BROKER_CONTAINERS,
+          .answer = mcp_containers_run },
+        { .name = "list_containers",
+          .title = "List containers",
+          .doc = "Lists your containers, the oldest first, with status, exit code, reason, CPU and memory. Those that have ended "
+                 "stay for an hour.",
+          .arguments = (const struct mcp_argument[]){ { ONE_OF(shape_containers_query, "status"),
+                                                        .doc = "Only those.", .single = true },
+                                                      { ONE_OF(shape_containers_query, "agent"),
+                                                        .doc = "Only those of it.", .single = true },
+                                                      { ONE_OF(shape_containers_query, "limit") },
+                                                      { ONE_OF(shape_containers_query, "cursor") },
+                                                      END },
+          .answer_shape = &shape_container,
+          .answer_list = true,
+          .rights = BROKER_CONTAINERS,
+          .only_reads = true,
+          .answer = mcp_containers_list },
+        { .name = "container_logs",
+          .title = "Read a container's log",
+          .doc = "Returns the last lines that a container has printed, standard output and error as they came, 64 KiB at most.",
+          .arguments = (const struct mcp_argument[]){ CONTAINER("Its id, `c-...`."),
+                                                      { ONE_OF(log_fields, "tail") },
+                                                      { ONE_OF(shape_logs_query, "since") },
+                                                      END },
+          .answer_shape = &shape_log,
+          .rights = BROKER_CONTAINERS,
+          .only_reads = true,
+          .answer = mcp_containers_logs },
+        { .name = "stop_container",
+          .title = "Stop a container",
+          .doc = "Sends SIGTERM to a container's program, kills it ten seconds later, and returns the container as it is then. Its log stays.",
+          .arguments = (const struct mcp_argument[]){ CONTAINER("Its id, `c-...`."), END },
+          .answer_shape = &shape_container,
+          .rights = BROKER_CONTAINERS,
+          .destroys = true,
+          .repeats = true,
+          .answer = mcp_containers_stop },
+        { .name = "run_shell",
+          .title = "Ask for a command on the host",
+          .doc = "Asks for one command on the server's own machine, outside of any sandbox. A person sees exactly these words and approves or denies "
+                 "them; the answer says so, with an `approval` id to ask again by. It runs once, without a shell and without input, and `result` "
+                 "has its output. Prefer run_code: ask here only for what a sandbox cannot do, and say why.",
+          .arguments =
+                  (const struct mcp_argument[]){ { MEMBER_OF(shape_shell_wish, "agent"), .optional = true },
+                                                 { MEMBER_OF(shape_shell_wish, "command"), .optional = true },
+                                                 { MEMBER_OF(shape_shell_wish, "cwd"), .optional = true },
+                                                 { MEMBER_OF(shape_shell_wish, "reason") },
+                                                 { MEMBER_OF(shape_shell_wish, "timeoutSeconds") },
+                                                 { ONE_OF(shell_fields, "approval") },
+                                                 END },
+          .groups = one_shell_way,
+          .answer_shape = &shape_approval,
+          .answer_more = shell_answered,
+          .rights = BROKER_SHELL,
+          .destroys = true,
+          .answer = mcp_shell_run },
 };
 #define TOOL_COUNT (sizeof(tools) / sizeof(tools[0]))
 
-const struct mcp_tool *mcp_tool_find(const char *name) {
+static bool has_right(const struct mcp_tool *tool, unsigned rights) {
+        return rights & (tool->rights ? tool->rights : (unsigned)BROKER_EXECUTE);
+}
+
+const struct mcp_tool *mcp_tool_find(const char *name, unsigned rights) {
         for (size_t i = 0; i < TOOL_COUNT; i++) {
-                if (strcmp(tools[i].name, name) == 0)
+                if (strcmp(tools[i].name, name) == 0 && has_right(&tools[i], rights))
                         return &tools[i];
         }
         return NULL;
@@ -183,7 +300,7 @@ static struct field field_of(const struct mcp_argument *argument, struct arena *
                 abort(); /* the unit test goes through all rows */
         field = argument->single ? *found->item : *found;
         field.name = argument->name ? argument->name : found->name;
-        field.required = argument->required || found->required;
+        field.required = !argument->optional && (argument->required || found->required);
         if (argument->doc)
                 field.doc = argument->doc;
         if (argument->also)
@@ -280,10 +397,12 @@ static json_t *output_json(const struct mcp_tool *tool, struct arena *arena) {
                                       "items", schema, "cursor", "type", "string", "null"));
 }
 
-json_t *mcp_tools_json(const char *environments, struct arena *arena) {
+json_t *mcp_tools_json(const char *environments, unsigned rights, struct arena *arena) {
         json_t *list = json_checked(json_array());
 
-        for (const struct mcp_tool *tool = tools; tool < tools + TOOL_COUNT; tool++)
+        for (const struct mcp_tool *tool = tools; tool < tools + TOOL_COUNT; tool++) {
+                if (!has_right(tool, rights))
+                        continue;
                 json_add(list,
                          json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name", tool->name,
                                    "title", tool->title, "description", tool->doc, "inputSchema",
@@ -291,6 +410,7 @@ json_t *mcp_tools_json(const char *environments, struct arena *arena) {
                                    output_json(tool, arena), "annotations", "readOnlyHint", tool->only_reads,
                                    "destructiveHint", tool->destroys, "idempotentHint",
                                    tool->repeats || tool->only_reads, "openWorldHint", 0));
+        }
         return list;
 }
 
@@ -303,9 +423,20 @@ static json_t *text_content(const char *text) {
 json_t *mcp_tool_result(struct mcp_answer *answer) {
         json_t *content = json_checked(json_array());
         char *text TEXT_CLEANUP = json_compact(json_checked(answer->data));
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
         json_t *result;
 
-        json_add(content, text_content(text));
+        if (answer->asks) {
+                result =
+                        json_checked(json_pack("{s:s, s:o, s:s}", "resultType", "input_required",
+                                               "inputRequests", answer->asks, "requestState", answer->state));
+                json_decref(answer->data);
+                *answer = (struct mcp_answer){ 0 };
+                return result;
+        }
+        if (answer->for_eyes)
+                text_append_json_safe(&safe, text);
+        json_add(content, text_content(answer->for_eyes ? strbuf_text(&safe) : text));
         if (answer->content)
                 json_array_extend(content, answer->content);
         json_decref(answer->content);

@@ -7,6 +7,7 @@
 #define BERTH_BROKER_MCP_TOOLS_H
 
 #include "broker/call.h"
+#include "broker/mcp_message.h"
 #include "schema/kind.h"
 #include "sessions/problem.h"
 
@@ -17,6 +18,7 @@ struct mcp_call {
         struct server_request *request;
         const struct call *call;
         struct engine_caller caller; /* an owner, and nobody else's rights */
+        const struct mcp_message *message;
 };
 
 /* What it answers: the same twice, as data and as text, and what is shown beside it. */
@@ -24,6 +26,13 @@ struct mcp_answer {
         json_t *data;    /* fits the tool's schema */
         json_t *content; /* a list of images; NULL: there are none */
         bool failed;
+        bool for_eyes; /* in the text, what would hide or turn it around is escaped: people read it before they decide */
+        /*
+         * Of who waits for a person: what the client is to show, {key: request}, before it calls the same tool with the same arguments again,
+         * with this state; `data` is not sent then. NULL: it has its answer. Only where mcp_message_may_ask().
+         */
+        json_t *asks;
+        const char *state; /* in the request's arena */
 };
 
 /*
@@ -38,6 +47,7 @@ struct mcp_argument {
         const char *doc;            /* what it means here, in place of the field's words; NULL: those */
         const char *also;           /* behind those words; or NULL */
         bool required;              /* here, whatever it is there */
+        bool optional;              /* the same */
         bool single;                /* of a list: one item of it */
 };
 
@@ -48,21 +58,23 @@ struct mcp_tool {
         const struct field *answer_shape;     /* what it answers */
         const struct field *answer_more;      /* beside what the shape has, ended by a NULL name; or NULL */
         bool answer_list;                     /* a page of such: {items, cursor} */
-        bool only_reads, destroys, repeats;   /* hints for who asks people before calling it */
+        unsigned
+                rights; /* of enum broker_right: the client needs it, or the tool is not there; 0: BROKER_EXECUTE */
+        bool only_reads, destroys, repeats; /* hints for who asks people before calling it */
         /* NULL: run_code, which is followed (mcp_run.h). */
         int (*answer)(const struct mcp_call *call, const json_t *arguments, struct mcp_answer *ret,
                       struct problem *problem);
 };
 
-/* NULL where there is none of that name. */
-const struct mcp_tool *mcp_tool_find(const char *name);
+/* NULL where there is none of that name for a client with these rights, of enum broker_right. */
+const struct mcp_tool *mcp_tool_find(const char *name, unsigned rights);
 
 /* PROBLEM_INVALID where the arguments, an object, are not those of the table. A whole number that was written as 5.0 becomes 5. */
 int mcp_tool_check(const struct mcp_tool *tool, json_t *arguments, struct arena *arena,
                    struct problem *problem);
 
-/* All of them, as tools/list has them. `environments`: the names that the caller may choose, for the model to know; or NULL. */
-json_t *mcp_tools_json(const char *environments, struct arena *arena);
+/* All that a client with these rights has, as tools/list has them. `environments`: the names that the caller may choose, for the model to know; or NULL. */
+json_t *mcp_tools_json(const char *environments, unsigned rights, struct arena *arena);
 
 /* A result of tools/call. The answer's references are given away. */
 json_t *mcp_tool_result(struct mcp_answer *answer);

@@ -2,6 +2,7 @@
 #include "broker/measures.h"
 
 #include "broker/broker.h"
+#include "containers/containers.h"
 #include "server/tls.h"
 #include "sessions/engine.h"
 
@@ -73,6 +74,26 @@ static const struct metrics_family families[MEASURE_COUNT] = {
                                     { NULL },
                                     request_seconds,
                                     METRICS_HISTOGRAM },
+        [MEASURE_CONTAINERS] = { "berth_serve_containers",
+                                 "Containers now, by status; those that have ended and are kept, too.",
+                                 { "status" },
+                                 NULL,
+                                 METRICS_GAUGE },
+        [MEASURE_CONTAINERS_ENDED] = { "berth_serve_containers_ended_total",
+                                       "Commands of containers that ended, by reason.",
+                                       { "reason" },
+                                       NULL,
+                                       METRICS_COUNTER },
+        [MEASURE_CONTAINERS_CPU] = { "berth_serve_containers_cpu_seconds_total",
+                                     "What containers have used of CPUs since the server began.",
+                                     { NULL },
+                                     NULL,
+                                     METRICS_COUNTER },
+        [MEASURE_CONTAINERS_MEMORY] = { "berth_serve_containers_memory_bytes",
+                                        "What containers use of memory now, their files in memory included.",
+                                        { NULL },
+                                        NULL,
+                                        METRICS_GAUGE },
         [MEASURE_FREE_BYTES] = { "berth_serve_workspaces_free_bytes",
                                  "What is free on the disk of the workspaces.",
                                  { NULL },
@@ -104,6 +125,20 @@ static void gather_sessions(struct broker *broker) {
                 metrics_set(broker->metrics, MEASURE_FREE_BYTES, (double)free_bytes, none);
 }
 
+static void gather_containers(struct broker *broker) {
+        struct containers *containers = broker_sessions_containers(broker->sessions);
+        struct containers_measures found;
+
+        if (!containers)
+                return;
+        containers_measure(containers, &found);
+        for (size_t i = 0; i < CONTAINERS_STATUSES; i++)
+                metrics_set(broker->metrics, MEASURE_CONTAINERS, (double)found.containers[i],
+                            (const char *const[METRICS_LABELS]){ containers_statuses[i] });
+        metrics_set(broker->metrics, MEASURE_CONTAINERS_CPU, (double)found.cpu_us / 1e6, none);
+        metrics_set(broker->metrics, MEASURE_CONTAINERS_MEMORY, (double)found.memory_bytes, none);
+}
+
 static void gather_connections(struct broker *broker) {
         struct server *server = atomic_load(&broker->server);
         size_t waiting, working;
@@ -119,6 +154,7 @@ static void gather_connections(struct broker *broker) {
 
 void measures_write(struct broker *broker, struct strbuf *ret) {
         gather_sessions(broker);
+        gather_containers(broker);
         gather_connections(broker);
         if (broker->tls)
                 metrics_set(broker->metrics, MEASURE_CERTIFICATE_EXPIRES, (double)tls_expires_s(broker->tls),
@@ -134,6 +170,10 @@ void measures_execution_ended(void *context, const char *status, int64_t queued_
         metrics_add(context, MEASURE_EXECUTIONS, 1, (const char *const[METRICS_LABELS]){ status });
         metrics_observe(context, MEASURE_EXECUTION_SECONDS, (double)wall_ms / 1000, none);
         metrics_observe(context, MEASURE_QUEUE_SECONDS, (double)queued_ms / 1000, none);
+}
+
+void measures_container_ended(void *context, const char *reason) {
+        metrics_add(context, MEASURE_CONTAINERS_ENDED, 1, (const char *const[METRICS_LABELS]){ reason });
 }
 
 struct metrics *measures_new(void) {

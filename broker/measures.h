@@ -21,6 +21,10 @@ enum measure {
         MEASURE_EXECUTIONS,
         MEASURE_EXECUTION_SECONDS,
         MEASURE_QUEUE_SECONDS,
+        MEASURE_CONTAINERS,
+        MEASURE_CONTAINERS_ENDED,
+        MEASURE_CONTAINERS_CPU,
+        MEASURE_CONTAINERS_MEMORY,
         MEASURE_FREE_BYTES,
         MEASURE_READY,
         MEASURE_COUNT
@@ -33,6 +37,8 @@ void measures_write(struct broker *broker, struct strbuf *ret);
 
 /* For engine_watch.ended. */
 void measures_execution_ended(void *context, const char *status, int64_t queued_ms, int64_t wall_ms);
+/* For containers_config.ended. */
+void measures_container_ended(void *context, const char *reason);
 /* For server_config.answered and .shook_hands. */
 void measures_answered(struct server_request *request, unsigned status, int64_t took_us);
 void measures_shook_hands(void *context, bool made);

@@ -37,6 +37,31 @@ bool opened_open(struct server_request *request, const char *id, bool any_owner,
                call_refuse(request, &problem);
 }
 
+/* As containers_create(): what the client may not use is not there. */
+bool opened_make(struct server_request *request, const char *id) {
+        const struct call *call = call_of(request);
+        const struct workspaces *workspaces = broker_sessions_workspaces(call->broker->sessions);
+        const char *name = workspace_agent_of(id);
+        struct catalog_agent agent;
+        struct problem problem;
+        struct error err;
+        int found;
+
+        if (!name)
+                return true;
+        found = broker_sessions_agent(call->broker->sessions, name, request->arena, &agent, &err);
+        if (found < 0)
+                (void)problem_from_error(&problem, PROBLEM_STORE_FAILED, &err);
+        else if (found == 0 || !agent.in_service || !agent.environment ||
+                 !door_lists(call->door.agents, name) ||
+                 !door_lists(call->door.environments, agent.environment))
+                (void)workspace_not_found(&problem);
+        else if (workspace_make_shared(workspaces, call->caller.owner, name, agent.environment, &problem) ==
+                 0)
+                return true;
+        return call_refuse(request, &problem);
+}
+
 void opened_close(struct opened *opened) {
         workspace_close(&opened->workspace);
 }

@@ -21,6 +21,8 @@ int opened_find(const struct call *call, const char *id, bool any_owner, struct 
                 struct opened *ret, struct problem *problem) MUST_USE;
 /* The same, and false where the request was answered with the problem. */
 bool opened_open(struct server_request *request, const char *id, bool any_owner, struct opened *ret) MUST_USE;
+/* Before a file is put: the workspace of an agent that is in service (workspace_shared) is made where there is none. */
+bool opened_make(struct server_request *request, const char *id) MUST_USE;
 /* Whether the caller may have it in a list. */
 bool opened_may_see(const struct call *call, const struct workspace_row *row);
 void opened_close(struct opened *opened);

@@ -14,6 +14,12 @@
 #define DIGITS_MAX 18 /* of a number that is not too large for certain */
 
 const struct field *operation_path_field(const char *name) {
+        static const struct field *const alone[] = { &shape_container_path, &shape_approval_path };
+
+        for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+                if (strcmp(name, alone[i]->name) == 0)
+                        return alone[i];
+        }
         return field_find(shape_path_fields, name);
 }
 
@@ -24,6 +30,9 @@ const struct operation *operation_next(size_t *at, bool with_sessions) {
                 bool of_sessions;
         } tables[] = {
                 { api_sessions_operations, api_sessions_operation_count, true },
+                { api_containers_operations, api_containers_operation_count, true },
+                { api_sandboxes_operations, api_sandboxes_operation_count, true },
+                { api_approvals_operations, api_approvals_operation_count, true },
                 { api_workspaces_operations, api_workspaces_operation_count, true },
                 { api_downloads_operations, api_downloads_operation_count, true },
                 { api_operations, api_operation_count, false },

@@ -90,7 +90,7 @@ static void answer_self(struct server_request *request) {
         json_put(json, "serves",
                  json_pack("{s:b, s:b, s:b}", "sessions", broker_sessions_engine(broker->sessions) != NULL,
                            "containers", has_route(broker, "/v1/containers"), "approvals",
-                           has_route(broker, "/v1/approvals")));
+                           broker->approvals != NULL));
         json_set_text(json, "version", BERTH_VERSION);
         answers_json(request, 200, json);
 }

@@ -95,8 +95,8 @@ static bool is_fresh(const struct ready *ready) {
 }
 
 bool ready_ask(struct ready *ready) {
-        int64_t until_ms = monotonic_ms() + READY_WAIT_MS;
-        const struct timespec until = { .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+        struct timespec until;
+        int64_t until_ms;
         uint64_t seen;
         bool done;
 
@@ -105,8 +105,11 @@ bool ready_ask(struct ready *ready) {
         done = is_fresh(ready);
         if (!done && !ready->asked) {
                 ready->asked = true;
+                ready->asked_ms = monotonic_ms();
                 eventfd_write(ready->wakes, 1);
         }
+        until_ms = ready->asked_ms + READY_WAIT_MS;
+        until = (struct timespec){ .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
         for (int code = 0; !done && code == 0 && !ready->ended; done = ready->looks != seen)
                 code = pthread_cond_timedwait(&ready->looked, &ready->lock, &until);
         pthread_mutex_unlock(&ready->lock);

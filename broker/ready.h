@@ -29,7 +29,8 @@ enum ready_check {
 struct broker;
 
 #define READY_FRESH_MS 5000 /* what was found then holds still */
-#define READY_WAIT_MS 4000  /* that whoever asks waits for a look */
+#define READY_WAIT_MS \
+        4000 /* that a look is waited for, by all who ask: of one that hangs longer all are told at once */
 
 struct ready {
         atomic_uint failing;  /* a bit for each check */
@@ -37,6 +38,7 @@ struct ready {
         pthread_mutex_t lock; /* of all below */
         pthread_cond_t looked;
         int64_t looked_ms; /* when it last looked to the end; -1: never */
+        int64_t asked_ms;  /* when somebody asked first, while `asked` */
         uint64_t looks;
         bool asked, ended;
 };
@@ -51,7 +53,7 @@ void ready_close(struct ready *ready);
 int ready_descriptor(const struct ready *ready);
 /*
  * Any thread's: what ready_is() says is READY_FRESH_MS old at the most when it returns. False where no look came to an end in
- * READY_WAIT_MS: something hangs.
+ * READY_WAIT_MS since the first who asked: something hangs. Anybody may ask, and whoever waits holds a seat.
  */
 bool ready_ask(struct ready *ready) MUST_USE;
 

@@ -101,21 +101,32 @@ static void add_reason(json_t *list, const char *path, uint64_t bytes, const cha
 
 /* --- in JSON --- */
 
-static json_t *inline_json(struct workspace *workspace, const char *path) {
+/* What was deleted since it was listed is none of them; what cannot be had for another reason is said to be missing. */
+static void add_missing(json_t *list, const struct chosen *chosen, const struct problem *problem) {
+        if (problem->code != PROBLEM_NOT_FOUND)
+                add_reason(list, chosen->path, chosen->bytes, problem->detail);
+}
+
+static void add_inline(json_t *list, struct workspace *workspace, const struct chosen *chosen) {
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
         int descriptor DESCRIPTOR_CLEANUP = -1;
         struct workspace_file file;
         struct problem problem;
         char *text TEXT_CLEANUP = NULL;
 
-        if (workspace_file_open(workspace, path, &descriptor, &file, &problem) < 0 ||
-            descriptor_read(descriptor, RETURNED_INLINE_MAX, &bytes) != 0)
-                return NULL;
+        if (workspace_file_open(workspace, chosen->path, &descriptor, &file, &problem) < 0) {
+                add_missing(list, chosen, &problem);
+                return;
+        }
+        if (descriptor_read(descriptor, RETURNED_INLINE_MAX, &bytes) != 0) {
+                add_reason(list, chosen->path, file.bytes, "it cannot be read: take it from the workspace");
+                return;
+        }
         text = malloc(4 * ((bytes.length + 2) / 3) + 1);
         if (!text)
                 abort();
         digest_base64((const uint8_t *)strbuf_text(&bytes), bytes.length, text);
-        return json_checked(json_pack("{s:s, s:s}", "path", path, "contentBase64", text));
+        json_add(list, json_pack("{s:s, s:s}", "path", chosen->path, "contentBase64", text));
 }
 
 static json_t *all_inline(struct workspace *workspace, const struct chosen *chosen, size_t count) {
@@ -123,8 +134,6 @@ static json_t *all_inline(struct workspace *workspace, const struct chosen *chos
         uint64_t room = RETURNED_INLINE_MAX;
 
         for (size_t i = 0; i < count; i++) {
-                json_t *file = NULL;
-
                 if (chosen[i].bytes > room) {
                         add_reason(
                                 list, chosen[i].path, chosen[i].bytes,
@@ -135,11 +144,9 @@ static json_t *all_inline(struct workspace *workspace, const struct chosen *chos
                         add_reason(list, chosen[i].path, chosen[i].bytes,
                                    "the server carries too many at the moment: take it from the workspace");
                 } else {
-                        file = inline_json(workspace, chosen[i].path);
+                        add_inline(list, workspace, &chosen[i]);
                         atomic_fetch_sub(&inlines, chosen[i].bytes);
                         room -= chosen[i].bytes;
-                        if (file)
-                                json_add(list, file);
                 }
         }
         return list;
@@ -241,7 +248,8 @@ static json_t *open_parts(struct mixed *mixed, struct workspace *workspace, cons
                 *part = (struct part){ .descriptor = -1, .path = chosen[i].path };
                 if (workspace_file_open(workspace, chosen[i].path, &part->descriptor, &file, &problem) < 0) {
                         atomic_fetch_sub(&parts, 1);
-                        continue; /* it was deleted meanwhile */
+                        add_missing(list, &chosen[i], &problem);
+                        continue;
                 }
                 part->bytes = file.bytes;
                 room -= file.bytes < room ? file.bytes : room;
@@ -297,8 +305,14 @@ static json_t *add(struct server_request *request, const struct returned *return
         json_decref(result);
         *ret_mixed = mixed && !json_too;
         if (workspace_open(broker_sessions_workspaces(call->broker->sessions), call->caller.owner,
-                           returned->session, &workspace, &problem) < 0)
+                           returned->session, &workspace, &problem) < 0) {
+                if (problem.code != PROBLEM_NOT_FOUND) {
+                        list = json_checked(json_array());
+                        add_reason(list, ".", 0, problem.detail);
+                        json_put(with, "returned", list);
+                }
                 return with;
+        }
         chosen = choose(request, returned, &workspace, &count, &more);
         for (size_t i = 0; i < count; i++)
                 total += chosen[i].bytes;

@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "broker/answers.h"
+#include "broker/approvals.h"
 #include "broker/broker.h"
 #include "broker/e2b.h"
 #include "broker/first_token.h"
@@ -135,6 +136,17 @@ static bool owners_are_apart(const struct broker_config *config, const struct br
                value_get_boolean(value_get(config->spec, "sessions"), "sharedUser", false);
 }
 
+/* Code that runs elsewhere has no user of this host. Of a stack that is not applied yet that is not known. */
+static bool runs_elsewhere(struct applied *applied) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct applied_stack stack;
+        struct error ignored;
+
+        /* A state that machines share is of no sandboxes on one of them: also where it cannot be read yet. */
+        return applied_is_shared(applied) ||
+               (applied_stack(applied, arena, &stack, &ignored) == 0 && strcmp(stack.provider, "local") != 0);
+}
+
 /* What stands in the way is told once, until it is another thing. */
 static bool open_sessions(struct serving *serving, struct error *ret_why) {
         if (!serving->broker.sessions || broker_sessions_try(serving->broker.sessions, ret_why) == 0)
@@ -165,7 +177,8 @@ static int start(struct serving *serving, const struct broker_config *config, co
             tls_open(config->certificate_file, config->key_file, &serving->broker.tls, err) < 0)
                 return -1;
         serving->broker.metrics = measures_new();
-        serving->broker.applied = applied_new(folder);
+        serving->broker.applied = places->open_state ? applied_new_shared(places->open_state, places->context)
+                                                     : applied_new(folder);
         if (e2b_new(config, folder, &serving->broker.e2b, err) < 0)
                 return -1;
         if (issuers_new(serving->clients, config->client_count, serving->broker.metrics, &serving->issuers,
@@ -174,9 +187,15 @@ static int start(struct serving *serving, const struct broker_config *config, co
         serving->broker.door = door_new(serving->clients, config->client_count, serving->issuers);
         serving->broker.load = load_new();
         serving->broker.tickets = tickets_new();
-        if (owners_are_apart(config, places))
+        if (owners_are_apart(config, places) || runs_elsewhere(serving->broker.applied))
                 serving->broker.sessions = broker_sessions_new(config, folder, serving->broker.applied,
                                                                places, serving->broker.metrics);
+        /* Their routes are among those of sessions. */
+        if (serving->broker.sessions &&
+            broker_approvals_open(config, folder, &serving->broker.approvals, err) < 0)
+                return -1;
+        if (serving->broker.approvals)
+                door_serve_shell(serving->broker.door);
         (void)open_sessions(serving, &why);
         return start_http(serving, config, arena, err);
 }
@@ -204,11 +223,13 @@ static void tell_what_is_served(const struct serving *serving, const struct brok
                 log_info("the token of client %s is in %s/serve.token", config->clients[0].name, folder);
         if (!serving->broker.sessions)
                 log_warning(
-                        "no sessions are served: this user cannot keep owners apart. Give it a berth launcher (--launcher SOCKET, see "
+                        "no sessions are served, nor containers and commands on the host: this user cannot keep owners apart. Give it a berth launcher (--launcher SOCKET, see "
                         "docs/launcher.md), run it as root, or set sessions.sharedUser: true where all owners trust each other");
         if (serving->broker.tls)
                 tell_certificate(serving);
         unbuilt_tell(config);
+        log_info("it serves what was applied%s, by HTTP and MCP",
+                 serving->broker.sessions ? ", sessions, containers and workspaces" : "");
 }
 
 static void look_at_certificate(const struct serving *serving) {
@@ -243,6 +264,8 @@ static int wait_for_end(struct serving *serving, const char *folder, struct erro
                            open_sessions(serving, &why) ? NULL : &why);
                 look_at_certificate(serving);
                 issuers_look(serving->issuers);
+                if (serving->broker.approvals)
+                        approvals_look(serving->broker.approvals);
                 if (!instance_is_in_place(&serving->broker.instance))
                         return error_set(err, "the folder %s was removed or replaced: start the server again",
                                          folder);
@@ -259,6 +282,7 @@ static void end(struct serving *serving) {
         server_stop(serving->server);
         tls_close(serving->broker.tls);
         broker_sessions_free(serving->broker.sessions);
+        approvals_close(serving->broker.approvals);
         door_free(serving->broker.door);
         issuers_free(serving->issuers);
         load_free(serving->broker.load);

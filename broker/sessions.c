@@ -25,6 +25,7 @@ struct broker_sessions {
         const struct broker_places *places;
         struct arena *arena;
         struct workspaces where;
+        struct workspace_shared shared;
         struct workspace_bounds bounds;
         uint64_t files_max;
         struct engine_folders folders;
@@ -32,6 +33,7 @@ struct broker_sessions {
         struct engine_watch watch;
         struct session_store *store;
         struct place *place;
+        struct containers *containers; /* once the engine is open */
         _Atomic(struct engine *) engine;
 };
 
@@ -88,6 +90,61 @@ const struct workspaces *broker_sessions_workspaces(const struct broker_sessions
         return &sessions->where;
 }
 
+int broker_sessions_agent(struct broker_sessions *sessions, const char *name, struct arena *arena,
+                          struct catalog_agent *ret, struct error *err) {
+        return find_agent(&sessions->catalog, name, arena, ret, err);
+}
+
+/* --- those that containers share --- */
+
+/* Whose place has none finds none. */
+static int open_shared(void *context, const char *owner, const char *agent, int *ret_folder,
+                       struct problem *problem) {
+        const struct broker_sessions *sessions = context;
+        const struct place_class *class = sessions->place->class;
+        const struct place_shared shared = { .agent = agent, .owner = owner };
+        struct error err = { 0 };
+
+        if (!class->shared_open)
+                return workspace_not_found(problem);
+        if (class->shared_open(sessions->place, &shared, ret_folder, &err) == 0)
+                return 0;
+        return err.kind == ERROR_NOT_FOUND ? workspace_not_found(problem)
+                                           : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
+}
+
+static int make_shared(void *context, const char *owner, const char *agent, const char *environment,
+                       struct problem *problem) {
+        const struct broker_sessions *sessions = context;
+        const struct place_class *class = sessions->place->class;
+        const struct place_shared shared = { agent, owner, environment };
+        int folder DESCRIPTOR_CLEANUP = -1;
+        struct error err = { 0 };
+
+        if (!class->shared_open)
+                return workspace_not_found(problem);
+        return class->shared_open(sessions->place, &shared, &folder, &err) == 0
+                       ? 0
+                       : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
+}
+
+static int remove_shared(void *context, const char *owner, const char *agent, struct problem *problem) {
+        const struct broker_sessions *sessions = context;
+        const struct place_class *class = sessions->place->class;
+        const struct place_shared shared = { .agent = agent, .owner = owner };
+        struct error err = { 0 };
+
+        if (!class->shared_remove)
+                return workspace_not_found(problem);
+        if (containers_have_files(sessions->containers, owner, agent))
+                return problem_set(problem, PROBLEM_HAS_SESSIONS,
+                                   "containers of the agent %s have it: stop or remove them first", agent);
+        if (class->shared_remove(sessions->place, &shared, &err) == 0)
+                return 0;
+        return err.kind == ERROR_NOT_FOUND ? workspace_not_found(problem)
+                                           : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
+}
+
 int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
                            const struct workspace_row *row, const struct interrupt *interrupt,
                            struct workspace_limits *ret, struct problem *problem) {
@@ -142,7 +199,13 @@ struct engine *broker_sessions_engine(struct broker_sessions *sessions) {
         return sessions ? atomic_load(&sessions->engine) : NULL;
 }
 
+struct containers *broker_sessions_containers(struct broker_sessions *sessions) {
+        return broker_sessions_engine(sessions) ? sessions->containers : NULL;
+}
+
 static void close_parts(struct broker_sessions *sessions) {
+        containers_close(sessions->containers);
+        sessions->containers = NULL;
         engine_close(atomic_exchange(&sessions->engine, NULL));
         session_store_close(sessions->store);
         if (sessions->place)
@@ -151,12 +214,60 @@ static void close_parts(struct broker_sessions *sessions) {
         sessions->place = NULL;
 }
 
+static bool make_room(void *context, const char *agent) {
+        struct broker_sessions *sessions = context;
+        struct engine *engine = broker_sessions_engine(sessions);
+
+        return engine && engine_make_room(engine, agent);
+}
+
+static void tell(void *context, const struct container_news *news) {
+        struct broker_sessions *sessions = context;
+        struct engine *engine = broker_sessions_engine(sessions);
+
+        if (engine)
+                engine_tell_beside(engine, &(const struct engine_news){ .name = "container",
+                                                                        .id = news->id,
+                                                                        .owner = news->owner,
+                                                                        .environment = news->environment,
+                                                                        .agent = news->agent,
+                                                                        .status = news->status });
+}
+
+static void count_ended(void *context, const char *reason) {
+        const struct broker_sessions *sessions = context;
+
+        measures_container_ended(sessions->watch.context, reason);
+}
+
+/* Beside the engine, on the same records and in the same place. */
+static int open_containers(struct broker_sessions *sessions, struct error *err) {
+        char *logs TEXT_CLEANUP = path_join(sessions->folder, "containers");
+        const struct containers_config config = {
+                .store = sessions->store,
+                .place = sessions->place,
+                .catalog = &sessions->catalog,
+                .clock = &clock_system,
+                .folder = logs,
+                .total = (size_t)value_get_integer(value_get(sessions->config->spec, "containers"), "total",
+                                                   0),
+                .make_room = make_room,
+                .tell = tell,
+                .ended = count_ended,
+                .context = sessions,
+        };
+
+        return sessions->place->class->runs_commands ? containers_open(&config, &sessions->containers, err)
+                                                     : 0;
+}
+
 static int open_parts(struct broker_sessions *sessions, struct error *err) {
         const struct value *limits = value_get(sessions->config->spec, "sessions");
         struct applied_stack stack;
         struct broker_place place = { 0 };
         struct engine *engine;
         struct problem left;
+        int opened;
         char *records TEXT_CLEANUP = path_join(sessions->folder, "sessions");
         struct engine_config config = {
                 .catalog = &sessions->catalog,
@@ -173,21 +284,34 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
         };
 
         arena_clear(sessions->arena); /* of a try before */
-        if (applied_stack(sessions->applied, sessions->arena, &stack, err) < 0 ||
-            sessions->places->open(sessions->places->context, sessions->folder, &stack, &sessions->bounds,
-                                   sessions->arena, &place, err) < 0)
+        if (applied_stack(sessions->applied, sessions->arena, &stack, err) < 0)
                 return -1;
+        opened = sessions->places->open(sessions->places->context, sessions->folder, sessions->applied,
+                                        &stack, &sessions->bounds, sessions->arena, &place, err);
         config.place = sessions->place = place.place;
-        sessions->where = (struct workspaces){ place.workspaces, stack.name };
+        sessions->store = place.store;
+        if (opened < 0)
+                return -1;
+        if (config.limits.checkpoint_bytes == 0)
+                config.limits.checkpoint_bytes = place.checkpoint_bytes;
+        if (config.limits.checkpoint_ms == 0)
+                config.limits.checkpoint_ms = place.checkpoint_ms;
+        sessions->where = place.workspaces;
+        sessions->shared = (struct workspace_shared){ open_shared, make_shared, remove_shared, sessions };
+        sessions->where.shared = &sessions->shared;
         sessions->files_max = place.files_max;
         /* What cannot be removed is in nobody's way: the next start tries again. */
         if (workspace_recover(&sessions->where, &left) < 0)
                 log_warning("workspaces: %s", left.detail);
-        if (session_store_open(records, &sessions->store, err) < 0)
+        if (!sessions->store && session_store_open(records, &sessions->store, err) < 0)
                 return -1;
         config.store = sessions->store;
         if (engine_open(&config, &engine, err) < 0)
                 return -1;
+        if (open_containers(sessions, err) < 0) {
+                engine_close(engine);
+                return -1;
+        }
         atomic_store(&sessions->engine, engine);
         return 0;
 }

@@ -9,6 +9,8 @@
 #include "schema/kind.h"
 
 #define SHAPES_FILTERS_MAX 32 /* of each kind, in one query */
+#define SHAPES_WAIT_MAX 300   /* seconds that an answer waits for the end of a container */
+#define SHAPES_TAIL_MAX 100000
 
 /* Asked. */
 extern const struct field shape_session_wish, shape_session_patch, shape_execution_wish, shape_alone_wish,
@@ -27,5 +29,19 @@ extern const struct field shape_owner_header;
 extern const struct field shape_session, shape_execution_pending, shape_execution, shape_execution_summary,
         shape_environment, shape_agent, shape_map, shape_workspace, shape_workspace_shown, shape_file,
         shape_file_put, shape_copied, shape_ticket, shape_problem, shape_document;
+
+extern const struct field shape_stream_fields[]; /* of what a program printed */
+
+/* Containers, both ways: shapes_containers.c. */
+extern const struct field shape_container_wish, shape_container_exec, shape_container, shape_container_ended,
+        shape_container_path;
+extern const struct field shape_containers_query[], shape_logs_query[], shape_logs_headers[],
+        shape_stop_headers[];
+extern const struct field shape_sandbox, shape_container_stats;
+extern const struct field shape_sandboxes_query[];
+
+/* Commands on the host, both ways: shapes_approvals.c. */
+extern const struct field shape_shell_wish, shape_decision, shape_approval, shape_approval_path;
+extern const struct field shape_approvals_query[];
 
 #endif

@@ -69,7 +69,7 @@ static const struct field pending_fields[] = {
 const struct field shape_execution_pending =
         SHAPE("PendingExecution", pending_fields, "An execution that has not ended.");
 
-static const struct field stream_fields[] = {
+const struct field shape_stream_fields[] = {
         { NUMBER("bytesTotal", "How many bytes were written."), .unit = "bytes" },
         { NUMBER("bytesReturned", "How many of them `content` has."), .unit = "bytes" },
         { FLAG("truncated", "Whether those are fewer.") },
@@ -124,7 +124,8 @@ static const struct field files_fields[] = {
         { LIST("changed", &changed_shape, "Files that it has written.") },
         { LIST("deleted", &path_item, "Files that it has deleted.") },
         { LIST("conflict", &path_item,
-               "Files that somebody else has put meanwhile: the execution's version stays.") },
+               "Files that somebody else has put meanwhile: the execution's version stays. On AWS what the execution has "
+               "deleted is not: there the other's version stays.") },
         { LIST("skipped", &skipped_shape, "What could not be taken into the workspace, 1,000 at most.") },
         { NUMBER("skippedTotal", "How many there are in all.") },
         { .name = "truncated",
@@ -150,6 +151,11 @@ static const struct field usage_fields[] = {
         { NUMBER("wallMs", "How long it ran."), .unit = "ms" },
         { NUMBER("cpuMs", "How long CPUs worked for it."), .unit = "ms" },
         { NUMBER("peakMemoryBytes", "The most memory that its sandbox used."), .unit = "bytes" },
+        { .name = "checkpointBytes",
+          .type = FIELD_INTEGER,
+          .unit = "bytes",
+          .doc = "What was kept of the variables after it, on AWS. Absent: nothing was." },
+        { .name = "checkpointMs", .type = FIELD_INTEGER, .unit = "ms", .doc = "How long keeping them took." },
         { 0 },
 };
 static const struct field lost_fields[] = {
@@ -194,7 +200,7 @@ static const struct field ran_in_fields[] = {
 #define RAN_IN                                                                                      \
         .name = "environment", .type = FIELD_OBJECT, .component = "RanIn", .fields = ran_in_fields, \
         .doc = "What it ran in."
-#define STREAM(name_, doc_) MEMBER(FIELD_OBJECT, name_, doc_), .fields = stream_fields
+#define STREAM(name_, doc_) MEMBER(FIELD_OBJECT, name_, doc_), .fields = shape_stream_fields
 
 static const struct field execution_fields[] = {
         EXECUTION_ID,

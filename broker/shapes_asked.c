@@ -2,7 +2,7 @@
 /* What clients send. The engine's own bounds are named here, never repeated. */
 #include "broker/glob.h"
 #include "broker/returned.h"
-#include "broker/shapes.h"
+#include "broker/shapes_parts.h"
 #include "runtime/request.h"
 #include "sessions/checks.h"
 #include "sessions/workspace_copy.h"
@@ -15,6 +15,7 @@
 #define PATH SEGMENT "(/" SEGMENT ")*"
 #define PATH_MESSAGE "names with slashes between them, none of which is empty, . or .."
 #define SESSION_ID "s-[a-z2-7]{26}"
+#define WORKSPACE_ID SESSION_ID "|agent:[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 #define SECONDS(name_, doc_)                                                             \
         {                                                                                \
@@ -211,8 +212,8 @@ static const struct field copy_from_fields[] = {
         { .name = "workspace",
           .type = FIELD_TEXT,
           .required = true,
-          .pattern = SESSION_ID,
-          .pattern_message = "the id of a workspace",
+          .pattern = WORKSPACE_ID,
+          .pattern_message = "the id of a workspace (s-..., or agent:NAME)",
           .doc = "The workspace to copy from, of the same owner." },
         { .name = "paths",
           .type = FIELD_LIST,
@@ -256,17 +257,6 @@ const struct field shape_ticket_wish = { .type = FIELD_OBJECT,
 
 /* --- queries --- */
 
-#define LIMIT                                                                                     \
-        {                                                                                         \
-                .name = "limit", .type = FIELD_INTEGER, .minimum = 1, .maximum = ENGINE_LIST_MAX, \
-                .default_text = "100", .doc = "How many items a page has at most."                \
-        }
-#define CURSOR(pattern_)                                                     \
-        {                                                                    \
-                .name = "cursor", .type = FIELD_TEXT, .pattern = (pattern_), \
-                .pattern_message = "what a list has given",                  \
-                .doc = "What the page before has given as `cursor`."         \
-        }
 #define PREFIX                                                                                      \
         {                                                                                           \
                 .name = "prefix", .type = FIELD_TEXT, .maximum = WORKSPACE_PATH_MAX,                \
@@ -289,20 +279,19 @@ static const struct field label_item = {
         .doc = "A label.",
 };
 
-#define FILTER(name_, item_, doc_) \
-        { .name = (name_), .type = FIELD_LIST, .maximum = SHAPES_FILTERS_MAX, .item = (item_), .doc = (doc_) }
-
-const struct field shape_page_query[] = { LIMIT, CURSOR(NULL), { 0 } };
+const struct field shape_page_query[] = { SHAPE_LIMIT(ENGINE_LIST_MAX), SHAPE_CURSOR(NULL), { 0 } };
 const struct field shape_sessions_query[] = {
-        FILTER("status", &status_item, "One of these must fit."),
-        FILTER("environment", &name_item, "One of these must fit."),
-        FILTER("agent", &name_item, "One of these must fit."),
-        FILTER("label", &label_item, "All of these must fit."),
-        LIMIT,
-        CURSOR("[0-9]+[.]" SESSION_ID),
+        SHAPE_FILTER_ONE_OF("status", &status_item),
+        SHAPE_FILTER_ONE_OF("environment", &name_item),
+        SHAPE_FILTER_ONE_OF("agent", &name_item),
+        SHAPE_FILTER("label", &label_item, "All of these must fit."),
+        SHAPE_LIMIT(ENGINE_LIST_MAX),
+        SHAPE_CURSOR("[0-9]+[.]" SESSION_ID),
         { 0 },
 };
-const struct field shape_history_query[] = { LIMIT, CURSOR("[1-9][0-9]{0,9}"), { 0 } };
+const struct field shape_history_query[] = { SHAPE_LIMIT(ENGINE_LIST_MAX),
+                                             SHAPE_CURSOR("[1-9][0-9]{0,9}"),
+                                             { 0 } };
 const struct field shape_events_query[] = {
         { .name = "from",
           .type = FIELD_INTEGER,
@@ -311,7 +300,7 @@ const struct field shape_events_query[] = {
           .doc = "The id of the first event to be told." },
         { 0 },
 };
-const struct field shape_files_query[] = { PREFIX, LIMIT, CURSOR(NULL), { 0 } };
+const struct field shape_files_query[] = { PREFIX, SHAPE_LIMIT(ENGINE_LIST_MAX), SHAPE_CURSOR(NULL), { 0 } };
 const struct field shape_archive_query[] = { PREFIX, { 0 } };
 
 /* --- headers --- */

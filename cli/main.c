@@ -4,6 +4,7 @@
  * pipe or a limit that ends is an error like others. The words below that are no verbs are how this program starts itself
  * anew for a job of its own, with another environment and fewer rights.
  */
+#include "approvals/shell_worker.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/terminal.h"
@@ -27,41 +28,57 @@
 #include <unistd.h>
 
 const struct verb verbs[] = {
-        { "init", "[DIR]", 0, 1, "write a starter stack", verb_init },
-        { "validate", "", 0, 0, "check the manifests, offline", verb_validate },
-        { "plan", "", 0, 0, "show what would change", verb_plan },
-        { "apply", "[PLANFILE]", 0, 1, "make it so", verb_apply },
-        { "destroy", "", 0, 0, "delete everything this stack owns", verb_destroy },
-        { "refresh", "", 0, 0, "read again what exists", verb_refresh },
-        { "drift", "", 0, 0, "show what somebody else changed since the apply", verb_drift },
-        { "get", "[KIND[/NAME]]", 0, 1, "show what was applied", verb_get },
-        { "map", "[ENV]", 0, 1, "show environments and who uses them", verb_map },
-        { "disassociate", "ENV", 1, 1, "take all users of an environment out of service", verb_disassociate },
-        { "reassociate", "ENV", 1, 1, "put them all back into service", verb_reassociate },
-        { "images", "[REPOSITORY]", 0, 1, "list the registry's images, and which can run", verb_images },
+        { "init", "[DIR]", 0, 1, "write a starter stack", verb_init, VERB_STATELESS, NULL },
+        { "validate", "", 0, 0, "check the manifests, offline", verb_validate, VERB_STATELESS, NULL },
+        { "fmt", "[PATH]...", 0, 1000000, "lay the manifests out, comments and all", verb_fmt, VERB_STATELESS,
+          NULL },
+        { "plan", "", 0, 0, "show what would change", verb_plan, 0, NULL },
+        { "apply", "[PLANFILE]", 0, 1, "make it so", verb_apply, 0, NULL },
+        { "destroy", "", 0, 0, "delete everything this stack owns", verb_destroy, 0, NULL },
+        { "refresh", "", 0, 0, "read again what exists", verb_refresh, 0, NULL },
+        { "drift", "", 0, 0, "show what somebody else changed since the apply", verb_drift, 0, NULL },
+        { "get", "[KIND[/NAME]]", 0, 1, "show what was applied", verb_get, 0, NULL },
+        { "map", "[ENV]", 0, 1, "show environments and who uses them", verb_map, 0, NULL },
+        { "disassociate", "ENV", 1, 1, "take all users of an environment out of service", verb_disassociate,
+          0, NULL },
+        { "reassociate", "ENV", 1, 1, "put them all back into service", verb_reassociate, 0, NULL },
+        { "images", "[REPOSITORY]", 0, 1, "list the registry's images, and which can run", verb_images, 0,
+          NULL },
         { "image", "check|instructions|import|build|runtime|remove|prune [REF] [PATH]", 1, 3,
-          "check, import, build or remove an image", verb_image },
-        { "exec", "[FILE|-] [ARG]...", 0, 1000000, "run code in a fresh sandbox of an environment",
-          verb_exec },
-        { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
-        { "schema", "[KIND]", 0, 1, "print the JSON Schema of the manifests", verb_schema },
-        { "explain", "[KIND[.FIELD]]", 0, 1, "say what a kind or a field means", verb_explain },
+          "check, import, build or remove an image", verb_image, 0, NULL },
+        { "exec", "[FILE|-] [ARG]...", 0, 1000000, "run code in a fresh sandbox of an environment", verb_exec,
+          VERB_RUNS_PROGRAM, NULL },
+        { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import, 0, NULL },
+        { "schema", "[KIND]", 0, 1, "print the JSON Schema of the manifests", verb_schema, VERB_STATELESS,
+          NULL },
+        { "explain", "[KIND[.FIELD]]", 0, 1, "say what a kind or a field means", verb_explain, VERB_STATELESS,
+          NULL },
         { "state", "list|show|history|restore|migrate|mv|rm|verify|backup|adopt", 1, 1000,
-          "show, repair, check, copy, move or remake the state", verb_state },
-        { "lock", "show|release", 1, 1, "show or release the state's lock", verb_lock },
-        { "sweep", "", 0, 0, "delete expired workspace files on this machine", verb_sweep },
+          "show, repair, check, copy, move or remake the state", verb_state, 0, NULL },
+        { "lock", "show|release", 1, 1, "show or release the state's lock", verb_lock, 0, NULL },
+        { "sweep", "", 0, 0, "delete expired workspace files on this machine", verb_sweep, 0, NULL },
         { "controller", "[status|sync|suspend|resume|approve [NAME] [PLAN]]", 0, 3,
-          "follow Git repositories and apply their stacks", verb_controller },
-        { "serve", "", 0, 0, "run code over HTTP, in sessions that keep variables", verb_serve },
+          "follow Git repositories and apply their stacks", verb_controller, VERB_ONE_PATH, NULL },
+        { "serve", "", 0, 0, "run code over HTTP, in sessions that keep variables", verb_serve, VERB_ONE_PATH,
+          NULL },
         { "session", "create|list|show|run|interrupt|restart|park|end|history|files [ARG]...", 1, 1000,
-          "run code in the sessions of a running server", verb_session },
-        { "mcp", "", 0, 0, "give an agent sessions by MCP, on stdin and stdout", verb_mcp },
-        { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor },
-        { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion },
-        { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual },
-        { "help", "[VERB]", 0, 1, "show what a verb does, and its options", verb_help },
-        { "version", "", 0, 0, "print the version", verb_version },
-        { NULL, NULL, 0, 0, NULL, NULL },
+          "run code in the sessions of a running server", verb_session, VERB_ONE_PATH, " run " },
+        { "containers", "list|run|logs|stop|start|restart|rm|exec [ARG]...", 1, 1000,
+          "run commands and services of agents, by a server", verb_containers, VERB_ONE_PATH, " run exec " },
+        { "approvals", "list|show|approve|deny [ID]", 1, 2, "decide on commands agents ask the host for",
+          verb_approvals, VERB_ONE_PATH, NULL },
+        { "audit", "list|verify", 1, 1, "show or check the log of commands on the host", verb_audit,
+          VERB_ONE_PATH, NULL },
+        { "mcp", "", 0, 0, "give an agent sessions by MCP, on stdin and stdout", verb_mcp, VERB_ONE_PATH,
+          NULL },
+        { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor, 0, NULL },
+        { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion, VERB_STATELESS,
+          NULL },
+        { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual, VERB_STATELESS,
+          NULL },
+        { "help", "[VERB]", 0, 2, "show what a verb does, and its options", verb_help, VERB_STATELESS, NULL },
+        { "version", "", 0, 0, "print the version", verb_version, VERB_STATELESS, NULL },
+        { NULL, NULL, 0, 0, NULL, NULL, 0, NULL },
 };
 
 /*
@@ -156,6 +173,8 @@ int main(int argc, char **argv) {
                 return sandbox_worker_main();
         if (argc >= 2 && strcmp(argv[1], "launcher") == 0)
                 return launcher_main(argc - 1, argv + 1);
+        if (argc == 2 && strcmp(argv[1], SHELL_WORKER_VERB) == 0)
+                return shell_worker_main();
         if (argc == 2 && strcmp(argv[1], "git-judge") == 0)
                 return git_judge_main();
         if (argc == 2 && strcmp(argv[1], "image-worker") == 0)

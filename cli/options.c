@@ -10,7 +10,6 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
-#include "base/text.h"
 #include "controller/apply.h"
 #include "controller/state_adopt.h"
 #include "gitops/approval.h"
@@ -60,10 +59,12 @@ enum option_id {
         OPTION_ACCEPT_DEGRADED,
         OPTION_LAUNCHER,
         OPTION_SELF_TEST,
+        OPTION_AWS,
         OPTION_MIRROR,
         OPTION_PUSH,
         OPTION_PRINT_OPENAPI,
         OPTION_ONCE,
+        OPTION_CHECK,
         OPTION_WAIT,
         OPTION_STACKS,
         OPTION_CONVERSATION,
@@ -73,6 +74,15 @@ enum option_id {
         OPTION_IDLE,
         OPTION_TTL,
         OPTION_STATUS,
+        OPTION_NAME,
+        OPTION_SERVICE,
+        OPTION_RESTART,
+        OPTION_PORT,
+        OPTION_FOLLOW,
+        OPTION_TAIL,
+        OPTION_SINCE,
+        OPTION_WATCH,
+        OPTION_NOTE,
         OPTION_ATTACHED,
         OPTION_VERSION,
 };
@@ -84,7 +94,7 @@ enum option_id {
 #define NARROW 60                   /* terminals with fewer columns have one column of text */
 
 const struct option_row options_rows[] = {
-        { OPTION_FILE, "manifests", "PATH", NULL, "the manifests: a file, a folder, or - (default .)" },
+        { OPTION_FILE, "manifests", "PATH", NULL, "manifests: a file, a folder or - (default .); repeats" },
         { OPTION_STATE, "state", "PLACE", NULL, "a folder or s3://BUCKET/PREFIX (or BERTH_STATE)" },
         { OPTION_PROVIDER, "provider", "aws|local", NULL, "use this one, not the Stack's" },
         { OPTION_JSON, "json", NULL, NULL, "results as JSON" },
@@ -92,8 +102,8 @@ const struct option_row options_rows[] = {
         { OPTION_VERBOSE, "verbose", NULL, NULL, "show more: every field, every call" },
         { OPTION_QUIET, "quiet", NULL, NULL, "show less: errors, refusals and the last line" },
         { OPTION_HELP, "help", NULL, NULL, "show this help" },
-        { OPTION_OUTPUT, "output", "FILE", " plan image get ",
-          "plan, image: save to it; get: json, yaml or name" },
+        { OPTION_OUTPUT, "output", "FILE", " plan image images get ",
+          "file to save to; get: json, yaml, name; images: name" },
         { OPTION_PUSH, "push", NULL, " image ", "image runtime: to the Stack's registry on AWS" },
         { OPTION_MIRROR, "mirror", "URL", " image ", "image build: where Debian's packages come from" },
         { OPTION_FORMAT, "format", "FORMAT", " plan map ", "text, json; plan: markdown; map: dot, mermaid" },
@@ -106,7 +116,7 @@ const struct option_row options_rows[] = {
           "each stack in a folder below -f, side by side" },
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
-        { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state sweep image ",
+        { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state sweep image doctor ",
           "do not ask" },
         { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate controller ",
           "calls at once, 1 to 256 (default 16)" },
@@ -120,12 +130,13 @@ const struct option_row options_rows[] = {
         { OPTION_DRY_RUN, "dry-run", NULL, " state ", "adopt: show what would be taken, and take nothing" },
         { OPTION_FORCE, "force", NULL, " lock session ",
           "lock: though the holder seems alive; files: replace" },
-        { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
+        { OPTION_ALL, "all", NULL, " disassociate reassociate approvals ",
+          "every dependent; approvals list: ended ones, too" },
         { OPTION_ENVIRONMENT, "env", "ENV", " exec session ",
           "the environment to run in (default: the agent's)" },
-        { OPTION_AGENT, "agent", "NAME", " exec session ", "run for this agent: its limits hold" },
-        { OPTION_CODE, "code", "CODE", " exec session ", "the code itself, instead of a file" },
-        { OPTION_LANGUAGE, "lang", "LANG", " exec session ",
+        { OPTION_AGENT, "agent", "NAME", " exec session containers ", "run for this agent: its limits hold" },
+        { OPTION_CODE, "code", "CODE", " exec session containers ", "the code itself, instead of a file" },
+        { OPTION_LANGUAGE, "lang", "LANG", " exec session containers ",
           "python or sh (default: by the file's name, else python)" },
         { OPTION_PUT, "file", "NAME=PATH", " exec ", "put a file into the workspace (not -f); repeats" },
         { OPTION_OUT, "out", "DIR", " exec ",
@@ -134,7 +145,7 @@ const struct option_row options_rows[] = {
         { OPTION_OUT_DOT, "out-dot", NULL, " exec ",
           "--out brings back names that begin with a dot, and HEAD" },
         { OPTION_OUT_EXEC, "out-exec", NULL, " exec ", "--out leaves programs executable" },
-        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec session ",
+        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec session containers ",
           "end the run earlier than the environment does" },
         { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec serve mcp ",
           "run even where this machine cannot enforce every limit" },
@@ -143,6 +154,8 @@ const struct option_row options_rows[] = {
         { OPTION_PRINT_OPENAPI, "print-openapi", NULL, " serve ",
           "print the HTTP API as OpenAPI 3.1, and end" },
         { OPTION_SELF_TEST, "self-test", NULL, " doctor ", "also try to break out of a sandbox" },
+        { OPTION_AWS, "aws", NULL, " doctor ", "also try in the account what only AWS itself can show" },
+        { OPTION_CHECK, "check", NULL, " fmt ", "write nothing; exit code 2 where files would change" },
         { OPTION_ONCE, "once", NULL, " controller ", "reconcile each source once, then exit" },
         { OPTION_WAIT, "wait", NULL, " controller ",
           "sync, approve: wait for the end, exit with its result" },
@@ -152,11 +165,24 @@ const struct option_row options_rows[] = {
           "create, run: the session of that name, there or new" },
         { OPTION_CONTEXT, "context", "NAME", " session ", "run, restart: another kernel of the session's" },
         { OPTION_LABEL, "label", "NAME=VALUE", " session ", "create, run: give it; list: have it; repeats" },
-        { OPTION_VARIABLE, "variable", "NAME=VALUE", " session ",
-          "create: of all executions; run: of this one; repeats" },
+        { OPTION_VARIABLE, "variable", "NAME=VALUE", " session containers ",
+          "create: of all executions; run, exec: of this one; repeats" },
         { OPTION_IDLE, "idle", "SECONDS", " session ", "create, run: it ends when that long nothing runs" },
         { OPTION_TTL, "ttl", "SECONDS", " session ", "create, run: it ends when it is that old" },
-        { OPTION_STATUS, "status", "queued|starting|idle|running|parked", " session ", "list: only those" },
+        { OPTION_STATUS, "status", "queued|starting|idle|running|parked|stopped|exited",
+          " session containers ", "list: only those" },
+        { OPTION_NAME, "name", "NAME", " containers ", "run: its name; list: only those" },
+        { OPTION_SERVICE, "service", NULL, " containers ", "run: it stays until it is stopped" },
+        { OPTION_RESTART, "restart", "never|on-failure|always", " containers ",
+          "run: whether a service that has ended is started again" },
+        { OPTION_PORT, "port", "PORT[:HOSTPORT]", " containers ",
+          "run: where it listens, and at which port of 127.0.0.1 that is reached (0: any); repeats" },
+        { OPTION_FOLLOW, "follow", NULL, " containers ",
+          "logs: go on with what is printed from now on; stats: every 2 seconds" },
+        { OPTION_TAIL, "tail", "N", " containers ", "logs: the last N lines of those that are there" },
+        { OPTION_SINCE, "since", "TIME", " containers ", "logs: from that time on, as 2026-01-31T12:00:00Z" },
+        { OPTION_WATCH, "watch", NULL, " approvals ", "list: go on with those that come, until Ctrl-C" },
+        { OPTION_NOTE, "note", "TEXT", " approvals ", "approve, deny: a remark for the log" },
         { OPTION_ATTACHED, "attached", NULL, " serve ",
           "listen on the Unix socket alone, until standard input ends" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
@@ -183,7 +209,6 @@ static const struct {
         int id;
         size_t offset;
 } plain_options[] = {
-        { OPTION_FILE, offsetof(struct options, path) },
         { OPTION_STATE, offsetof(struct options, state) },
         { OPTION_PROVIDER, offsetof(struct options, provider) },
         { OPTION_JSON, offsetof(struct options, json) },
@@ -210,7 +235,9 @@ static const struct {
         { OPTION_ACCEPT_DEGRADED, offsetof(struct options, accept_degraded) },
         { OPTION_LAUNCHER, offsetof(struct options, launcher) },
         { OPTION_SELF_TEST, offsetof(struct options, self_test) },
+        { OPTION_AWS, offsetof(struct options, aws) },
         { OPTION_PRINT_OPENAPI, offsetof(struct options, print_openapi) },
+        { OPTION_CHECK, offsetof(struct options, check) },
         { OPTION_ONCE, offsetof(struct options, once) },
         { OPTION_WAIT, offsetof(struct options, wait) },
         { OPTION_STACKS, offsetof(struct options, stacks) },
@@ -218,6 +245,14 @@ static const struct {
         { OPTION_CONVERSATION, offsetof(struct options, conversation) },
         { OPTION_CONTEXT, offsetof(struct options, context) },
         { OPTION_STATUS, offsetof(struct options, status) },
+        { OPTION_NAME, offsetof(struct options, name) },
+        { OPTION_SERVICE, offsetof(struct options, service) },
+        { OPTION_RESTART, offsetof(struct options, restart) },
+        { OPTION_FOLLOW, offsetof(struct options, follow) },
+        { OPTION_TAIL, offsetof(struct options, tail) },
+        { OPTION_SINCE, offsetof(struct options, since) },
+        { OPTION_WATCH, offsetof(struct options, watch) },
+        { OPTION_NOTE, offsetof(struct options, note) },
         { OPTION_ATTACHED, offsetof(struct options, attached) },
 };
 
@@ -240,6 +275,15 @@ static bool set_plain(struct options *options, int id, const char *argument) {
 static void append_text(struct arena *arena, const char ***list, size_t *count, const char *text) {
         *list = array_grow(arena, *list, *count, sizeof(**list));
         (*list)[(*count)++] = text;
+}
+
+static void push_path(struct arena *arena, struct options *options, const char *path) {
+        if (options->has_path) {
+                append_text(arena, &options->more, &options->more_count, path);
+                return;
+        }
+        options->path = path;
+        options->has_path = true;
 }
 
 static int push_allowance(struct arena *arena, struct options *options, const char *text, struct error *err) {
@@ -294,6 +338,9 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
         if (set_plain(options, id, argument))
                 return 0;
         switch ((enum option_id)id) {
+        case OPTION_FILE:
+                push_path(arena, options, argument);
+                break;
         case OPTION_NO_COLOR:
                 terminal_disable_colour();
                 break;
@@ -325,6 +372,9 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 break;
         case OPTION_EXCLUDE:
                 append_text(arena, &options->excludes, &options->exclude_count, argument);
+                break;
+        case OPTION_PORT:
+                append_text(arena, &options->ports, &options->port_count, argument);
                 break;
         case OPTION_PUT:
                 append_text(arena, &options->files, &options->file_count, argument);
@@ -377,14 +427,34 @@ int options_find_verb(const char *name, const struct verb **ret, struct error *e
  */
 static int check_state(const struct options *options, const struct verb *verb, bool named,
                        struct arena *arena, struct error *err) {
-        static const char *const stateless[] = { "init",   "validate", "schema",  "explain", "completion",
-                                                 "manual", "help",     "version", NULL };
         struct state_place place;
 
-        if (!options->state || options->help || (!named && text_is_among(verb->name, stateless)))
+        if (!options->state || options->help || (!named && (verb->traits & VERB_STATELESS)))
                 return 0;
         if (state_place_parse(options->state, arena, &place, err) < 0)
                 return error_context(err, named ? "--state" : "BERTH_STATE");
+        return 0;
+}
+
+/* Several -f are one stack's. Where -f names something else, there is one. */
+static int check_paths(const struct options *options, const struct verb *verb, struct error *err) {
+        bool has_input = strcmp(options->path, "-") == 0;
+
+        if (options->more_count == 0)
+                return 0;
+        if (verb->traits & VERB_ONE_PATH)
+                return error_set(err, "berth %s takes one -f, and there is a second: %s", verb->name,
+                                 options->more[0]);
+        if (options->stacks)
+                return error_set(err, "--stacks takes one -f, a folder of stacks, and there is a second: %s",
+                                 options->more[0]);
+        for (size_t i = 0; i < options->more_count; i++) {
+                if (strcmp(options->more[i], "-") != 0)
+                        continue;
+                if (has_input)
+                        return error_set(err, "-f - was given twice: standard input can be read once");
+                has_input = true;
+        }
         return 0;
 }
 
@@ -405,6 +475,8 @@ static int check_use(const struct options *options, const struct verb *verb, con
                         return error_set(err,
                                          "--allow " HISTORY_REWRITTEN " goes with berth controller approve");
         }
+        if (check_paths(options, verb, err) < 0)
+                return -1;
         if (options->operand_count < verb->operands_min)
                 return error_set(err, "berth %s needs an argument: berth %s %s", verb->name, verb->name,
                                  verb->operands);
@@ -416,13 +488,14 @@ static int check_use(const struct options *options, const struct verb *verb, con
 }
 
 /* With exec, --file is a file for the workspace. With other verbs it means -f, as in many programs. */
-static int check_files(struct options *options, const struct verb *verb, bool *used, struct error *err) {
+static int check_files(struct options *options, const struct verb *verb, struct arena *arena, bool *used,
+                       struct error *err) {
         if (options->file_count == 0)
                 return 0;
-        if (strcmp(verb->name, "exec") != 0) {
-                if (options->file_count > 1)
-                        return error_set(err, "--file was given twice");
-                options->path = options->files[--options->file_count];
+        if (!(verb->traits & VERB_RUNS_PROGRAM)) {
+                for (size_t i = 0; i < options->file_count; i++)
+                        push_path(arena, options, options->files[i]);
+                options->file_count = 0;
                 used[row_of(OPTION_PUT) - options_rows] = false;
         }
         for (size_t i = 0; i < options->file_count; i++) {
@@ -446,34 +519,36 @@ static void fill_long_options(struct option *longs) {
 }
 
 static bool repeats(int id) {
-        return id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW || id == OPTION_PUT ||
-               id == OPTION_LABEL || id == OPTION_VARIABLE;
+        return id == OPTION_FILE || id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW ||
+               id == OPTION_PUT || id == OPTION_LABEL || id == OPTION_VARIABLE || id == OPTION_PORT;
 }
 
-static bool ends_at_operand(const struct verb *verb) {
-        return strcmp(verb->name, "exec") == 0;
-}
-
-bool options_pass_code_on(int argc, char **argv) {
+/* Passes over the options in front of the first operand that this part of a command line has; NULL: it has none. */
+static const char *first_operand(int *argc, char ***argv, const char *short_options) {
         struct option longs[ROW_COUNT + 1] = { 0 };
 
         fill_long_options(longs);
         opterr = 0;
         optind = 0;
-        while (getopt_long(argc, argv, UNTIL_OPERAND SHORT_OPTIONS, longs, NULL) != -1)
+        while (getopt_long(*argc, *argv, short_options, longs, NULL) != -1)
                 continue;
-        if (optind >= argc)
+        *argc -= optind;
+        *argv += optind;
+        return *argc > 0 ? (*argv)[0] : NULL;
+}
+
+bool options_pass_code_on(int argc, char **argv) {
+        const char *name = first_operand(&argc, &argv, UNTIL_OPERAND SHORT_OPTIONS), *at;
+        const struct verb *verb;
+        struct error ignored;
+
+        if (!name || options_find_verb(name, &verb, &ignored) < 0)
                 return false;
-        if (strcmp(argv[optind], "exec") == 0)
-                return true;
-        if (strcmp(argv[optind], "session") != 0)
-                return false;
-        argc -= optind;
-        argv += optind;
-        optind = 0;
-        while (getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL) != -1)
-                continue;
-        return optind < argc && strcmp(argv[optind], "run") == 0;
+        if ((verb->traits & VERB_RUNS_PROGRAM) || !verb->programs)
+                return verb->traits & VERB_RUNS_PROGRAM;
+        name = first_operand(&argc, &argv, SHORT_OPTIONS);
+        at = name && *name ? strstr(verb->programs, name) : NULL;
+        return at && at[-1] == ' ' && at[strlen(name)] == ' ';
 }
 
 /* The arguments behind argv[0], up to the first operand or all of them. 1: one of them was --version. */
@@ -524,7 +599,8 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                         return -1;
                 argc -= optind;
                 argv += optind;
-                version = parse_part(argc, argv, ends_at_operand(verb), arena, &options, used, err);
+                version =
+                        parse_part(argc, argv, verb->traits & VERB_RUNS_PROGRAM, arena, &options, used, err);
                 options.operands = (const char *const *)argv + optind;
                 options.operand_count = (size_t)(argc - optind);
         }
@@ -535,7 +611,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 if (options_find_verb("version", &verb, err) < 0)
                         return -1;
         }
-        if (verb && check_files(&options, verb, used, err) < 0)
+        if (verb && check_files(&options, verb, arena, used, err) < 0)
                 return -1;
         if (verb && check_use(&options, verb, used, err) < 0)
                 return -1;

@@ -13,7 +13,10 @@
 #include <stddef.h>
 
 struct options {
-        const char *path;     /* -f; "." */
+        const char *path;  /* -f, the first one; "." */
+        const char **more; /* the other ones */
+        size_t more_count;
+        bool has_path;        /* -f was given */
         const char *state;    /* --state or BERTH_STATE; NULL: beside the manifests */
         const char *provider; /* --provider, or NULL */
         const char *output;   /* -o, or NULL */
@@ -33,7 +36,8 @@ struct options {
         unsigned timeout_s;                                      /* exec: 0: the environment's own */
         bool out_over, out_dot, out_exec;                        /* exec */
         const char *launcher;
-        bool accept_degraded, self_test;
+        bool accept_degraded, self_test, aws;
+        bool check;                   /* fmt */
         bool print_openapi, attached; /* serve */
         bool once, wait;              /* controller */
         unsigned lock_timeout_s;      /* 0: not at all */
@@ -43,10 +47,23 @@ struct options {
         size_t label_count, variable_count;
         unsigned idle_s, ttl_s;
         bool interactive;
+        bool watch;                                /* approvals */
+        const char *note;                          /* approvals: or NULL */
+        const char *name, *restart, *tail, *since; /* containers: or NULL */
+        const char **ports;                        /* PORT or PORT:HOSTPORT, as they were typed */
+        size_t port_count;
+        bool service, follow;
         const char **files; /* NAME=PATH */
         size_t file_count;
         const char *const *operands;
         size_t operand_count;
+};
+
+enum verb_trait {
+        VERB_STATELESS = 1 << 0, /* what BERTH_STATE says is nothing to it */
+        VERB_ONE_PATH = 1 << 1,  /* -f names another thing than manifests: there is one */
+        VERB_RUNS_PROGRAM =
+                1 << 2 /* behind its first operand all is a program's, whose exit code it passes on */
 };
 
 struct verb {
@@ -56,6 +73,9 @@ struct verb {
         const char *doc; /* one line */
         /* Returns the exit code, or -1 with err. Writes results to standard output. */
         int (*run)(const struct options *options, struct error *err);
+        unsigned traits; /* enum verb_trait */
+        /* " run exec ": its commands that pass a program's exit code on, where 1 would be taken for the program's; NULL: none */
+        const char *programs;
 };
 
 extern const struct verb verbs[]; /* ended by a NULL name */

@@ -61,12 +61,46 @@ void session_report(struct session *session, const struct options *options, bool
                 diagnostics_print(&session->diagnostics, stderr);
 }
 
+struct load_options session_load_options(const struct options *options) {
+        return (struct load_options){
+                .provider = options->provider,
+                .more = options->more,
+                .more_count = options->more_count,
+        };
+}
+
+/* Standard input can be read once. */
+static bool reads_input(const struct options *options) {
+        for (size_t i = 0; i < options->more_count; i++) {
+                if (strcmp(options->more[i], "-") == 0)
+                        return true;
+        }
+        return strcmp(options->path, "-") == 0;
+}
+
+/* Whether there is a Stack in any of them, as far as they can be searched. */
+static bool may_hold_stack(const struct options *options, struct arena *arena) {
+        const char *const *stacks;
+        struct error ignored;
+        size_t count;
+
+        for (size_t i = 0; i <= options->more_count; i++) {
+                const char *path = i == 0 ? options->path : options->more[i - 1];
+
+                if (manifests_find_stacks(path, arena, &stacks, &count, &ignored) == 0 && count > 0)
+                        return true;
+        }
+        return false;
+}
+
 int session_load(struct session *session, const struct options *options, bool missing_environments,
                  struct error *err) {
-        struct load_options load = { .provider = options->provider,
-                                     .missing_environments = missing_environments };
-        int result = manifests_load(options->path, &load, session->arena, &session->manifests,
-                                    &session->diagnostics, err);
+        struct load_options load = session_load_options(options);
+        int result;
+
+        load.missing_environments = missing_environments;
+        result = manifests_load(options->path, &load, session->arena, &session->manifests,
+                                &session->diagnostics, err);
 
         if (result == 0 || err->kind == ERROR_DIAGNOSED)
                 session_report(session, options, result < 0);
@@ -116,24 +150,21 @@ int session_check_folder(const struct options *options, const char *verb, struct
  * report, and standard input can be read once only. False where there is a Stack, among mistakes.
  */
 static bool load_quietly(struct session *session, const struct options *options) {
-        struct load_options load = { .provider = options->provider, .missing_environments = true };
+        struct load_options load = session_load_options(options);
         struct diagnostics ignored;
         struct manifests manifests = { 0 };
-        const char *const *stacks;
-        struct error failure, ignored_too;
-        size_t count;
+        struct error failure;
 
-        if (session->manifests.stack || strcmp(options->path, "-") == 0)
+        if (session->manifests.stack || reads_input(options))
                 return true;
+        load.missing_environments = true;
         diagnostics_init(&ignored, session->arena);
         if (manifests_load(options->path, &load, session->arena, &manifests, &ignored, &failure) == 0) {
                 session->manifests = manifests;
                 return true;
         }
         log_debug("the Stack was not read: %s", failure.message);
-        return failure.kind != ERROR_DIAGNOSED ||
-               manifests_find_stacks(options->path, session->arena, &stacks, &count, &ignored_too) < 0 ||
-               count == 0;
+        return failure.kind != ERROR_DIAGNOSED || !may_hold_stack(options, session->arena);
 }
 
 void session_load_quietly(struct session *session, const struct options *options) {
@@ -192,7 +223,7 @@ static void tell_of_other_state(struct session *session, const struct options *o
                 (void)manifests_of_kind(&session->manifests, KIND_STACK, &declared);
         /* Of a saved plan's manifests there are no files. */
         if (declared == 0 || !session->manifests.files || session->told_of_other_state || options->quiet ||
-            strcmp(options->path, "-") == 0 || (options->state && options->state != getenv("BERTH_STATE")))
+            reads_input(options) || (options->state && options->state != getenv("BERTH_STATE")))
                 return;
         folder = path_folder(session->manifests.files[stack->file], session->arena);
         other = path_join(*folder ? folder : ".", ".berth");

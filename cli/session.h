@@ -30,6 +30,8 @@ void session_close(struct session *session);
 /* Prints the diagnostics to stderr; as JSON to stdout where the verb failed and --json was given. */
 void session_report(struct session *session, const struct options *options, bool failed);
 
+/* How the manifests that -f names are loaded. */
+struct load_options session_load_options(const struct options *options);
 /*
  * Loads the manifests, and prints all warnings and errors by session_report(). Where there are errors, returns -1 with
  * ERROR_DIAGNOSED.

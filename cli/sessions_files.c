@@ -322,21 +322,11 @@ static const struct command {
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 int sessions_files(struct sessions *sessions, const char *const *operands, size_t count, struct error *err) {
-        const char *names[COMMAND_COUNT], *near;
-        const struct command *command = NULL;
+        const struct command *command = suggest_row("berth session files", operands[0], commands,
+                                                    COMMAND_COUNT, sizeof(*commands), err);
 
-        for (size_t i = 0; i < COMMAND_COUNT; i++) {
-                names[i] = commands[i].name;
-                if (strcmp(operands[0], names[i]) == 0)
-                        command = &commands[i];
-        }
-        near = command ? NULL : suggest_nearest(operands[0], names, COMMAND_COUNT);
         if (!command)
-                return error_set(
-                        err,
-                        "there is no \"berth session files %s\"%s%s%s: it takes list, get, put, rm, zip "
-                        "or copy",
-                        operands[0], near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+                return -1;
         if (count < 2 + command->least || count > 2 + command->most)
                 return error_set(err, "usage: berth session files %s %s", command->name, command->usage);
         if (sessions->options->force && !command->replaces)

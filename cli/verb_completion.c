@@ -61,16 +61,38 @@ static const char *kind_of_names(const char *option, const char *usage) {
         return NULL;
 }
 
+/* Behind these words of the verb that takes a REF, the image's name; behind others files and names that are made. */
+static const char *const image_words[] = { "check", "runtime", "remove" };
+
+static bool takes_images(const struct verb *verb) {
+        return strstr(verb->operands, "[REF]");
+}
+
+static void list_image_words(const char *separator) {
+        for (size_t i = 0; i < sizeof(image_words) / sizeof(image_words[0]); i++)
+                printf("%s%s", i == 0 ? "" : separator, image_words[i]);
+}
+
 static void print_bash(void) {
         fputs("# berth completion for bash: source <(berth completion bash)\n"
-              "_berth_names() {\n"
+              "_berth_told() {\n"
               "    local i where=()\n"
               "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
               "        case ${COMP_WORDS[i]} in\n"
               "        -f|--manifests|--state) where+=(\"${COMP_WORDS[i]}\" \"${COMP_WORDS[i+1]}\") ;;\n"
               "        esac\n"
               "    done\n"
-              "    \"${COMP_WORDS[0]}\" get $1 -o name \"${where[@]}\" 2>/dev/null | sed \"${1:+s|.*/||}\"\n"
+              /* compgen expands what it is given, as the shell would: what a registry or a state calls by more than letters is left out. */
+              "    \"${COMP_WORDS[0]}\" \"$@\" -o name \"${where[@]}\" 2>/dev/null | LC_ALL=C grep -xE '[A-Za-z0-9._/:-]+'\n"
+              "}\n"
+              "_berth_names() { _berth_told get $1 | sed \"${1:+s|.*/||}\"; }\n"
+              "# Readline parts words at a colon, and puts what it is given in the place of the last part.\n"
+              "_berth_images() {\n"
+              "    local line=${COMP_LINE:0:COMP_POINT} parted=\n"
+              "    line=${line##*[[:space:]]}\n"
+              "    [[ $line != *:* || $COMP_WORDBREAKS != *:* ]] || parted=${line%:*}:\n"
+              "    COMPREPLY=($(compgen -W \"$(_berth_told images)\" -- \"$line\"))\n"
+              "    COMPREPLY=(\"${COMPREPLY[@]#\"$parted\"}\")\n"
               "}\n"
               "_berth() {\n"
               "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} verb= i\n"
@@ -106,6 +128,13 @@ static void print_bash(void) {
         list_verbs(" ");
         fputs("\" -- \"$word\")) ;;\n", stdout);
         for (const struct verb *verb = verbs; verb->name; verb++) {
+                if (takes_images(verb)) {
+                        printf("    %s) if [[ $word != -* && \" ", verb->name);
+                        list_image_words(" ");
+                        fputs(" \" == *\" ${COMP_WORDS[i+1]} \"* ]] && ((COMP_CWORD > i + 1)); then _berth_images; "
+                              "return; fi ;;&\n",
+                              stdout);
+                }
                 printf("    %s) COMPREPLY=($(compgen -W \"", verb->name);
                 const char *kind = kind_of_names(NULL, verb->operands);
 
@@ -135,14 +164,27 @@ static void print_quoted(const char *text, const char *escaped) {
 static void print_zsh(void) {
         fputs("#compdef berth\n"
               "# berth completion for zsh: source <(berth completion zsh)\n"
-              "_berth_names() {\n"
-              "    local -a names where\n"
+              "_berth_told() {\n"
+              "    local -a where\n"
               "    local i\n"
               "    for ((i = 2; i < CURRENT; i++)); do\n"
               "        [[ $words[i] == (-f|--manifests|--state) ]] && where+=($words[i] $words[i+1])\n"
               "    done\n"
-              "    names=(${(f)\"$($words[1] get $1 -o name $where 2>/dev/null)\"})\n"
+              "    names=(${(f)\"$(${program:-$words[1]} $@ -o name $where 2>/dev/null)\"})\n"
+              "}\n"
+              "_berth_names() {\n"
+              "    local -a names\n"
+              "    _berth_told get $1\n"
               "    [[ -n $1 ]] && names=(${names##*/})\n"
+              "    compadd -a names\n"
+              "}\n"
+              "_berth_images() {\n"
+              "    local -a names\n"
+              "    [[ ${words[(r)(",
+              stdout);
+        list_image_words("|");
+        fputs(")]} != '' ]] || { _files; return }\n"
+              "    _berth_told images\n"
               "    compadd -a names\n"
               "}\n"
               "_berth() {\n"
@@ -159,7 +201,10 @@ static void print_zsh(void) {
               "        _describe 'verb' verbs\n"
               "        return\n"
               "    fi\n"
-              "    case $words[2] in\n",
+              "    local program=$words[1]\n" /* what _arguments counts begins behind the verb */
+              "    shift words\n"
+              "    (( CURRENT-- ))\n"
+              "    case $words[1] in\n",
               stdout);
         for (const struct verb *verb = verbs; verb->name; verb++) {
                 printf("    %s) _arguments", verb->name);
@@ -188,6 +233,8 @@ static void print_zsh(void) {
                         list_words(verb->operands);
                         fputs(")'", stdout);
                 }
+                if (takes_images(verb))
+                        fputs(" '2:image:_berth_images'", stdout);
                 fputs(" '*:file:_files' ;;\n", stdout);
         }
         /* In a file of $fpath this is the function's own body; sourced, it has to be made known. */
@@ -203,13 +250,16 @@ static void print_zsh(void) {
 
 static void print_fish(void) {
         fputs("# berth completion for fish: berth completion fish > ~/.config/fish/completions/berth.fish\n"
-              "function __berth_names\n"
+              "function __berth_told\n"
               "    set -l words (commandline -opc)\n"
               "    set -l where\n"
               "    for i in (seq 2 (count $words))\n"
               "        contains -- $words[$i] -f --manifests --state; and set -a where $words[$i] $words[(math $i + 1)]\n"
               "    end\n"
-              "    set -l names ($words[1] get $argv -o name $where 2>/dev/null)\n"
+              "    $words[1] $argv -o name $where 2>/dev/null\n"
+              "end\n"
+              "function __berth_names\n"
+              "    set -l names (__berth_told get $argv)\n"
               "    test -n \"$argv\"; and set names (string replace -r '.*/' '' -- $names)\n"
               "    printf '%s\\n' $names\n"
               "end\n",
@@ -225,6 +275,12 @@ static void print_fish(void) {
                         printf("complete -c berth -n '__fish_seen_subcommand_from %s' -f -a '", verb->name);
                         list_words(verb->operands);
                         fputs("'\n", stdout);
+                }
+                if (takes_images(verb)) {
+                        printf("complete -c berth -n '__fish_seen_subcommand_from %s; and __fish_seen_subcommand_from ",
+                               verb->name);
+                        list_image_words(" ");
+                        fputs("' -f -a '(__berth_told images)'\n", stdout);
                 }
                 for (const struct option_row *row = options_rows; row->name; row++) {
                         if (!options_row_takes(row, verb))

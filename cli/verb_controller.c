@@ -297,24 +297,6 @@ static const struct command {
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-static int find_command(const char *typed, const struct command **ret, struct error *err) {
-        const char *names[COMMAND_COUNT], *near;
-
-        for (size_t i = 0; i < COMMAND_COUNT; i++) {
-                names[i] = commands[i].name;
-                if (strcmp(typed, names[i]) == 0) {
-                        *ret = &commands[i];
-                        return 0;
-                }
-        }
-        near = suggest_nearest(typed, names, COMMAND_COUNT);
-        return error_set(
-                err,
-                "there is no \"berth controller %s\"%s%s%s: it takes status, sync, suspend, resume or approve, or nothing "
-                "to run a controller",
-                typed, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-}
-
 /* Options and operands that belong to another of the commands are mistakes here, and never ignored. */
 static int check_use(const struct options *options, const struct command *command, struct error *err) {
         if (options->once)
@@ -341,7 +323,9 @@ int verb_controller(const struct options *options, struct error *err) {
                         return error_set(err, "--wait goes with sync and approve");
                 return run_controller(options, err);
         }
-        if (find_command(options->operands[0], &command, err) < 0 || check_use(options, command, err) < 0)
+        command = suggest_row("berth controller", options->operands[0], commands, COMMAND_COUNT,
+                              sizeof(*commands), err);
+        if (!command || check_use(options, command, err) < 0)
                 return -1;
         session_init(&session);
         call.command = command->name;

@@ -6,11 +6,13 @@
 #include "base/library.h"
 #include "base/terminal.h"
 #include "cli/launcher.h"
+#include "cli/perform.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "client/client.h"
 #include "process/cage.h"
 #include "process/process.h"
+#include "providers/aws/checklist/checklist.h"
 #include "providers/examine.h"
 #include "providers/local/layout.h"
 #include "providers/local/session/session_examine.h"
@@ -21,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FINDINGS_MAX 32
+#define FINDINGS_MAX 48
 #define DETAIL_COLUMN 18
 
 struct examination {
@@ -41,8 +43,11 @@ static void add_error(struct examination *examination, const char *name, const s
         add_finding(examination, name, false, arena_strdup(examination->session.arena, err->message));
 }
 
-/* The libraries that are loaded on first use: only this check finds a missing one before it is needed. */
-static void examine_libraries(struct examination *examination) {
+/*
+ * The libraries that are loaded on first use: only this check finds a missing one before it is needed. False where that is one without
+ * which nothing else can be looked at: a hash cannot fail, and ends the program.
+ */
+static bool examine_libraries(struct examination *examination) {
         static struct library libraries[] = {
                 { .soname = LMDB_SONAME, .package = "liblmdb0", .purpose = "the state" },
                 { .soname = CRYPTO_SONAME, .package = "libssl3", .purpose = "hashes" },
@@ -51,10 +56,13 @@ static void examine_libraries(struct examination *examination) {
                 { .soname = XML_SONAME, .package = "libxml2", .purpose = "reading AWS's answers in XML" },
                 { .soname = ARCHIVE_SONAME, .package = "libarchive13", .purpose = "local images" },
                 { .soname = GIT2_SONAME, .package = "libgit2-1.5", .purpose = "berth controller" },
+                { .soname = CARES_SONAME,
+                  .package = "libc-ares2",
+                  .purpose = "hosts that sandboxes may reach" },
                 { .soname = EDIT_SONAME, .package = "libedit2", .purpose = "editing lines at a prompt" },
         };
         size_t count = sizeof(libraries) / sizeof(libraries[0]);
-        bool all = true;
+        bool all = true, hashes = true;
 
         for (size_t i = 0; i < count; i++) {
                 struct error err;
@@ -64,10 +72,14 @@ static void examine_libraries(struct examination *examination) {
                         continue;
                 add_error(examination, "libraries", &err);
                 all = false;
+                hashes = hashes && strcmp(libraries[i].soname, CRYPTO_SONAME) != 0;
         }
         if (all)
                 add_finding(examination, "libraries", true,
                             arena_printf(examination->session.arena, "all %zu can be loaded", count));
+        if (!hashes)
+                add_finding(examination, "the rest", false, "cannot be looked at without " CRYPTO_SONAME);
+        return hashes;
 }
 
 /* What reads strangers' data for us (Git repositories, images) is kept from our files by this. */
@@ -127,10 +139,10 @@ static void examine_tools(struct examination *examination) {
 
 static bool examine_manifests(struct examination *examination) {
         struct session *session = &examination->session;
-        struct load_options load = { .provider = examination->options->provider,
-                                     .missing_environments = true };
+        struct load_options load = session_load_options(examination->options);
         struct error err;
 
+        load.missing_environments = true;
         if (manifests_load(examination->options->path, &load, session->arena, &session->manifests,
                            &session->diagnostics, &err) < 0) {
                 if (err.kind == ERROR_DIAGNOSED)
@@ -230,23 +242,83 @@ static const char *tried_folder(struct arena *arena) {
         return arena_printf(arena, "/tmp/berth-doctor-%ld", (long)getpid());
 }
 
-/* One that was applied here; NULL: none was. The state's own mistakes are told by examine_state(). */
-static const char *applied_environment(struct examination *examination) {
+/* Those that were applied here, by this provider. The state's own mistakes are told by examine_state(). */
+static const char *const *applied_environments_of(struct examination *examination, const char *provider,
+                                                  size_t *ret_count) {
         struct session *session = &examination->session;
+        const char **names;
         struct record *records;
         struct error ignored;
         size_t count;
 
+        *ret_count = 0;
         if ((!session->state &&
              session_open_state(session, examination->options, STATE_READ, &ignored) < 0) ||
             state_load_records(session->state, session->arena, &records, &count, &ignored) < 0)
                 return NULL;
+        names = arena_array(session->arena, count + 1, sizeof(*names));
         for (size_t i = 0; i < count; i++) {
                 if (strncmp(records[i].address, "Environment/", 12) == 0 &&
-                    strcmp(records[i].provider, "local") == 0 && !records[i].incomplete)
-                        return records[i].address + 12;
+                    strcmp(records[i].provider, provider) == 0 && !records[i].incomplete)
+                        names[(*ret_count)++] = records[i].address + 12;
         }
-        return NULL;
+        return names;
+}
+
+/* NULL: none was. */
+static const char *applied_environment(struct examination *examination) {
+        size_t count;
+        const char *const *names = applied_environments_of(examination, "local", &count);
+
+        return count > 0 ? names[0] : NULL;
+}
+
+/* What makes something in somebody's account is agreed to first. */
+static int agree_to_checklist(const struct examination *examination, struct error *err) {
+        if (!examination->options->aws)
+                return 0;
+        return perform_ask(
+                examination->options,
+                "This makes a function of Lambda, a repository of ECR, some objects in the stack's bucket and "
+                "records in its table, invokes the function a few times, and removes all of it again. It takes "
+                "a minute or two, and costs less than a cent.",
+                err);
+}
+
+/* Only with --aws: it is the provider's whole place, seen from outside. */
+static void examine_account(struct examination *examination) {
+        struct session *session = &examination->session;
+        struct aws_checklist checklist = { .provider = session->provider };
+        size_t count = 0;
+
+        if (!examination->options->aws)
+                return;
+        if (!session->provider || strcmp(session->provider_ops->name, "aws") != 0) {
+                add_finding(examination, "checklist", false,
+                            "nothing of it was tried: --aws is for a stack of `provider: aws`");
+                return;
+        }
+        checklist.environments = applied_environments_of(examination, "aws", &checklist.environment_count);
+        aws_checklist_run(&checklist, session->arena, examination->findings + examination->count,
+                          FINDINGS_MAX - examination->count, &count);
+        examination->count += count;
+}
+
+/* Told only where a server runs that has them on: it is no mistake, and whoever looks after the machine should know. */
+static void examine_shell(struct examination *examination, struct client *client) {
+        const struct client_call call = { .method = "GET", .path = "/panel/self" };
+        json_t *self JSON_CLEANUP = NULL;
+        struct error ignored;
+
+        if (!client || client_ask(client, &call, &self, &ignored) < 0 ||
+            !json_is_true(json_object_get(json_object_get(self, "serves"), "approvals")))
+                return;
+        add_finding(
+                examination, "shell", false,
+                "on: agents ask for commands on this host, which run once a person has approved them. Who asks on the "
+                "server's Unix socket may approve there, too: programs that must not are to have a token, and another user");
+        if (examination->count > 0)
+                examination->findings[examination->count - 1].optional = true;
 }
 
 /* Whether a server runs for this state is no mistake either way. */
@@ -265,6 +337,7 @@ static void examine_server(struct examination *examination, const char *folder) 
                                          folder));
         if (examination->count > 0)
                 examination->findings[examination->count - 1].optional = true;
+        examine_shell(examination, client);
 }
 
 /* Sessions run where code runs at all; one is tried with --self-test, since it starts what costs as much as any. */
@@ -324,18 +397,21 @@ int verb_doctor(const struct options *options, struct error *err) {
         struct examination examination = { .options = options };
         bool works = true;
 
-        (void)err;
+        if (agree_to_checklist(&examination, err) < 0)
+                return -1;
         session_init(&examination.session);
         interrupt_install();
         add_finding(&examination, "berth", true, "version " BERTH_VERSION);
-        examine_libraries(&examination);
-        examine_cages(&examination);
-        examine_tools(&examination);
-        if (examine_manifests(&examination))
-                examine_provider(&examination);
-        examine_place(&examination);
-        examine_sessions(&examination);
-        examine_state(&examination);
+        if (examine_libraries(&examination)) {
+                examine_cages(&examination);
+                examine_tools(&examination);
+                if (examine_manifests(&examination))
+                        examine_provider(&examination);
+                examine_place(&examination);
+                examine_sessions(&examination);
+                examine_state(&examination);
+                examine_account(&examination);
+        }
         for (size_t i = 0; i < examination.count; i++)
                 works = works && (examination.findings[i].works || examination.findings[i].optional);
         if (options->json)

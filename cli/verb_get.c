@@ -9,6 +9,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/plan.h"
+#include "controller/state_edit.h"
 #include "schema/yaml_print.h"
 
 #include <inttypes.h>
@@ -193,8 +194,9 @@ int verb_get(const struct options *options, struct error *err) {
                 records[kept++] = records[i];
         }
         if (filter.name && kept == 0)
-                return error_set(err, "the state has no %s; berth get lists what it has",
-                                 options->operands[0]);
+                return state_edit_not_found(
+                        records, count, arena_printf(session.arena, "%s/%s", filter.kind->name, filter.name),
+                        session.arena, err);
         if (kept == 0 && !options->json && !options->output && !options->quiet)
                 print_nothing(&filter);
         return print_records(options, records, kept, filter.name != NULL);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "base/terminal.h"
 #include "cli/registry.h"
 #include "cli/shell.h"
@@ -419,29 +420,27 @@ static int show_instructions(struct session *session, const struct options *opti
 }
 
 int verb_image(const struct options *options, struct error *err) {
-        static const struct {
+        static const struct subverb {
                 const char *name;
                 int (*run)(struct session *session, const struct options *options, struct error *err);
         } subverbs[] = { { "check", check_image },   { "instructions", show_instructions },
                          { "import", import_image }, { "build", build_image },
                          { "runtime", add_runtime }, { "remove", remove_image },
                          { "prune", prune_images } };
-        const char *what = options->operands[0];
+        const struct subverb *subverb =
+                suggest_row("berth image", options->operands[0], subverbs,
+                            sizeof(subverbs) / sizeof(subverbs[0]), sizeof(*subverbs), err);
+        const char *what = subverb ? subverb->name : NULL;
         struct session session SESSION_CLEANUP;
 
         session_init(&session);
+        if (!subverb)
+                return -1;
         if (options->mirror && strcmp(what, "build") != 0)
                 return error_set(err, "only berth image build takes --mirror");
         if (options->output && strcmp(what, "build") != 0 && strcmp(what, "runtime") != 0)
                 return error_set(err, "only berth image build and berth image runtime take --output");
         if (options->push && strcmp(what, "runtime") != 0)
                 return error_set(err, "only berth image runtime takes --push");
-        for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
-                if (strcmp(what, subverbs[i].name) == 0)
-                        return subverbs[i].run(&session, options, err);
-        }
-        return error_set(
-                err,
-                "berth image takes check, instructions, import, build, runtime, remove or prune, not \"%s\"",
-                what);
+        return subverb->run(&session, options, err);
 }

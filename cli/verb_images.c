@@ -83,17 +83,38 @@ static void print_table(const struct image_row *rows, size_t count) {
                 print_row(&rows[i], repository_width, tags_width, narrow);
 }
 
+/* As image check takes them; what has no tag has no name. */
+static void print_names(const struct image_row *rows, size_t count) {
+        for (size_t i = 0; i < count; i++) {
+                struct strbuf repository STRBUF_CLEANUP = STRBUF_INIT;
+
+                text_append_safe(&repository, rows[i].repository);
+                for (size_t j = 0; j < rows[i].tag_count; j++) {
+                        struct strbuf tag STRBUF_CLEANUP = STRBUF_INIT;
+
+                        text_append_safe(&tag, rows[i].tags[j]);
+                        printf("%s:%s\n", strbuf_text(&repository), strbuf_text(&tag));
+                }
+        }
+}
+
 int verb_images(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         struct image_row *rows;
         size_t count;
 
         session_init(&session);
+        if (options->output && strcmp(options->output, "name") != 0)
+                return error_set(err, "berth images -o takes name, not \"%s\"", options->output);
         if (registry_open(&session, options, err) < 0 ||
             session.provider_ops->images->list(session.provider,
                                                options->operand_count ? options->operands[0] : NULL,
                                                session.arena, &rows, &count, err) < 0)
                 return -1;
+        if (options->output) {
+                print_names(rows, count);
+                return EXIT_DONE;
+        }
         if (options->json) {
                 json_t *list = json_array();
 
@@ -105,7 +126,6 @@ int verb_images(const struct options *options, struct error *err) {
         if (count > 0)
                 print_table(rows, count);
         else if (!options->quiet)
-                fputs("The registry has no images; berth image instructions shows how to add some.\n",
-                      stderr);
+                fputs("There are no images yet; berth image instructions shows how to add some.\n", stderr);
         return EXIT_DONE;
 }

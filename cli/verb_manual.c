@@ -3,6 +3,7 @@
  * The manual pages, as roff: berth(1) from the tables of verbs and options, berth-manifests(5) from the field tables. The
  * build writes them beside the program and installs them.
  */
+#include "base/suggest.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "schema/kind.h"
@@ -10,6 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#define WORDS_MAX 32 /* of a verb: more than any has */
 
 /* Text as roff takes it literally: no escapes, no requests at the start of a line. */
 static void print_text(const char *words) {
@@ -89,7 +92,7 @@ static void print_program(void) {
         paragraph("4", "Another run holds the lock.");
         paragraph(
                 "124, 125, 130, 137",
-                "exec and session run, which else exit as the program did: the deadline came; it could not be run; it was "
+                "exec, session run, containers run and containers exec, which else exit as the program did: the deadline came; it could not be run; it was "
                 "interrupted; it was killed, or had no memory left.");
         fputs(".SH ENVIRONMENT\n", stdout);
         paragraph("BERTH_STATE",
@@ -156,6 +159,25 @@ static void print_manifests(void) {
         fputs(".SH SEE ALSO\nberth(1)\n", stdout);
 }
 
+/* "help session run" is answered by session's, which has that word. */
+static int check_word(const struct verb *verb, const char *typed, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *words[WORDS_MAX], *at = verb->operands + (verb->operands[0] == '[');
+        char *of = arena_printf(arena, "berth %s", verb->name);
+        size_t count = 0;
+
+        while (*at >= 'a' && *at <= 'z' && count < WORDS_MAX) {
+                size_t length = strcspn(at, "| []");
+
+                words[count++] = arena_strndup(arena, at, length);
+                at += length + (at[length] == '|');
+        }
+        if (count == 0)
+                return error_set(err, "%s has no \"%s\": berth help %s shows what it takes", of, typed,
+                                 verb->name);
+        return suggest_row(of, typed, words, count, sizeof(words[0]), err) ? 0 : -1;
+}
+
 int verb_help(const struct options *options, struct error *err) {
         const struct verb *verb;
 
@@ -163,7 +185,8 @@ int verb_help(const struct options *options, struct error *err) {
                 options_help(stdout);
                 return EXIT_DONE;
         }
-        if (options_find_verb(options->operands[0], &verb, err) < 0)
+        if (options_find_verb(options->operands[0], &verb, err) < 0 ||
+            (options->operand_count > 1 && check_word(verb, options->operands[1], err) < 0))
                 return -1;
         options_help_verb(verb, stdout);
         return EXIT_DONE;

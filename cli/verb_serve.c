@@ -10,8 +10,10 @@
 #include "broker/openapi.h"
 #include "broker/serve.h"
 #include "cli/launcher.h"
+#include "cli/serve_aws.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "controller/stack_state.h"
 #include "providers/local/layout.h"
 #include "providers/local/program.h"
 #include "providers/local/session/session.h"
@@ -57,7 +59,9 @@ static const char *sockets_folder(const char *lineage, struct arena *arena) {
 /* What the place and the configuration have in common. */
 struct place_context {
         const struct options *options;
-        const struct value *sessions; /* of the Server's spec; or NULL */
+        const char *state;                 /* where it lies, with a scheme; NULL: in the folder */
+        const struct manifests *manifests; /* of the stack: how AWS is reached */
+        const struct value *sessions;      /* of the Server's spec; or NULL */
 };
 
 static void tell(bool trouble, const char *line) {
@@ -96,28 +100,38 @@ static const char *find_launcher(const struct options *options, const struct bro
         return options->launcher || shares ? options->launcher : launcher_usual();
 }
 
-static int open_place(void *context, const char *folder, const struct applied_stack *stack,
-                      const struct workspace_bounds *bounds, struct arena *arena, struct broker_place *ret,
-                      struct error *err) {
+static int open_local(const struct place_context *place, const char *folder,
+                      const struct applied_stack *stack, const struct workspace_bounds *bounds,
+                      struct arena *arena, struct broker_place *ret, struct error *err) {
         const char *root = local_root(folder, stack->name, arena);
-        const struct place_context *place = context;
         struct session_place_config config = {
                 .root = root,
                 .folder = sockets_folder(stack->lineage, arena),
                 .launcher = place->options->launcher,
+                .workspaces = local_workspaces_folder(root, stack->spec, arena),
+                .stack = stack->name,
                 .accept_degraded = place->options->accept_degraded,
                 .bounds = *bounds,
         };
 
-        if (strcmp(stack->provider, "local") != 0)
-                return error_set_kind(
-                        err, ERROR_NOT_FOUND,
-                        "sessions run on this machine alone, and the stack %s is of provider %s", stack->name,
-                        stack->provider);
         read_warm(place->sessions, arena, &config);
-        ret->workspaces = local_workspaces_folder(root, stack->spec, arena);
+        ret->workspaces = (struct workspaces){ .folder = local_workspaces_folder(root, stack->spec, arena),
+                                               .stack = stack->name };
         ret->files_max = LOCAL_FILES_MAX;
         return session_place_open(&config, &ret->place, err);
+}
+
+static int open_place(void *context, const char *folder, struct applied *applied,
+                      const struct applied_stack *stack, const struct workspace_bounds *bounds,
+                      struct arena *arena, struct broker_place *ret, struct error *err) {
+        const struct place_context *place = context;
+
+        if (strcmp(stack->provider, "local") == 0)
+                return open_local(place, folder, stack, bounds, arena, ret, err);
+        if (strcmp(stack->provider, "aws") == 0)
+                return serve_aws_open(place->sessions, folder, applied, stack, arena, ret, err);
+        return error_set_kind(err, ERROR_NOT_FOUND, "the stack %s is of provider %s, which has no sessions",
+                              stack->name, stack->provider);
 }
 
 /* What the API is takes no server, and no stack. */
@@ -155,20 +169,49 @@ static int attach(struct broker_config *config, struct error *err) {
         return 0;
 }
 
+static int open_state(void *context, struct state **ret, struct error *err) {
+        const struct place_context *place = context;
+        const struct stack_state_args args = { .registry = &session_registry,
+                                               .manifests = place->manifests,
+                                               .place = place->state,
+                                               .clock = &clock_system,
+                                               .aside = true };
+
+        return stack_state_open(&args, STATE_READ, ret, err);
+}
+
+/* --state, or what the Stack says, where that is no folder. */
+static int find_state(struct session *session, const struct options *options, struct broker_places *places,
+                      struct place_context *context, struct error *err) {
+        const char *place;
+
+        if (session_state_place(session, options, &place, err) < 0)
+                return -1;
+        if (!stack_state_has_scheme(place))
+                return 0;
+        context->state = place;
+        context->manifests = &session->manifests;
+        places->open_state = open_state;
+        return 0;
+}
+
 int verb_serve(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
+        struct session stack SESSION_CLEANUP;
         struct options of_stack = *options;
         struct broker_config config;
         struct place_context context = { .options = &of_stack };
         struct broker_places places = { .open = open_place, .context = &context };
 
         session_init(&session);
+        session_init(&stack);
         if (options->print_openapi)
                 return print_openapi(err);
-        if (session_check_folder(options, "serve", err) < 0 ||
-            load_config(&session, options, &config, err) < 0)
+        if (load_config(&session, options, &config, err) < 0)
                 return -1;
         of_stack.path = config.stack;
+        if (find_state(&stack, &of_stack, &places, &context, err) < 0)
+                return -1;
         context.sessions = value_get(config.spec, "sessions");
         of_stack.launcher = find_launcher(options, &config);
         places.keep_apart = geteuid() == 0 || of_stack.launcher;

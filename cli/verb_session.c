@@ -358,24 +358,6 @@ static const struct command {
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-static int find_command(const char *typed, const struct command **ret, struct error *err) {
-        const char *names[COMMAND_COUNT], *near;
-
-        for (size_t i = 0; i < COMMAND_COUNT; i++) {
-                names[i] = commands[i].name;
-                if (strcmp(typed, names[i]) == 0) {
-                        *ret = &commands[i];
-                        return 0;
-                }
-        }
-        near = suggest_nearest(typed, names, COMMAND_COUNT);
-        return error_set(
-                err,
-                "there is no \"berth session %s\"%s%s%s: it takes create, list, show, run, interrupt, "
-                "restart, park, end, history or files",
-                typed, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-}
-
 /* An option that belongs to another of the commands is a mistake here, and never ignored. */
 static int check_use(const struct options *options, const struct command *command, struct error *err) {
         const struct {
@@ -420,7 +402,9 @@ int verb_session(const struct options *options, struct error *err) {
         struct sessions sessions SESSIONS_CLEANUP = { 0 };
         const struct command *command;
 
-        if (find_command(options->operands[0], &command, err) < 0)
+        command = suggest_row("berth session", options->operands[0], commands, COMMAND_COUNT,
+                              sizeof(*commands), err);
+        if (!command)
                 return -1;
         /* Its codes are a program's, and so 1 is not for its own failure. */
         if (!command->run) {

@@ -208,8 +208,7 @@ static int show_address(struct session *session, const char *address, struct err
                                   sightings[i].spec ? value_to_json(sightings[i].spec, NULL) : json_null()));
         }
         if (!found) {
-                error_set_kind(err, ERROR_NOT_FOUND,
-                               "the state has no %s; berth state list shows what it has", address);
+                state_edit_not_found(records, record_count, address, session->arena, err);
                 goto failed;
         }
         print_json(object);
@@ -518,31 +517,19 @@ static int open_to_change(struct session *session, const struct options *options
         return session_open_state(session, options, STATE_CREATE, err);
 }
 
-static int run_subverb(const struct subverb *subverbs, size_t count, const char *verb,
-                       const struct options *options, struct error *err) {
+static int run_subverb(const struct subverb *subverb, const char *verb, const struct options *options,
+                       struct error *err) {
         struct session session SESSION_CLEANUP;
-        const char *names[16], *near;
 
         session_init(&session);
-        for (size_t i = 0; i < count; i++) {
-                names[i] = subverbs[i].name;
-                if (strcmp(names[i], options->operands[0]) != 0)
-                        continue;
-                if (options->operand_count > 1 + subverbs[i].operands)
-                        return error_set(err, "berth %s %s takes nothing more, found \"%s\"", verb, names[i],
-                                         options->operands[1 + subverbs[i].operands]);
-                session.gone_too = subverbs[i].gone_too;
-                if ((subverbs[i].changes ? open_to_change(&session, options, err)
-                                         : session_open_existing(&session, options, err)) < 0)
-                        return -1;
-                return subverbs[i].run(&session, options, err);
-        }
-        near = suggest_nearest(options->operands[0], names, count);
-        if (near)
-                return error_set(err, "there is no \"berth %s %s\"; did you mean %s?", verb,
-                                 options->operands[0], near);
-        return error_set(err, "there is no \"berth %s %s\"; berth %s --help shows what there is", verb,
-                         options->operands[0], verb);
+        if (options->operand_count > 1 + subverb->operands)
+                return error_set(err, "berth %s %s takes nothing more, found \"%s\"", verb, subverb->name,
+                                 options->operands[1 + subverb->operands]);
+        session.gone_too = subverb->gone_too;
+        if ((subverb->changes ? open_to_change(&session, options, err)
+                              : session_open_existing(&session, options, err)) < 0)
+                return -1;
+        return subverb->run(&session, options, err);
 }
 
 int verb_state(const struct options *options, struct error *err) {
@@ -554,14 +541,20 @@ int verb_state(const struct options *options, struct error *err) {
                 { "restore", 1, true, false, restore_state }, { "migrate", 1, true, true, NULL },
         };
 
+        const struct subverb *subverb =
+                suggest_row("berth state", options->operands[0], subverbs,
+                            sizeof(subverbs) / sizeof(subverbs[0]), sizeof(*subverbs), err);
+
+        if (!subverb)
+                return -1;
         /* The only one for which there need be no state yet. */
-        if (strcmp(options->operands[0], "adopt") == 0)
+        if (strcmp(subverb->name, "adopt") == 0)
                 return verb_state_adopt(options, err);
         if (options->dry_run || options->allowance_count)
                 return error_set(err, "--dry-run and --allow go with berth state adopt");
-        if (strcmp(options->operands[0], "migrate") == 0)
+        if (strcmp(subverb->name, "migrate") == 0)
                 return verb_state_migrate(options, err);
-        return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "state", options, err);
+        return run_subverb(subverb, "state", options, err);
 }
 
 int verb_lock(const struct options *options, struct error *err) {
@@ -569,6 +562,9 @@ int verb_lock(const struct options *options, struct error *err) {
                 { "show", 0, false, true, show_lock },
                 { "release", 0, true, true, release_lock },
         };
+        const struct subverb *subverb =
+                suggest_row("berth lock", options->operands[0], subverbs,
+                            sizeof(subverbs) / sizeof(subverbs[0]), sizeof(*subverbs), err);
 
-        return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "lock", options, err);
+        return subverb ? run_subverb(subverb, "lock", options, err) : -1;
 }

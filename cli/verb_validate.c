@@ -100,7 +100,7 @@ int verb_validate(const struct options *options, struct error *err) {
         const struct kind *alone;
 
         session_init(&session);
-        if ((alone = kind_alone(options->path)))
+        if (options->more_count == 0 && (alone = kind_alone(options->path)))
                 return validate_alone(&session, options, alone, err);
         if (session_load(&session, options, false, err) < 0)
                 return -1;

@@ -5,6 +5,7 @@
 
 #include "cli/options.h"
 
+int verb_fmt(const struct options *options, struct error *err);
 int verb_validate(const struct options *options, struct error *err);
 int verb_plan(const struct options *options, struct error *err);
 int verb_apply(const struct options *options, struct error *err);
@@ -22,7 +23,10 @@ int verb_help(const struct options *options, struct error *err);
 int verb_import(const struct options *options, struct error *err);
 int verb_init(const struct options *options, struct error *err);
 int verb_manual(const struct options *options, struct error *err);
+int verb_approvals(const struct options *options, struct error *err);
+int verb_audit(const struct options *options, struct error *err);
 int verb_completion(const struct options *options, struct error *err);
+int verb_containers(const struct options *options, struct error *err);
 int verb_controller(const struct options *options, struct error *err);
 int verb_doctor(const struct options *options, struct error *err);
 int verb_get(const struct options *options, struct error *err);

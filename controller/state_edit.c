@@ -28,8 +28,8 @@ static struct record *find_record(struct record *records, size_t count, const ch
         return NULL;
 }
 
-static int fail_not_found(const struct record *records, size_t count, const char *address,
-                          struct arena *arena, struct error *err) {
+int state_edit_not_found(const struct record *records, size_t count, const char *address, struct arena *arena,
+                         struct error *err) {
         const char **names = arena_array(arena, count + 1, sizeof(*names)), *near;
 
         for (size_t i = 0; i < count; i++)
@@ -48,7 +48,7 @@ static int load_record_of(struct state *state, const char *address, struct arena
         if (state_load_records(state, arena, ret_records, ret_count, err) < 0)
                 return -1;
         *ret = find_record(*ret_records, *ret_count, address);
-        return *ret ? 0 : fail_not_found(*ret_records, *ret_count, address, arena, err);
+        return *ret ? 0 : state_edit_not_found(*ret_records, *ret_count, address, arena, err);
 }
 
 /* Bindings outlive no environment: who still uses it has to be forgotten first. */

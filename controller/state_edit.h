@@ -41,4 +41,8 @@ int state_edit_commit(struct state *state, struct state_edit *edit, const char *
 int state_edit_restore(struct state *state, const struct state_past *past, int64_t wall_ms,
                        struct arena *arena, struct error *err) MUST_USE;
 
+/* -1 with ERROR_NOT_FOUND, which names the nearest of the state's addresses. */
+int state_edit_not_found(const struct record *records, size_t count, const char *address, struct arena *arena,
+                         struct error *err);
+
 #endif

@@ -246,7 +246,8 @@ static void check_network(struct holding *holding, const struct resource *resour
         const char *word = value_text_of(named);
         struct arena *arena = holding->manifests->arena;
 
-        if (word && pinned && strcmp(word, pinned) != 0 && strcmp(word, NETWORK_ISOLATED) != 0)
+        if (word && pinned && strcmp(word, pinned) != 0 && strcmp(word, NETWORK_ISOLATED) != 0 &&
+            strcmp(word, NETWORK_NONE) != 0)
                 add_refusal_of(holding, resource, named,
                                arena_printf(arena, "%s is not what the Controller pins for source %s", what,
                                             holding->config->name),

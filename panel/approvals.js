@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Approvals: exactly what is asked for, by whom and why, and the two answers.
-import { ask, list, pathOf } from "./api.js";
+import { ask, get, list, pathOf } from "./api.js";
 import { element, every, keep, say, scrolling } from "./dom.js";
 import { shown, shownAge, shownBlock, shownTime, shownWord } from "./text.js";
 import { statusOf, tellProblem } from "./table.js";
@@ -10,6 +10,7 @@ const LOOK_MS = 2000;
 const FACTS = [
         ["Why", (approval) => approval.reason],
         ["Folder", (approval) => approval.cwd],
+        ["Program", (approval) => approval.program],
         ["User", (approval) => approval.user],
         ["Agent", (approval) => approval.agent],
         ["Asked by", (approval) => approval.client],
@@ -20,14 +21,15 @@ const FACTS = [
 const byAge = (one, two) => String(two.expiresAt).localeCompare(String(one.expiresAt)) || two.id.localeCompare(one.id);
 
 function outcomeOf(result) {
-        const text = (stream) => typeof stream === "string" ? stream : stream?.content ?? "";
+        const text = (stream) => stream?.encoding === "base64" ? `${stream.bytesTotal} bytes that are no text\n` : stream?.content ?? "";
         const output = text(result.stdout) + text(result.stderr);
+        const how = [result.status, Number.isInteger(result.exitCode) && `exit code ${result.exitCode}`, result.detail].filter(Boolean);
 
-        return [element("p", { class: "quiet", text: `exit code ${result.exitCode ?? "unknown"}` }),
+        return [element("p", { class: "quiet", text: shown(how.join(", ")) }),
                 output && scrolling(element("pre", { role: "group", "aria-label": "Output", text: shownBlock(output) }))].filter(Boolean);
 }
 
-function makeApproval(approval, decide) {
+function makeApproval(approval, decide, maySay) {
         const told = element("div", {});
         const command = (approval.command ?? []).map(shownWord).join(" ");
         const button = (verb, kind) => element("button", { type: "button", class: kind, text: verb,
@@ -39,10 +41,10 @@ function makeApproval(approval, decide) {
                 element("dl", { class: "facts" }, FACTS.map(([name, read]) => [name, read(approval)]).filter(([, value]) => value)
                         .map(([name, value]) => element("div", {}, element("dt", { text: name }), element("dd", { text: shown(value) })))),
                 element("div", { class: "outcome" }), told,
-                element("div", { class: "actions" }, button("Approve", "primary"), button("Deny"))));
+                maySay && element("div", { class: "actions" }, button("Approve", "primary"), button("Deny"))));
 }
 
-function updateApproval(item, approval) {
+function updateApproval(item, approval, showOne) {
         const article = item.firstElementChild;
         const [status, when] = article.firstElementChild.children;
         const outcome = article.querySelector(".outcome"), actions = article.querySelector(".actions");
@@ -60,8 +62,24 @@ function updateApproval(item, approval) {
                 }
                 actions.remove();
         }
-        if (approval.result && !outcome.firstElementChild)
-                outcome.append(...outcomeOf(approval.result));
+        // A list has no output: it is asked for once, when there is one.
+        if (approval.result && !outcome.dataset.told) {
+                outcome.dataset.told = "yes";
+                showOne(approval).then((one) => standingStill(item.parentElement, () => outcome.append(...outcomeOf(one.result))), () => delete outcome.dataset.told);
+        }
+}
+
+/*
+ * Agents choose when they ask. What stands under the pointer stays there, whatever comes or grows above it: else who is about to press would press on
+ * another one. The list has room behind its end to scroll into.
+ */
+function standingStill(items, change) {
+        const pointed = items.querySelector("article:hover");
+        const before = pointed?.getBoundingClientRect().top;
+
+        change();
+        if (pointed?.isConnected)
+                window.scrollBy({ top: pointed.getBoundingClientRect().top - before, behavior: "instant" });
 }
 
 export function showApprovals(main, { self, may, live, signal }) {
@@ -76,13 +94,15 @@ export function showApprovals(main, { self, may, live, signal }) {
                 }
                 await look();
         };
+        const showOne = (approval) => get(`/v1/approvals/${pathOf(approval.id)}`, signal);
         let under = null;
         const look = async () => {
                 try {
                         const { items: found } = await list("/v1/approvals", signal);
 
                         told.replaceChildren(...(found.length > 0 ? [] : [element("p", { class: "empty", text: "Nothing waits for an approval." })]));
-                        keep(items, found.sort(byAge), (approval) => approval.id, (approval) => makeApproval(approval, decide), updateApproval);
+                        standingStill(items, () => keep(items, found.sort(byAge), (approval) => approval.id, (approval) => makeApproval(approval, decide, may("approve")),
+                                (item, approval) => updateApproval(item, approval, showOne)));
                 } catch (error) {
                         tellProblem(told, error);
                 }
@@ -92,7 +112,7 @@ export function showApprovals(main, { self, may, live, signal }) {
         main.append(element("h1", { tabindex: -1, text: "Approvals" }));
         if (!self.serves.approvals || !may("approve", "shell", "observe", "administer")) {
                 main.append(element("p", { class: "empty", text: self.serves.approvals ? "This token may not see approvals."
-                        : "This server has no approvals: its version of Berth runs nothing on the host yet." }));
+                        : "This server has no approvals: its file enables no commands on the host." }));
                 return;
         }
         main.append(told, items);

@@ -22,8 +22,12 @@ function megabytes(usage) {
 
 // --- logs ---
 
-/** Lines as they come, over ends of the stream: each begins where the one before ended. */
+/**
+ * Lines as they come, over ends of the stream. A stream is asked for from the second of the newest line on: what was told of that second
+ * and later comes again, and is counted so that it is told once. What is not to be had (somebody else's, one that is gone) is thrown as a Problem.
+ */
 async function* linesOf(id, signal) {
+        const told = new Map(); // how often a line of `since` or later was told
         let since = null, pause = SOONEST;
 
         while (!signal.aborted) {
@@ -33,7 +37,7 @@ async function* linesOf(id, signal) {
                                 { signal, headers: { Accept: "application/jsonl, application/x-ndjson, text/plain;q=0.5" } });
                         const isJson = response.headers.get("Content-Type")?.includes("json");
                         const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-                        const seen = since;
+                        const again = new Map([...told].map(([key, { count }]) => [key, count]));
                         let rest = "";
 
                         for (;;) {
@@ -47,17 +51,27 @@ async function* linesOf(id, signal) {
                                 for (const line of lines.filter((text) => text !== "")) {
                                         const found = isJson ? JSON.parse(line) : { at: null, text: line };
 
-                                        // What is of the very moment that was asked for was told before.
-                                        if (found.at !== null && found.at === seen)
+                                        const key = JSON.stringify([found.at, found.stream, found.text]);
+
+                                        if (again.get(key) > 0) {
+                                                again.set(key, again.get(key) - 1);
                                                 continue;
-                                        since = found.at ?? since;
+                                        }
+                                        if (found.at !== null && (since === null || found.at > since)) {
+                                                since = found.at;
+                                                told.forEach(({ at }, old) => at < since && told.delete(old));
+                                        }
+                                        if (found.at !== null && found.at === since)
+                                                told.set(key, { at: found.at, count: (told.get(key)?.count ?? 0) + 1 });
                                         pause = SOONEST;
                                         yield found;
                                 }
                         }
                 } catch (error) {
-                        if (signal.aborted || (error instanceof Problem && error.status === 404))
+                        if (signal.aborted)
                                 return;
+                        if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429)
+                                throw error;
                 }
                 await new Promise((go) => setTimeout(go, pause));
                 pause = Math.min(LATEST, 2 * pause);
@@ -68,7 +82,8 @@ function makeLogs(container, signal) {
         const name = shown(nameOf(container));
         const stop = new AbortController();
         const log = element("div", { role: "log", "aria-label": `Logs ${name}`, tabindex: 0, class: "log" });
-        const root = element("section", { class: "logs" }, element("h2", {}, `Logs of ${name}`), log);
+        const told = element("div", {});
+        const root = element("section", { class: "logs" }, element("h2", {}, `Logs of ${name}`), told, log);
         const read = async () => {
                 for await (const { at, stream, text } of linesOf(container.id, stop.signal)) {
                         const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
@@ -82,7 +97,7 @@ function makeLogs(container, signal) {
         };
 
         signal.addEventListener("abort", () => stop.abort());
-        read();
+        read().catch((error) => tellProblem(told, error));
         return { root, stop: () => stop.abort() };
 }
 
@@ -119,17 +134,17 @@ export function showContainers(main, { self, may, live, signal }) {
         };
         const makeRow = (container) => {
                 const name = shown(nameOf(container));
-                const button = (verb, press, kind) => element("button", { type: "button", class: kind, "aria-label": `${verb} ${name}`, text: verb,
+                const button = (verb, press, rights, kind) => may(...rights) && element("button", { type: "button", class: kind, "aria-label": `${verb} ${name}`, text: verb,
                         "aria-expanded": verb === "Logs" && "false", on: { click: (event) => press(event.currentTarget) } });
 
                 return element("tr", { role: "row" },
                         element("th", { scope: "row", role: "rowheader" }, element("span", { class: "name", text: name }), element("span", { class: "quiet" })),
                         ...COLUMNS.slice(1, -1).map((column) => cell(column)),
                         cell("Actions", element("div", { class: "actions" },
-                                button("Logs", (pressed) => toggle(container, pressed)),
-                                button("Stop", () => act(container, "POST", "/stop")),
-                                button("Restart", () => act(container, "POST", "/restart")),
-                                button("Remove", () => act(container, "DELETE", ""), "danger"))));
+                                button("Logs", (pressed) => toggle(container, pressed), ["containers"]),
+                                button("Stop", () => act(container, "POST", "/stop"), ["containers", "administer"]),
+                                button("Restart", () => act(container, "POST", "/restart"), ["containers"]),
+                                button("Remove", () => act(container, "DELETE", ""), ["containers", "administer"], "danger"))));
         };
         const updateRow = (row, container) => {
                 const [name, agent, status, cpu, memory] = row.children;
@@ -149,6 +164,8 @@ export function showContainers(main, { self, may, live, signal }) {
                         told.replaceChildren(...(items.length > 0 ? [] : [element("p", { class: "empty", text: "No container is there." })]));
                         table.root.hidden = items.length === 0;
                         keep(table.body, items, (container) => container.id, makeRow, updateRow);
+                        // What is removed has no log any more: what was read of it stays.
+                        open.forEach((logs, id) => items.some((container) => container.id === id) || logs.stop());
                 } catch (error) {
                         tellProblem(told, error);
                 }

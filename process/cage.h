@@ -43,6 +43,7 @@ enum cage_calls {
         CAGE_ONLINE,       /* and sockets of IP that it connects */
         CAGE_JUDGES,       /* and programs, started and waited for; no socket */
         CAGE_JUDGES_NAMES, /* the same with Unix sockets: where users' names come from a service */
+        CAGE_PROXY, /* sockets of IP, also those that listen and were given; no file, not even one that may be read */
         CAGE_CALLS_COUNT
 };
 

@@ -56,6 +56,22 @@ static json_t *limits_json(const struct exec_limits *limits) {
                          (json_int_t)limits->timeout_seconds);
 }
 
+/* Null for a run that had no way out. */
+static json_t *network_json(const struct exec_result *result) {
+        json_t *list = result->reached ? json_array() : json_null();
+
+        for (size_t i = 0; result->reached && i < result->reached_count; i++) {
+                const struct exec_reached *line = &result->reached[i];
+
+                json_add(list, json_pack("{s:o, s:i, s:o, s:I, s:I, s:I}", "host", json_from_text(line->host),
+                                         "port", (int)line->port, "outcome", json_from_text(line->outcome),
+                                         "connections", (json_int_t)line->connections, "sentBytes",
+                                         (json_int_t)line->sent_bytes, "receivedBytes",
+                                         (json_int_t)line->received_bytes));
+        }
+        return list;
+}
+
 json_t *exec_result_json(const struct exec_result *result) {
         json_t *degraded = json_array(), *withheld = json_array();
 
@@ -63,11 +79,11 @@ json_t *exec_result_json(const struct exec_result *result) {
                 json_add(degraded, json_from_text(result->degraded[i]));
         for (size_t i = 0; i < result->withheld_count; i++)
                 json_add(withheld, json_from_text(result->withheld[i]));
-        return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:{s:o, s:o, s:o}}", "exitCode",
+        return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:{s:o, s:o, s:o}}", "exitCode",
                          result->exit_code, "reason", reasons[result->reason], "stdout",
                          stream_json(&result->output), "stderr", stream_json(&result->errors), "files",
                          files_json(result), "usage", "wallMs", (json_int_t)result->wall_ms, "cpuMs",
                          (json_int_t)result->cpu_ms, "peakMemoryBytes", (json_int_t)result->peak_memory_bytes,
-                         "sandbox", "limits", limits_json(&result->limits), "degraded", degraded, "withheld",
-                         withheld);
+                         "network", network_json(result), "sandbox", "limits", limits_json(&result->limits),
+                         "degraded", degraded, "withheld", withheld);
 }

@@ -78,6 +78,14 @@ struct exec_result {
         struct exec_limits {
                 int64_t memory_mb, cpu_millis, processes, workspace_mb, files, timeout_seconds;
         } limits;
+        /* What it reached, and was refused; NULL: it had no way out. */
+        const struct exec_reached {
+                const char *host; /* NULL: none was named, or there were too many for a line each */
+                unsigned port;
+                const char *outcome; /* NULL: it was reached; else why not */
+                uint64_t connections, sent_bytes, received_bytes;
+        } * reached;
+        size_t reached_count;
         const char *const *degraded; /* what this host could not enforce, one line each */
         size_t degraded_count;
         const char *const *elsewhere; /* names of those whose texts are kept in AWS, and are not fetched */

@@ -54,6 +54,7 @@ static void finish(struct runtime *runtime) {
 
         send_part(runtime, &over);
         report.total = taking->total;
+        report.is_late = taking->late;
         runtime_report(runtime, &report);
         json_decref(taking->contexts);
         *taking = (struct taking){ .pipe = -1, .kill_ms = INT64_MAX };
@@ -101,10 +102,11 @@ static void go_on(struct runtime *runtime) {
                         /* Nothing has run in it. Where there was another before, that one's end is still to be told. */
                         if (context->generation > 1)
                                 send_nothing_kept(runtime, context, context->generation - 1, context->lost);
-                } else if (!is_dead && now >= taking->until_ms)
+                } else if (!is_dead && now >= taking->until_ms) {
+                        taking->late = true;
                         send_nothing_kept(runtime, context, context->generation,
                                           "there was no time left for its checkpoint");
-                else if (!is_dead && ask_kernel(runtime, context, now, &err) < 0)
+                } else if (!is_dead && ask_kernel(runtime, context, now, &err) < 0)
                         send_nothing_kept(runtime, context, context->generation, err.message);
         }
         if (!taking->context)
@@ -233,7 +235,7 @@ void checkpoint_take_read(struct runtime *runtime) {
         }
 }
 
-void checkpoint_take_done(struct runtime *runtime, const char *reason) {
+void checkpoint_take_done(struct runtime *runtime, const struct kernel_word *word) {
         struct error err = { 0 };
         int more = 1, left = 0;
 
@@ -245,10 +247,13 @@ void checkpoint_take_done(struct runtime *runtime, const char *reason) {
         if (more < 0) {
                 runtime->taking.whole = false;
                 context_kill(runtime, runtime->taking.context, err.message);
-        } else
-                finish_context(runtime, reason                  ? reason
-                                        : runtime->taking.whole ? NULL
-                                                                : "its checkpoint was cut off");
+                return;
+        }
+        if (word->reason && word->is_late)
+                runtime->taking.late = true;
+        finish_context(runtime, word->reason            ? word->reason
+                                : runtime->taking.whole ? NULL
+                                                        : "its checkpoint was cut off");
 }
 
 void checkpoint_take_kernel_ended(struct runtime *runtime, const struct context *context) {

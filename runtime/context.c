@@ -231,7 +231,7 @@ static int heed(struct runtime *runtime, struct context *context, const struct k
         case WORD_TAKEN:
                 if (runtime->taking.context != context)
                         return -1;
-                checkpoint_take_done(runtime, word->reason);
+                checkpoint_take_done(runtime, word);
                 return 0;
         case WORD_RESTORED:
                 if (!context->restoring || !context->kernel.ready)

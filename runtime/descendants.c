@@ -141,6 +141,54 @@ int64_t descendants_cpu_ms(void) {
         return second > 0 ? ticks * 1000 / second : 0;
 }
 
+static int open_of(pid_t pid, const char *name, int flags) {
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%ld/%s", (long)pid, name);
+        return open(path, flags | O_CLOEXEC);
+}
+
+void descendants_count_peaks_anew(void) {
+        struct descendants all DESCENDANTS_CLEANUP = { 0 };
+
+        descendants_find(&all);
+        for (size_t i = 0; i < all.count; i++) {
+                int file = open_of(all.items[i].pid, "clear_refs", O_WRONLY);
+
+                if (file < 0)
+                        continue;
+                (void)!write(file, "5", 1);
+                close(file);
+        }
+}
+
+/* "VmHWM:    1234 kB", within the first kilobytes; 0: it has gone, or has no memory. */
+static int64_t peak_bytes(pid_t pid) {
+        char text[4096], *at;
+        int file = open_of(pid, "status", O_RDONLY);
+        ssize_t length = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+        long long kilobytes;
+
+        if (file >= 0)
+                close(file);
+        if (length <= 0)
+                return 0;
+        text[length] = '\0';
+        at = strstr(text, "\nVmHWM:");
+        kilobytes = at ? strtoll(at + strlen("\nVmHWM:"), NULL, 10) : 0;
+        return kilobytes > 0 && kilobytes < (1LL << 32) ? kilobytes * 1024 : 0;
+}
+
+int64_t descendants_peak_bytes(void) {
+        struct descendants all DESCENDANTS_CLEANUP = { 0 };
+        int64_t bytes = 0;
+
+        descendants_find(&all);
+        for (size_t i = 0; i < all.count; i++)
+                bytes += peak_bytes(all.items[i].pid);
+        return bytes;
+}
+
 pid_t descendants_newest(int file) {
         char text[256], *last;
         ssize_t length = file < 0 ? -1 : pread(file, text, sizeof(text) - 1, 0);

@@ -29,6 +29,11 @@ void descendants_find(struct descendants *ret);
 /* CPU time of this process and of all below it, those that have ended too, in ms. */
 int64_t descendants_cpu_ms(void);
 
+/* From now on the most that each of them has had is counted anew, where the kernel lets us (proc(5), clear_refs). */
+void descendants_count_peaks_anew(void);
+/* The most memory that each of those that live now has had, together, in bytes (VmHWM): what several had at once is no more than that. */
+int64_t descendants_peak_bytes(void);
+
 /*
  * A number that changes with each process and thread that begins in our PID namespace: the last field of /proc/loadavg, which `file`
  * is, open. So long as it stays, all that live are among those that were found last. 0: it cannot be told.

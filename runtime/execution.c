@@ -17,7 +17,6 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "runtime/mapped.h"
 #include "runtime/picture.h"
 
 #include <errno.h>
@@ -35,14 +34,13 @@
 
 /* --- output --- */
 
-static void report_output(struct runtime *runtime, int stream, const char *bytes, size_t length) {
-        const struct report report = { .type = REPORT_OUTPUT,
-                                       .n = runtime->execution.n,
-                                       .is_stderr = stream == 1,
-                                       .bytes = bytes,
-                                       .length = length };
+static void report_output(struct runtime *runtime, int64_t n, int stream, const char *bytes, size_t length,
+                          int64_t *total) {
+        const struct report report = {
+                .type = REPORT_OUTPUT, .n = n, .is_stderr = stream == 1, .bytes = bytes, .length = length
+        };
 
-        runtime->execution.bytes[stream] += (int64_t)length;
+        *total += (int64_t)length;
         runtime_report(runtime, &report);
 }
 
@@ -51,28 +49,34 @@ void execution_read(struct runtime *runtime, int stream) {
         ssize_t count = read(runtime->execution.pipes[stream], bytes, sizeof(bytes));
 
         if (count > 0)
-                report_output(runtime, stream, bytes, (size_t)count);
+                report_output(runtime, runtime->execution.n, stream, bytes, (size_t)count,
+                              &runtime->execution.bytes[stream]);
         else if (count == 0)
                 close_descriptor(&runtime->execution.pipes[stream]);
 }
 
-/* What is in the pipe now, and nothing that comes while we read. */
-static void take_rest(struct runtime *runtime, int stream) {
+void execution_take_rest(struct runtime *runtime, int pipe, int64_t n, int stream, int64_t *total) {
         int left = 0;
 
-        if (runtime->execution.pipes[stream] < 0 ||
-            ioctl(runtime->execution.pipes[stream], FIONREAD, &left) < 0)
+        if (pipe < 0 || ioctl(pipe, FIONREAD, &left) < 0)
                 return;
         while (left > 0) {
                 char bytes[65536];
                 size_t wanted = (size_t)left < sizeof(bytes) ? (size_t)left : sizeof(bytes);
-                ssize_t count = read(runtime->execution.pipes[stream], bytes, wanted);
+                ssize_t count = read(pipe, bytes, wanted);
 
                 if (count <= 0)
                         return;
-                report_output(runtime, stream, bytes, (size_t)count);
+                report_output(runtime, n, stream, bytes, (size_t)count, total);
                 left -= (int)count;
         }
+}
+
+static void take_rest(struct runtime *runtime, int stream) {
+        struct execution *execution = &runtime->execution;
+
+        execution_take_rest(runtime, execution->pipes[stream], execution->n, stream,
+                            &execution->bytes[stream]);
 }
 
 /* Somebody may still write to it. The longest kept one goes where there are too many: who writes to it then gets SIGPIPE. */
@@ -133,7 +137,7 @@ static void finish(struct runtime *runtime, struct report *report) {
                 let_linger(runtime, &execution->pipes[i]);
         }
         runtime_look_around(runtime);
-        mapped_touch(&runtime->known, runtime->folder);
+        runtime_look_at_mapped(runtime);
         report->type = REPORT_DONE;
         report->n = execution->n;
         report->wall_ms = runtime_now_ms() - execution->started_ms;
@@ -143,7 +147,7 @@ static void finish(struct runtime *runtime, struct report *report) {
         report->left = runtime_left(runtime);
         *execution = (struct execution){ .pipes = { -1, -1 } };
         runtime_report(runtime, report);
-        runtime->rest_until_ms = runtime_now_ms() + RUNTIME_HOLD_MS;
+        runtime->answered = true;
 }
 
 /* Berth itself could not do it: nothing of the code ran. */
@@ -276,6 +280,10 @@ static void ask_to_stop(struct runtime *runtime) {
 void execution_interrupt(struct runtime *runtime, int64_t n) {
         struct execution *execution = &runtime->execution;
 
+        if (runtime->command.n > 0 && runtime->command.n == n) {
+                command_stop(runtime);
+                return;
+        }
         if (execution->n == 0 || execution->n != n) {
                 runtime_refuse(runtime, n, "this execution does not run");
                 return;
@@ -464,7 +472,6 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                                          .kill_ms = INT64_MAX };
         if (request->timeout_ms > 0)
                 execution->deadline_ms = execution->started_ms + request->timeout_ms;
-        runtime->rest_until_ms = 0;
         result = take_pipes(runtime, theirs, &err);
         if (result == 0 && is_python)
                 result = context_start(runtime, context, theirs[0], theirs[1], &err);

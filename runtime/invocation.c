@@ -36,12 +36,21 @@ static const char *const refusal_names[] = {
         [INVOCATION_UNCLEAN] = "unclean",   [INVOCATION_FAILED] = "failed"
 };
 
+static const char *const restore_names[] = { [INVOCATION_UNNAMED] = "none",
+                                             [INVOCATION_UNNEEDED] = "unneeded",
+                                             [INVOCATION_LOADED] = "loaded",
+                                             [INVOCATION_UNUSABLE] = "unusable" };
+
 const char *invocation_was_name(enum invocation_was was) {
         return was_names[was];
 }
 
 const char *invocation_refusal_name(enum invocation_refusal refusal) {
         return refusal_names[refusal];
+}
+
+const char *invocation_restore_name(enum invocation_restore restore) {
+        return restore_names[restore];
 }
 
 void invocation_release(struct invocation *invocation) {
@@ -165,7 +174,24 @@ static bool is_workspace(const json_t *json) {
 
 /* --- the event --- */
 
-static int read_request(const json_t *head, const char *code, const char *input, size_t input_length,
+/* What stands in the event elsewhere counts the input of a body: the head that request_read() gets has none. */
+static int read_body(json_t *head, const char *code, const char *input, struct invocation *invocation,
+                     struct error *err) {
+        json_int_t bytes, count = json_integer_or(head, "stdinBytes", -1);
+
+        if (!is_object(invocation->body, false) || *code || input)
+                return error_set(err, "a body that is none, or is not all that there is of code and input");
+        bytes = json_integer_or(invocation->body, "bytes", 0);
+        if (bytes > (json_int_t)MESSAGE_BODY_MAX)
+                return error_set(err, "code and standard input that are too long");
+        if (json_object_get(head, "stdinBytes") && (count < 0 || count > bytes))
+                return error_set(err, "a standard input that is longer than its body");
+        invocation->body_input = count;
+        (void)json_object_del(head, "stdinBytes");
+        return 0;
+}
+
+static int read_request(json_t *head, const char *code, const char *input, size_t input_length,
                         struct invocation *invocation, struct error *err) {
         struct message message MESSAGE_CLEANUP = MESSAGE_INIT;
         const char *type = json_text(head, "type");
@@ -173,12 +199,14 @@ static int read_request(const json_t *head, const char *code, const char *input,
         if (!type || (strcmp(type, "execute") != 0 && strcmp(type, "prepare") != 0 &&
                       strcmp(type, "restart") != 0 && strcmp(type, "status") != 0))
                 return error_set(err, "a request that an invocation cannot carry");
+        if (invocation->body && read_body(head, code, input, invocation, err) < 0)
+                return -1;
         if (json_object_get(head, "stdinBytes"))
                 return error_set(err, "a request that counts its standard input by itself");
-        if (strcmp(type, "execute") != 0 && (*code || input))
+        if (strcmp(type, "execute") != 0 && (*code || input || invocation->body))
                 return error_set(err, "code for a request that runs none");
         /* A body is what request_read() checks code in; texts that it lends are the head's, which the event keeps. */
-        message.head = json_incref((json_t *)head);
+        message.head = json_incref(head);
         strbuf_append(&message.body, code);
         if (request_read(&message, &invocation->request, err) < 0)
                 return -1;
@@ -196,7 +224,7 @@ static int read_request(const json_t *head, const char *code, const char *input,
 
 static int read_checkpoint(const json_t *json, struct invocation *invocation, struct error *err) {
         json_t *take = NULL;
-        json_int_t bytes = 0, max_ms = 0;
+        json_int_t bytes = INVOCATION_CHECKPOINT_BYTES, max_ms = INVOCATION_CHECKPOINT_MS;
 
         if (json_unpack((json_t *)json, "{s?:o, s?:s, s?:o !}", "restore", &invocation->restore, "lacks",
                         &invocation->restore_lacks, "take", &take) != 0)
@@ -206,11 +234,13 @@ static int read_checkpoint(const json_t *json, struct invocation *invocation, st
         if (invocation->restore_lacks && strlen(invocation->restore_lacks) > CONTENT_REASON_MAX)
                 return error_set(err, "a reason for a checkpoint that is too long");
         if (take &&
-            (json_unpack(take, "{s:I, s:I !}", "maxBytes", &bytes, "maxMs", &max_ms) != 0 || bytes < 1 ||
+            (json_unpack(take, "{s?:I, s?:I !}", "maxBytes", &bytes, "maxMs", &max_ms) != 0 || bytes < 1 ||
              bytes > REQUEST_CHECKPOINT_BYTES_MAX || max_ms < 1 || max_ms > REQUEST_TIMEOUT_MS_MAX))
                 return error_set(err, "a checkpoint to take that is none");
-        invocation->take_bytes = bytes;
-        invocation->take_ms = max_ms;
+        if (take) {
+                invocation->take_bytes = bytes;
+                invocation->take_ms = max_ms;
+        }
         return 0;
 }
 
@@ -253,13 +283,13 @@ static int read_members(struct invocation *invocation, struct error *err) {
         if (json_unpack_ex(
                     invocation->event, &said, 0,
                     "{s:I, s:s, s:I, s:I, s:I, s?:s, s?:I, s?:b, s?:o, s?:o, s:o, s?:s, s?:s%, s?:o, s?:o, "
-                    "s?:o, s?:o !}",
+                    "s?:o, s?:o, s?:o !}",
                     "berth", &version, "session", &invocation->session, "n", &n, "startedAtMs", &started_ms,
                     "timeoutMs", &timeout_ms, "answer", &answer, "answerBytes", &answer_bytes, "shared",
                     &shared, "previous", &previous, "contexts", &invocation->contexts, "request", &request,
                     "code", &code, "stdin", &input, &input_length, "checkpoint", &checkpoint, "workspace",
                     &invocation->workspace, "transfer", &invocation->transfer, "interrupt",
-                    &invocation->interrupt) != 0)
+                    &invocation->interrupt, "body", &invocation->body) != 0)
                 return error_set(err, "an event that is none: %s", said.text);
         index = content_index(answer_names, CONTENT_COUNT(answer_names), answer);
         if (index < 0 || answer_bytes < 0 || answer_bytes > INVOCATION_STREAM_BYTES_MAX)
@@ -317,6 +347,26 @@ int invocation_read(const char *event, size_t length, struct invocation *ret, st
         return 0;
 }
 
+int invocation_take_body(struct invocation *invocation, struct strbuf *bytes, struct error *err) {
+        size_t input = invocation->body_input > 0 ? (size_t)invocation->body_input : 0;
+        struct request *request = &invocation->request;
+
+        if ((json_int_t)bytes->length != json_integer_or(invocation->body, "bytes", 0))
+                return error_set(err, "code and input of another length");
+        if (memchr(strbuf_text(bytes), '\0', bytes->length - input))
+                return error_set(err, "code with a NUL in it");
+        strbuf_release(&invocation->input);
+        invocation->input = *bytes;
+        *bytes = (struct strbuf)STRBUF_INIT;
+        request->code = strbuf_text(&invocation->input);
+        request->code_length = invocation->input.length - input;
+        if (invocation->body_input >= 0) {
+                request->input = request->code + request->code_length;
+                request->input_length = input;
+        }
+        return 0;
+}
+
 static void put_copy(json_t *object, const char *name, const json_t *value) {
         if (value)
                 json_put(object, name, json_deep_copy(value));
@@ -336,6 +386,8 @@ static json_t *request_head(const struct invocation *invocation) {
         request_write(&request, &bytes);
         if (message_read(&reader, strbuf_text(&bytes), bytes.length, &used, &message, &err) != MESSAGE_WHOLE)
                 abort();
+        if (invocation->body && invocation->body_input >= 0)
+                json_put(message.head, "stdinBytes", json_integer(invocation->body_input));
         return json_incref(message.head);
 }
 
@@ -388,14 +440,16 @@ int invocation_write(const struct invocation *invocation, struct strbuf *to, str
         }
         put_copy(event, "contexts", invocation->contexts);
         json_put(event, "request", request_head(invocation));
-        if (invocation->request.code_length > 0) {
+        put_copy(event, "body", invocation->body);
+        if (!invocation->body && invocation->request.code_length > 0) {
                 json_t *code = json_stringn(invocation->request.code, invocation->request.code_length);
 
                 if (!code)
                         return error_set(err, "the code is not UTF-8: on Lambda it has to be");
                 json_put(event, "code", code);
         }
-        put_input(event, &invocation->request);
+        if (!invocation->body)
+                put_input(event, &invocation->request);
         put_checkpoint(event, invocation);
         put_copy(event, "workspace", invocation->workspace);
         put_copy(event, "transfer", invocation->transfer);
@@ -526,22 +580,40 @@ static int read_end_checkpoint(const json_t *json, struct invocation_end *end, s
         return 0;
 }
 
+static int read_end_restore(const json_t *json, struct invocation_end *end, struct error *err) {
+        json_t *reason;
+        const char *did;
+        json_int_t ms;
+        int index = -1;
+
+        if (json_unpack((json_t *)json, "{s:s, s:I, s:o !}", "did", &did, "ms", &ms, "reason", &reason) == 0)
+                index = content_index(restore_names, CONTENT_COUNT(restore_names), did);
+        if (index < 0 || ms < 0 || ms > BYTES_MAX ||
+            !take_text(reason, CONTENT_REASON_MAX, &end->restore_reason) ||
+            (end->restore_reason != NULL) != (index == INVOCATION_UNUSABLE))
+                return error_set(err, "a restored checkpoint at the end that is none");
+        end->restore = (enum invocation_restore)index;
+        end->restore_ms = ms;
+        return 0;
+}
+
 int invocation_end_read(const struct message *message, struct invocation_end *ret, struct error *err) {
         const char *type, *boot, *was, *refusal;
         struct invocation_end end = { 0 };
-        json_t *reason, *checkpoint, *files_reason;
-        json_int_t n, counts[9];
+        json_t *reason, *checkpoint, *restore, *files_reason;
+        json_int_t n, counts[11];
         int was_index, refusal_index, complete, left;
         json_error_t said;
 
         if (json_unpack_ex(message->head, &said, 0,
-                           "{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:o, "
-                           "s:{s:b, s:o, s:I, s:I !}, s:b !}",
+                           "{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, "
+                           "s:{s:b, s:o, s:I, s:I, s:I, s:I !}, s:b !}",
                            "type", &type, "n", &n, "boot", &boot, "starts", &counts[0], "served", &counts[1],
                            "was", &was, "refused", &refusal, "reason", &reason, "idleMs", &counts[2],
                            "frozenMs", &counts[3], "cutBytes", &counts[4], "cpuMs", &counts[5],
-                           "peakMemoryBytes", &counts[6], "checkpoint", &checkpoint, "files", "complete",
-                           &complete, "reason", &files_reason, "inMs", &counts[7], "outMs", &counts[8],
+                           "peakMemoryBytes", &counts[6], "checkpoint", &checkpoint, "restore", &restore,
+                           "files", "complete", &complete, "reason", &files_reason, "inMs", &counts[7],
+                           "outMs", &counts[8], "leftOut", &counts[9], "skippedLeftOut", &counts[10],
                            "leftResult", &left) != 0)
                 return error_set(err, "an end of an answer that is none: %s", said.text);
         was_index = content_index(was_names, CONTENT_COUNT(was_names), was);
@@ -556,7 +628,7 @@ int invocation_end_read(const struct message *message, struct invocation_end *re
         if (!take_text(reason, CONTENT_REASON_MAX, &end.reason) ||
             !take_text(files_reason, CONTENT_REASON_MAX, &end.files_reason))
                 return error_set(err, "an end of an answer with a reason that is none");
-        if (read_end_checkpoint(checkpoint, &end, err) < 0)
+        if (read_end_checkpoint(checkpoint, &end, err) < 0 || read_end_restore(restore, &end, err) < 0)
                 return -1;
         end.n = n;
         memcpy(end.boot, boot, INVOCATION_BOOT_SIZE);
@@ -571,6 +643,8 @@ int invocation_end_read(const struct message *message, struct invocation_end *re
         end.peak_memory_bytes = counts[6];
         end.files_in_ms = counts[7];
         end.files_out_ms = counts[8];
+        end.files_left_out = counts[9];
+        end.skipped_left_out = counts[10];
         end.files_complete = complete;
         end.left_result = left;
         *ret = end;
@@ -587,17 +661,22 @@ void invocation_end_write(const struct invocation_end *end, struct strbuf *to) {
                 (json_int_t)end->peak_memory_bytes, "leftResult", (int)end->left_result));
         json_t *checkpoint = json_checked(json_pack("{s:I, s:I}", "bytes", (json_int_t)end->checkpoint_bytes,
                                                     "ms", (json_int_t)end->checkpoint_ms));
-        json_t *files =
-                json_checked(json_pack("{s:b, s:I, s:I}", "complete", (int)end->files_complete, "inMs",
-                                       (json_int_t)end->files_in_ms, "outMs", (json_int_t)end->files_out_ms));
+        json_t *restore = json_checked(json_pack("{s:s, s:I}", "did", restore_names[end->restore], "ms",
+                                                 (json_int_t)end->restore_ms));
+        json_t *files = json_checked(json_pack(
+                "{s:b, s:I, s:I, s:I, s:I}", "complete", (int)end->files_complete, "inMs",
+                (json_int_t)end->files_in_ms, "outMs", (json_int_t)end->files_out_ms, "leftOut",
+                (json_int_t)end->files_left_out, "skippedLeftOut", (json_int_t)end->skipped_left_out));
 
         json_put(checkpoint, "sha256", invocation_text(end->checkpoint_sha256, SHA256_HEX_SIZE - 1));
         json_put(checkpoint, "contexts",
                  end->checkpoint_contexts ? json_deep_copy(end->checkpoint_contexts) : json_null());
         json_put(checkpoint, "reason", invocation_text(end->checkpoint_reason, CONTENT_REASON_MAX));
+        json_put(restore, "reason", invocation_text(end->restore_reason, CONTENT_REASON_MAX));
         json_put(files, "reason", invocation_text(end->files_reason, CONTENT_REASON_MAX));
         json_put(head, "reason", invocation_text(end->reason, CONTENT_REASON_MAX));
         json_put(head, "checkpoint", checkpoint);
+        json_put(head, "restore", restore);
         json_put(head, "files", files);
         message_write(to, head, "", 0);
 }

@@ -26,6 +26,21 @@
 /* Messages of an answer together, at most: as many as an event may ask for, and as fit into a buffered answer, in base64. */
 #define INVOCATION_STREAM_BYTES_MAX ((int64_t)100 << 20)
 #define INVOCATION_BUFFERED_BYTES_MAX ((int64_t)3 << 20)
+/*
+ * What lies under transfer/N/result, whole: the answer's messages, with at most so much of output and displays. A policy for transfers
+ * has to let it pass.
+ */
+#define INVOCATION_RESULT_BYTES_MAX ((int64_t)8 << 20)
+#define INVOCATION_RESULT_MAX ((size_t)24 << 20)
+/* A checkpoint, where the event says nothing else: of data at most, in at most. Its file has up to 4 MiB besides. */
+#define INVOCATION_CHECKPOINT_BYTES ((int64_t)8 << 20)
+#define INVOCATION_CHECKPOINT_MS 500
+/* So often a running execution looks whether it is to be interrupted. */
+#define INVOCATION_INTERRUPT_MS 2000
+/* What became of files: messages of `skipped` at most, and their bytes; bytes of all others, in one answer. */
+#define INVOCATION_SKIPPED_MAX 1000
+#define INVOCATION_SKIPPED_BYTES_MAX ((size_t)256 << 10)
+#define INVOCATION_FILES_BYTES_MAX ((size_t)12 << 20)
 #define INVOCATION_FILES_MAX 20000 /* in one event, or in the list that it points to */
 #define INVOCATION_PATH_MAX 1024   /* of a file: bytes */
 #define INVOCATION_URL_MAX 8192
@@ -51,16 +66,23 @@ struct invocation {
         const json_t *contexts;    /* NULL, or those with a kernel: [{context, generation}] */
         struct request request;    /* execute, prepare, restart or status; of an execution `n` is the same */
         /*
+         * NULL, or the object in which an execution's code and standard input lie, {bytes, sha256, get}: the request has neither until
+         * invocation_take_body(). So many of its last bytes are the input; -1: there is none.
+         */
+        const json_t *body;
+        int64_t body_input;
+        /*
          * NULL, or as README.md tells them: checked here for their form, addresses and paths. `more` is what stands in the object that
          * `workspace` points to where there are too many files.
          */
         const json_t *workspace, *transfer, *interrupt;
-        const json_t *restore;       /* the checkpoint to begin with: {bytes, sha256, get} */
+        /* The checkpoint to begin with where kernels are not here any more: {bytes, sha256, get}. */
+        const json_t *restore;
         const char *restore_lacks;   /* why there is none, where `contexts` had kernels; or NULL */
         int64_t take_bytes, take_ms; /* a checkpoint is to be taken: of data at most, in at most; 0: none */
 
         json_t *event;       /* what all of it is borrowed from; owned. Of one that is written: NULL */
-        struct strbuf input; /* standard input, decoded */
+        struct strbuf input; /* standard input, decoded; or the body */
 };
 #define INVOCATION_INIT \
         { 0 }
@@ -68,7 +90,12 @@ void invocation_release(struct invocation *invocation); /* also of one that is a
 #define INVOCATION_CLEANUP __attribute__((cleanup(invocation_release)))
 
 int invocation_read(const char *event, size_t length, struct invocation *ret, struct error *err) MUST_USE;
-/* Appends the event. -1 where it is longer than an event may be, or its code is no UTF-8; aborts on what else invocation_read() would refuse. */
+/* Code and input of an event that points to them: `bytes` is the object's, and empty afterwards. */
+int invocation_take_body(struct invocation *invocation, struct strbuf *bytes, struct error *err) MUST_USE;
+/*
+ * Appends the event, without the request's code and input where it has a body. -1 where it is longer than an event may be, or its code is
+ * no UTF-8; aborts on what else invocation_read() would refuse.
+ */
 int invocation_write(const struct invocation *invocation, struct strbuf *to, struct error *err) MUST_USE;
 
 /* After this (since 1970, by AWS's clock) nothing of it runs that did not run before. */
@@ -126,6 +153,14 @@ enum invocation_refusal {
         INVOCATION_FAILED   /* what it takes could not be had: its files, its checkpoint, memory, a process */
 };
 
+/* What became of the checkpoint that the event named. */
+enum invocation_restore {
+        INVOCATION_UNNAMED,  /* it named none */
+        INVOCATION_UNNEEDED, /* the session's kernels are here: it was not fetched */
+        INVOCATION_LOADED,   /* into new kernels: what each got of it stands in their `started` */
+        INVOCATION_UNUSABLE /* `reason`: it is gone, has another digest, or cannot be read. The kernels are lost */
+};
+
 /* Borrowed from the message. */
 struct invocation_end {
         int64_t n;                       /* of the event */
@@ -138,15 +173,26 @@ struct invocation_end {
         int64_t idle_ms, frozen_ms; /* since the answer before; so much of it the environment did not run */
         int64_t cut_bytes;          /* of output and displays that did not fit into the answer */
         int64_t cpu_ms;             /* of this invocation, all processes */
-        int64_t peak_memory_bytes;  /* of the environment so far; 0: not known */
-        /* The checkpoint: where one was taken and lies under transfer/N/checkpoint, its size and SHA-256 in hex. */
+        int64_t peak_memory_bytes;  /* of its processes that live at its end; 0: not known */
+        /*
+         * The checkpoint: where one was taken and lies under transfer/N/checkpoint, its size and SHA-256 in hex, and how long it took to
+         * take it and bring it there. Where there is none, the one before is the session's still.
+         */
         int64_t checkpoint_bytes, checkpoint_ms; /* 0: there is none */
         const char *checkpoint_sha256;           /* NULL: there is none */
         const json_t *checkpoint_contexts;       /* as in REPORT_CHECKPOINTED, or NULL */
         const char *checkpoint_reason;           /* why there is none, or NULL */
+        enum invocation_restore restore;
+        int64_t restore_ms;
+        const char *restore_reason; /* of what is unusable, or NULL */
         /* Files: whether all that had changed was told before and lies in the bucket; how long it took to bring them in and out. */
         bool files_complete;
         const char *files_reason; /* why not, or NULL */
+        /*
+         * So many are not told in these messages, since an answer has no room for them: of those that are changed, deleted or gone, and of
+         * skipped ones. Under transfer/N/result are more of the first, and all of them where `files_complete` is true there.
+         */
+        int64_t files_left_out, skipped_left_out;
         int64_t files_in_ms, files_out_ms;
         bool left_result; /* the answer lies under transfer/N/result too */
 };
@@ -156,5 +202,6 @@ void invocation_end_write(const struct invocation_end *end, struct strbuf *to);
 
 const char *invocation_was_name(enum invocation_was was);
 const char *invocation_refusal_name(enum invocation_refusal refusal);
+const char *invocation_restore_name(enum invocation_restore restore);
 
 #endif

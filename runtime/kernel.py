@@ -642,9 +642,25 @@ def run_code(code):
     return run_coroutine(found) if code.co_flags & CO_COROUTINE else found
 
 
+def one_expression(source, filename, flags):
+    """
+    Its code, or None where it is none: then there is more to it, or it is wrong, which the long way says. That goes by a tree of
+    Python's own, and back. Compiled once all the same: an escape that Python warns of would be warned of twice.
+    """
+    if len(source) > 200 or "\n" in source or "\\" in source or ";" in source or "=" in source:
+        return None
+    try:
+        return compile(source, filename, "eval", flags, True)
+    except (SyntaxError, ValueError):
+        return None
+
+
 def run_source(source, filename):
     """The last expression's value, or None. Its exceptions are the user's."""
     flags = state.flags | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    short = one_expression(source, filename, flags)
+    if short is not None:
+        return run_code(short)
     tree = compile(source, filename, "exec", flags | _ast.PyCF_ONLY_AST, True)
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr) and not ends_with_semicolon(source, tree.body[-1]):
@@ -752,6 +768,10 @@ def mend_kernel():
     sys.setprofile(None)
     if sys.getrecursionlimit() < 200:
         sys.setrecursionlimit(1000)
+
+
+def mend_surroundings():
+    """What the next execution needs. Nobody waits for this one any more."""
     if tuple(vars(builtins))[: len(saved_builtins)] != tuple(saved_builtins):
         for name, value in saved_builtins.items():
             vars(builtins).setdefault(name, value)
@@ -790,7 +810,10 @@ def execute(head, body, descriptors):
     restore(before)
     if outcome != "ok":
         flush_streams()
-    channel.send({"type": "done", "n": n, "outcome": outcome, "value": value, "error": error}, last=True)
+    try:
+        channel.send({"type": "done", "n": n, "outcome": outcome, "value": value, "error": error}, last=True)
+    finally:
+        mend_surroundings()
     if outcome == "leaves":
         raise Leave(code)
 
@@ -833,7 +856,7 @@ def load_tools(head, body):
 
 
 def wait_for_child(pid, gate, started, milliseconds):
-    """Why it took no checkpoint, or None. The gate closes with its end."""
+    """Why it took no checkpoint, or None; and whether it only had too little time. The gate closes with its end."""
     poll = select.poll()
     poll.register(gate, select.POLLIN)
     in_time = poll.poll(max(1, milliseconds - (time.monotonic() - started) * 1000))
@@ -844,15 +867,15 @@ def wait_for_child(pid, gate, started, milliseconds):
     except ChildProcessError:
         status = 0
     if not in_time:
-        return "it was not taken in %d ms" % milliseconds
+        return "it was not taken in %d ms" % milliseconds, True
     if os.WIFSIGNALED(status):
-        return "the process that took it was ended by signal %d" % os.WTERMSIG(status)
-    return None if status == 0 else "the process that took it has failed"
+        return "the process that took it was ended by signal %d" % os.WTERMSIG(status), False
+    return None if status == 0 else "the process that took it has failed", False
 
 
 def take_checkpoint(head, body, descriptors):
     started = time.monotonic()
-    reason, pid, ends = None, -1, (-1, -1)
+    reason, late, pid, ends = None, False, -1, (-1, -1)
     try:
         try:
             kernel = load_tools(head, body)
@@ -865,7 +888,7 @@ def take_checkpoint(head, body, descriptors):
             os._exit(0)
         os.close(descriptors.pop())
         os.close(ends[1])
-        reason = wait_for_child(pid, ends[0], started, head["maxMs"])
+        reason, late = wait_for_child(pid, ends[0], started, head["maxMs"])
         os.close(ends[0])
     except BaseException as error:
         if os.getpid() != own_pid:
@@ -873,7 +896,7 @@ def take_checkpoint(head, body, descriptors):
         reason = clean("%s: %s" % (name_of(type(error)), error), 500)[0]
     for descriptor in descriptors:
         os.close(descriptor)
-    channel.send({"type": "taken", "reason": reason})
+    channel.send({"type": "taken", "reason": reason, "late": late})
 
 
 def restore_checkpoint(head, body):

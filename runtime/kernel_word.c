@@ -75,7 +75,8 @@ int kernel_word_read(const struct message *message, struct kernel_word *ret, str
         json_error_t said;
         json_int_t n = 0;
         json_t *missing = NULL, *parts = NULL, *reason = NULL;
-        int index = content_index(type_names, CONTENT_COUNT(type_names), type), is_main = 0, result = 0;
+        int index = content_index(type_names, CONTENT_COUNT(type_names), type), is_main = 0, is_late = 0,
+            result = 0;
 
         if (index < 0)
                 return error_set(err, "a word of no known type");
@@ -94,12 +95,13 @@ int kernel_word_read(const struct message *message, struct kernel_word *ret, str
                 result = json_unpack_ex(message->head, &said, 0, "{s:s, s:o !}", "type", &type, "missing",
                                         &missing);
         else if (word.type == WORD_TAKEN)
-                result = json_unpack_ex(message->head, &said, 0, "{s:s, s:o !}", "type", &type, "reason",
-                                        &reason);
+                result = json_unpack_ex(message->head, &said, 0, "{s:s, s:o, s?b !}", "type", &type, "reason",
+                                        &reason, "late", &is_late);
         if (result < 0)
                 return error_set(err, "%s", said.text);
         word.n = n;
         word.is_main = is_main;
+        word.is_late = is_late;
         word.missing = missing;
         if ((word.python && strlen(word.python) > 32) ||
             (missing && !content_is_pairs(missing, REQUEST_MODULES_MAX, "module", "reason", JSON_STRING)))

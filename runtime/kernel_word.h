@@ -32,6 +32,7 @@ struct kernel_word {
         struct content_error error;
         const json_t *missing; /* prepared: [{module, reason}] */
         const char *reason;    /* taken, restored: why there is nothing; or NULL */
+        bool is_late;          /* taken: there is nothing since there was not time enough */
         /* restored: [name], [{name, type, why}], and how many there are with those that are not listed */
         const json_t *restored, *lost;
         int64_t restored_count, lost_count;

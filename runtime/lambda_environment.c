@@ -31,7 +31,7 @@
 #define FOLDER LAMBDA_TEMPORARY "/.berth"
 #define MARK FOLDER "/environment"
 /* Written in place, and always as long: where code has filled the disk, it still can be. */
-#define MARK_BYTES ((size_t)1024)
+#define MARK_BYTES ((size_t)1024 + LAMBDA_BEGUN_MAX * (size_t)40)
 
 /* --- what outlives the process --- */
 
@@ -45,10 +45,78 @@ static int open_mark(int flags) {
         return file;
 }
 
+/* [hash in hex, n, hash, n ...], the oldest first. */
+static bool read_begun(const json_t *list, struct lambda_environment *ret) {
+        size_t count = json_array_size(list) / 2;
+
+        if (!json_is_array(list) || json_array_size(list) % 2 != 0 || count > LAMBDA_BEGUN_MAX)
+                return false;
+        for (size_t i = 0; i < count; i++) {
+                const char *hex = json_string_value(json_array_get(list, 2 * i));
+                json_int_t n = json_integer_value(json_array_get(list, 2 * i + 1));
+
+                if (!hex || strlen(hex) != 16 || strspn(hex, "0123456789abcdef") != 16 || n < 1 ||
+                    n > CONTENT_GENERATION_MAX)
+                        return false;
+                ret->begun[i] = (struct lambda_begun){ strtoull(hex, NULL, 16), n };
+        }
+        ret->begun_count = count;
+        return true;
+}
+
+static json_t *write_begun(const struct lambda_environment *environment) {
+        json_t *list = json_checked(json_array());
+        size_t count = environment->begun_count,
+               from = count > LAMBDA_BEGUN_MAX ? count - LAMBDA_BEGUN_MAX : 0;
+
+        for (size_t i = from; i < count; i++) {
+                const struct lambda_begun *one = &environment->begun[i % LAMBDA_BEGUN_MAX];
+                char hex[17];
+
+                snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)one->session);
+                json_add(list, json_string(hex));
+                json_add(list, json_integer(one->n));
+        }
+        return list;
+}
+
+static uint64_t hash(const char *text) {
+        uint64_t result = 14695981039346656037U; /* FNV-1a */
+
+        for (; *text; text++)
+                result = (result ^ (unsigned char)*text) * 1099511628211U;
+        return result;
+}
+
+static void remember(struct lambda_environment *environment) {
+        struct lambda_begun one = { hash(environment->session), environment->last_n };
+
+        if (environment->last_n == 0)
+                return;
+        for (size_t i = 0; i < LAMBDA_BEGUN_MAX && i < environment->begun_count; i++) {
+                if (environment->begun[i].session == one.session) {
+                        environment->begun[i] = one;
+                        return;
+                }
+        }
+        environment->begun[environment->begun_count++ % LAMBDA_BEGUN_MAX] = one;
+}
+
+int64_t lambda_environment_last(const struct lambda_environment *environment, const char *session) {
+        uint64_t wanted = hash(session);
+        int64_t n = strcmp(session, environment->session) == 0 ? environment->last_n : 0;
+
+        for (size_t i = 0; i < LAMBDA_BEGUN_MAX && i < environment->begun_count; i++) {
+                if (environment->begun[i].session == wanted && environment->begun[i].n > n)
+                        n = environment->begun[i].n;
+        }
+        return n;
+}
+
 static bool read_mark(struct lambda_environment *ret) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         int file DESCRIPTOR_CLEANUP = open_mark(O_RDONLY);
-        json_t *mark JSON_CLEANUP = NULL;
+        json_t *mark JSON_CLEANUP = NULL, *begun;
         const char *boot, *session;
         json_int_t starts, last_n;
 
@@ -56,12 +124,12 @@ static bool read_mark(struct lambda_environment *ret) {
             json_measure(strbuf_text(&text), text.length).depth > 2)
                 return false;
         mark = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
-        if (json_unpack(mark, "{s:s, s:I, s:s, s:I !}", "boot", &boot, "starts", &starts, "session", &session,
-                        "n", &last_n) != 0 ||
+        if (json_unpack(mark, "{s:s, s:I, s:s, s:I, s:o !}", "boot", &boot, "starts", &starts, "session",
+                        &session, "n", &last_n, "begun", &begun) != 0 ||
             strlen(boot) != sizeof(ret->boot) - 1 ||
             strspn(boot, "0123456789abcdef") != sizeof(ret->boot) - 1 ||
             strlen(session) >= sizeof(ret->session) || starts < 1 || starts > INT32_MAX || last_n < 0 ||
-            last_n > CONTENT_GENERATION_MAX)
+            last_n > CONTENT_GENERATION_MAX || !read_begun(begun, ret))
                 return false;
         memcpy(ret->boot, boot, sizeof(ret->boot));
         memcpy(ret->session, session, strlen(session) + 1);
@@ -83,9 +151,10 @@ void lambda_environment_open(struct lambda_environment *ret) {
 }
 
 int lambda_environment_mark(struct lambda_environment *environment, struct error *err) {
-        json_t *mark JSON_CLEANUP = json_checked(json_pack(
-                "{s:s, s:I, s:s, s:I}", "boot", environment->boot, "starts", (json_int_t)environment->starts,
-                "session", environment->session, "n", (json_int_t)environment->last_n));
+        json_t *mark JSON_CLEANUP =
+                json_checked(json_pack("{s:s, s:I, s:s, s:I, s:o}", "boot", environment->boot, "starts",
+                                       (json_int_t)environment->starts, "session", environment->session, "n",
+                                       (json_int_t)environment->last_n, "begun", write_begun(environment)));
         char *text TEXT_CLEANUP = json_compact(mark), bytes[MARK_BYTES + 1];
 
         for (int tries = 0; tries < 2 && environment->mark < 0; tries++) {
@@ -218,7 +287,7 @@ static void remove_ipc(void) {
         }
 }
 
-int lambda_environment_clean(struct lambda_environment *environment, int64_t until_ms, struct error *err) {
+static int make_empty(struct lambda_environment *environment, int64_t until_ms, struct error *err) {
         static const struct descendants none = { 0 };
         struct descendants left DESCENDANTS_CLEANUP = { 0 };
 
@@ -232,7 +301,17 @@ int lambda_environment_clean(struct lambda_environment *environment, int64_t unt
         (void)syscall(SYS_keyctl, KEYCTL_CLEAR, KEY_SPEC_USER_KEYRING, 0, 0, 0);
         (void)syscall(SYS_keyctl, KEYCTL_CLEAR, KEY_SPEC_USER_SESSION_KEYRING, 0, 0, 0);
         close_descriptor(&environment->mark);
+        return empty_temporary(until_ms, err);
+}
+
+int lambda_environment_give(struct lambda_environment *environment, const char *session, int64_t until_ms,
+                            struct error *err) {
+        remember(environment);
         environment->session[0] = '\0';
         environment->last_n = 0;
-        return empty_temporary(until_ms, err);
+        if (make_empty(environment, until_ms, err) < 0)
+                return -1;
+        snprintf(environment->session, sizeof(environment->session), "%s", session);
+        environment->last_n = lambda_environment_last(environment, session);
+        return lambda_environment_mark(environment, err);
 }

@@ -44,19 +44,22 @@ static bool has_any(int folder) {
 }
 
 /* "ADDRESSES rw-s OFFSET DEVICE INODE   PATH"; of a file without a name PATH names none that is there. */
-static void touch_named(const char *line, const char *folder, size_t length) {
+static bool touch_named(const char *line, const char *folder, size_t length) {
         const char *mode = strchr(line, ' '), *path;
 
         if (!mode || strlen(mode) < 5 || mode[2] != 'w' || mode[4] != 's')
-                return;
+                return false;
         path = strchr(mode, '/');
-        if (path && strncmp(path, folder, length) == 0 && path[length] == '/')
-                touch(path);
+        if (!path || strncmp(path, folder, length) != 0 || path[length] != '/')
+                return false;
+        touch(path);
+        return true;
 }
 
 /* A line that does not fit has a name that is no file's: they are shorter, but for what is escaped in them. */
-static void touch_listed(int maps, const char *folder, size_t length) {
+static bool touch_listed(int maps, const char *folder, size_t length) {
         char text[LINES], *line, *end;
+        bool found = false;
         size_t held = 0;
         ssize_t count;
 
@@ -64,15 +67,16 @@ static void touch_listed(int maps, const char *folder, size_t length) {
                 text[held + (size_t)count] = '\0';
                 for (line = text; (end = strchr(line, '\n')); line = end + 1) {
                         *end = '\0';
-                        touch_named(line, folder, length);
+                        found |= touch_named(line, folder, length);
                 }
                 held = strlen(line);
-                held = held == sizeof(text) - 1 ? 0 : held;
+                held = held >= sizeof(text) - 1 ? 0 : held;
                 memmove(text, line, held);
         }
+        return found;
 }
 
-static void touch_those_of(pid_t pid, int folder) {
+static bool touch_those_of(pid_t pid, int folder) {
         char name[64], path[PATH_MAX];
         int maps DESCRIPTOR_CLEANUP = -1;
         ssize_t length;
@@ -80,14 +84,16 @@ static void touch_those_of(pid_t pid, int folder) {
         snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
         maps = open(name, O_RDONLY | O_CLOEXEC);
         if (maps < 0)
-                return;
+                return false;
         snprintf(name, sizeof(name), "/proc/self/fd/%d", folder);
         length = readlink(name, path, sizeof(path));
-        if (length > 1)
-                touch_listed(maps, path, (size_t)length);
+        return length > 1 && touch_listed(maps, path, (size_t)length);
 }
 
-void mapped_touch(const struct descendants *processes, int folder) {
+bool mapped_touch(const struct descendants *processes, int folder) {
+        bool found = false;
+
         for (size_t i = 0; i < processes->count && has_any(folder); i++)
-                touch_those_of(processes->items[i].pid, folder);
+                found |= touch_those_of(processes->items[i].pid, folder);
+        return found;
 }

@@ -8,7 +8,9 @@
 
 #include "runtime/descendants.h"
 
-/* Those below the folder get a new time of change; when they were written last stays what it was. */
-void mapped_touch(const struct descendants *processes, int folder);
+#include <stdbool.h>
+
+/* Those below the folder get a new time of change; when they were written last stays what it was. Whether there are any. */
+bool mapped_touch(const struct descendants *processes, int folder);
 
 #endif

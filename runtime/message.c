@@ -5,6 +5,8 @@
  */
 #include "runtime/message.h"
 
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,10 +120,10 @@ static void append_number(struct strbuf *to, size_t number) {
 }
 
 void message_write(struct strbuf *to, const json_t *head, const void *body, size_t length) {
-        char *text = json_dumps(head, JSON_COMPACT);
-        size_t head_length = text ? strlen(text) : 0;
+        char *text = json_plain(head);
+        size_t head_length = strlen(text);
 
-        if (!text || head_length > MESSAGE_HEAD_MAX || length > MESSAGE_BODY_MAX)
+        if (head_length > MESSAGE_HEAD_MAX || length > MESSAGE_BODY_MAX)
                 abort();
         append_number(to, head_length);
         append_number(to, length);

@@ -206,11 +206,11 @@ static int read_checkpoint(json_t *head, struct report *report, struct error *er
         json_int_t total = 0;
         const char *type;
         json_error_t said;
-        int result;
+        int result, is_late = 0;
 
         if (report->type == REPORT_CHECKPOINTED)
-                result = json_unpack_ex(head, &said, 0, "{s:s, s:I, s:o, s:o !}", "type", &type, "bytes",
-                                        &total, "contexts", &contexts, "reason", &reason);
+                result = json_unpack_ex(head, &said, 0, "{s:s, s:I, s:o, s:o, s?b !}", "type", &type, "bytes",
+                                        &total, "contexts", &contexts, "reason", &reason, "late", &is_late);
         else
                 result = json_unpack_ex(head, &said, 0, "{s:s, s:o, s:o !}", "type", &type, "contexts",
                                         &contexts, "reason", &reason);
@@ -221,6 +221,7 @@ static int read_checkpoint(json_t *head, struct report *report, struct error *er
                 return error_set(err, "bytes, contexts or a reason that are none");
         report->contexts = contexts;
         report->total = total;
+        report->is_late = is_late;
         return 0;
 }
 
@@ -390,6 +391,8 @@ void report_write(const struct report *report, struct strbuf *to) {
                 json_put(head, "contexts",
                          report->contexts ? json_deep_copy(report->contexts) : json_checked(json_array()));
                 json_put(head, "reason", reason_json(report->reason));
+                if (report->type == REPORT_CHECKPOINTED && report->is_late)
+                        json_put(head, "late", json_true());
                 break;
         }
         message_write(to, head, strbuf_text(&body), body.length);

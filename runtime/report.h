@@ -83,6 +83,7 @@ struct report {
          */
         const json_t *contexts;
         int64_t total; /* checkpointed: bytes of the file, as many as were sent */
+        bool is_late; /* checkpointed: of a kernel that lives nothing was kept, since there was not time enough */
 };
 int report_read(const struct message *message, struct report *ret, struct error *err) MUST_USE;
 

@@ -9,7 +9,7 @@
 static const char *const type_names[] = {
         [REQUEST_EXECUTE] = "execute", [REQUEST_PREPARE] = "prepare", [REQUEST_INTERRUPT] = "interrupt",
         [REQUEST_RESTART] = "restart", [REQUEST_STATUS] = "status",   [REQUEST_CHECKPOINT] = "checkpoint",
-        [REQUEST_RESTORE] = "restore", [REQUEST_PIECE] = "piece"
+        [REQUEST_RESTORE] = "restore", [REQUEST_PIECE] = "piece",     [REQUEST_RUN] = "run"
 };
 static const char *const language_names[] = { [REQUEST_PYTHON] = "python", [REQUEST_SHELL] = "sh" };
 
@@ -65,6 +65,39 @@ static int read_execute(const struct message *message, struct request *request, 
         }
         if (memchr(request->code, '\0', request->code_length))
                 return error_set(err, "code with a NUL in it");
+        return check_variables(variables, err);
+}
+
+bool request_is_arguments(const json_t *list) {
+        const json_t *item;
+        size_t index, total = 0;
+
+        if (!json_is_array(list) || json_array_size(list) == 0 ||
+            json_array_size(list) > REQUEST_ARGUMENTS_MAX || json_string_length(json_array_get(list, 0)) == 0)
+                return false;
+        json_array_foreach (list, index, item) {
+                if (!json_is_string(item) || json_string_length(item) > REQUEST_ARGUMENT_MAX ||
+                    strlen(json_string_value(item)) != json_string_length(item))
+                        return false;
+                total += json_string_length(item) + 1;
+        }
+        return total <= REQUEST_ARGUMENTS_BYTES_MAX;
+}
+
+static int read_run(const struct message *message, struct request *request, struct error *err) {
+        const char *type;
+        json_t *variables = NULL, *arguments = NULL;
+        json_error_t said;
+        json_int_t n;
+
+        if (json_unpack_ex(message->head, &said, 0, "{s:s, s:I, s:o, s?:o !}", "type", &type, "n", &n,
+                           "arguments", &arguments, "variables", &variables) != 0)
+                return error_set(err, "a request to run that is none: %s", said.text);
+        if (n < 1 || !request_is_arguments(arguments))
+                return error_set(err, "a command's number or arguments that are none");
+        request->n = n;
+        request->arguments = arguments;
+        request->variables = variables;
         return check_variables(variables, err);
 }
 
@@ -151,7 +184,10 @@ int request_read(const struct message *message, struct request *ret, struct erro
                 result = read_execute(message, &request, err);
         else if (request.type == REQUEST_PREPARE)
                 result = read_prepare(message, &request, err);
-        else if (request.type == REQUEST_INTERRUPT)
+        else if (request.type == REQUEST_RUN) {
+                if (read_run(message, &request, err) < 0)
+                        return -1;
+        } else if (request.type == REQUEST_INTERRUPT)
                 result = json_unpack_ex(message->head, &said, 0, "{s:s, s:I !}", "type", &type, "n", &n);
         else if (request.type == REQUEST_RESTART)
                 result = json_unpack_ex(message->head, &said, 0, "{s:s, s:s !}", "type", &type, "context",
@@ -186,7 +222,8 @@ void request_write(const struct request *request, struct strbuf *to) {
 
         if (request->context)
                 json_put(head, "context", json_string(request->context));
-        if (request->type == REQUEST_EXECUTE || request->type == REQUEST_INTERRUPT)
+        if (request->type == REQUEST_EXECUTE || request->type == REQUEST_INTERRUPT ||
+            request->type == REQUEST_RUN)
                 json_put(head, "n", json_integer(request->n));
         if (request->type == REQUEST_EXECUTE) {
                 json_put(head, "language", json_string(language_names[request->language]));
@@ -199,6 +236,11 @@ void request_write(const struct request *request, struct strbuf *to) {
                         json_put(head, "stdinBytes", json_integer((json_int_t)request->input_length));
                         strbuf_append_bytes(&body, request->input, request->input_length);
                 }
+        }
+        if (request->type == REQUEST_RUN) {
+                json_put(head, "arguments", json_deep_copy(request->arguments));
+                if (request->variables)
+                        json_put(head, "variables", json_deep_copy(request->variables));
         }
         if (request->type == REQUEST_CHECKPOINT || request->type == REQUEST_RESTORE) {
                 json_put(head, request->type == REQUEST_RESTORE ? "bytes" : "maxBytes",

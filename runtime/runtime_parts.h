@@ -16,11 +16,6 @@
  * executions have left in their pipes for whoever throws it away: everybody is woken once and not three times.
  */
 #define RUNTIME_HOLD_MS 2
-/*
- * A result wakes who waits for it on this very processor, as a rule: he gets it at once only if the runtime sleeps. So long, in
- * nanoseconds, it does, before it closes what is over and makes ready what comes next.
- */
-#define RUNTIME_REST_NS 200000
 /* Kept for the caller at most, beside one message: who prints more than is taken waits. */
 #define RUNTIME_BACKLOG ((size_t)1 << 20)
 /* Who has closed its socket is dying, as a rule; else it is killed after this. */
@@ -66,6 +61,7 @@ struct taking {
         int64_t total, total_max;  /* bytes of the file so far, and at most */
         int64_t until_ms, kill_ms; /* when there is no more time; when its kernel is killed: INT64_MAX */
         int64_t max_ms;
+        bool late;        /* a kernel that lives had too little time, or none */
         json_t *contexts; /* what became of each */
 };
 
@@ -100,8 +96,18 @@ struct execution {
         size_t display_bytes;
 };
 
+/* What the sandbox is there for, where that is a command: it runs beside executions, for as long as it likes. */
+struct command {
+        int64_t n; /* 0: none runs */
+        struct process process;
+        int pipes[2]; /* standard output and error; -1: ended, or none */
+        int64_t bytes[2];
+        int64_t started_ms;
+};
+
 struct runtime {
         int input, output, folder; /* the working folder */
+        int64_t mapped_ms; /* when files that are mapped are looked at next; INT64_MAX: nobody can write there */
         struct message_reader requests;
         struct strbuf unsent;
         size_t sent;
@@ -110,6 +116,7 @@ struct runtime {
         struct context contexts[RUNTIME_CONTEXTS_MAX];
         size_t context_count;
         struct execution execution;
+        struct command command;
         int spare
                 [2]
                 [2]; /* pipes for the next one, made while nothing runs: their ends to read and to write; -1: none */
@@ -119,7 +126,7 @@ struct runtime {
         int loadavg;              /* /proc/loadavg; -1: it cannot be had */
         pid_t newest;          /* descendants_newest(), before those were looked for; 0: it cannot be told */
         bool settled;          /* it was the same the time before */
-        int64_t rest_until_ms; /* an answer has left, and nothing else is done before; 0: it is */
+        bool answered;         /* an execution has ended, and nothing was prepared for the next one yet */
         int64_t hold_until_ms; /* when `started` leaves, where nothing follows it before; 0: at once */
         struct taking taking;
         struct restoring restoring;
@@ -130,6 +137,7 @@ void runtime_report(struct runtime *runtime, const struct report *report);
 void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason);
 /* Who lives now becomes known. */
 void runtime_look_around(struct runtime *runtime);
+void runtime_look_at_mapped(struct runtime *runtime);
 /* How many of the known are no kernels. */
 int64_t runtime_left(const struct runtime *runtime);
 
@@ -163,7 +171,7 @@ void context_release(struct context *context);
 void checkpoint_take_start(struct runtime *runtime, const struct request *request);
 /* Its pipe can be read; the kernel has said that it is done; the kernel is dead. */
 void checkpoint_take_read(struct runtime *runtime);
-void checkpoint_take_done(struct runtime *runtime, const char *reason);
+void checkpoint_take_done(struct runtime *runtime, const struct kernel_word *word);
 void checkpoint_take_kernel_ended(struct runtime *runtime, const struct context *context);
 void checkpoint_take_tick(struct runtime *runtime);
 
@@ -179,7 +187,19 @@ void checkpoint_restore_tick(struct runtime *runtime);
 /* Whether pieces must wait until a kernel has read what it was sent. */
 bool checkpoint_restore_is_behind(const struct runtime *runtime);
 
+/* --- command.c --- */
+
+void command_start(struct runtime *runtime, const struct request *request);
+/* SIGTERM, for it and what it has started in its own group. */
+void command_stop(const struct runtime *runtime);
+/* One of its pipes can be read; it is dead. */
+void command_read(struct runtime *runtime, int stream);
+void command_ended(struct runtime *runtime, struct process_status status);
+
 /* --- execution.c --- */
+
+/* What is in a pipe now, and nothing that comes while it is read, as output of `n`; `bytes` counts it. */
+void execution_take_rest(struct runtime *runtime, int pipe, int64_t n, int stream, int64_t *total);
 
 void execution_start(struct runtime *runtime, const struct request *request);
 void execution_interrupt(struct runtime *runtime, int64_t n);

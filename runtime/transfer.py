@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Files between a function's /tmp and the bucket, by presigned requests: what a program without TLS cannot do itself. Started for one job and
-in a process of its own, by the side of the runtime that speaks with Lambda; the job comes over a socket once this process cannot be
-looked into any more, since user code has the same user. Each line that goes back is one JSON value; the last is {"ok": ...}.
+Files between a function's /tmp and the bucket, by presigned requests: what a program without TLS cannot do itself. Started once,
+in a process of its own, by the side of the runtime that speaks with Lambda; jobs come over a socket, a line each, once this process cannot be
+looked into any more, since user code has the same user. Each line that goes back is one JSON value; the last of a job is {"ok": ...}.
 
 What was alike on both sides is in the index, a file without a name that the runtime keeps from job to job: path -> digest, size, times and
 number of the file that was seen with it. Code may change files while they are read: what is told is the digest of the bytes that went.
@@ -10,6 +10,7 @@ number of the file that was seen with it. Code may change files while they are r
 
 import contextlib
 import errno
+import gc
 import hashlib
 import http.client
 import json
@@ -17,17 +18,18 @@ import os
 import socket
 import ssl
 import stat
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 INDEX, BODY = 4, 5
-TOGETHER = 8
+TOGETHER = 16
 PIECE = 1 << 18
 TRIES = 3
 LIST_MAX = 64 << 20
+PATH_MAX, DEPTH_MAX = 960, 64  # of a workspace: sessions/workspace_tree.h
 TIMEOUT = 20
+SKIPPED_MAX = 2000
 
 
 class Failed(Exception):
@@ -36,6 +38,10 @@ class Failed(Exception):
 
 class Gone(Exception):
     pass
+
+
+class Unusable(Exception):
+    """What an object is: asking again gives the same."""
 
 
 class Local(Exception):
@@ -107,6 +113,22 @@ class Bucket:
 
         return self.ask(item["get"], "GET", send, take)
 
+    def is_there(self, address):
+        """Asked once, and soon over; whatever else is answered is no."""
+        url = urlsplit(address)
+        connection = self.connection(url, False)
+        try:
+            connection.timeout = 5
+            connection.request("GET", (url.path or "/") + ("?" + url.query if url.query else ""), headers={"Accept-Encoding": "identity"})
+            answer = connection.getresponse()
+            said = answer.read(1 << 16)
+            if len(said) < 1 << 16:
+                return 200 <= answer.status < 300
+        except (OSError, http.client.HTTPException):
+            pass
+        self.connection(url, True)
+        return False
+
     def post(self, policy, name, length, pieces):
         """A form as S3 takes it: the policy's fields, the key, and last the file. `pieces()` gives exactly `length` bytes."""
         boundary = "berth-" + os.urandom(16).hex()
@@ -151,7 +173,8 @@ class Folder:
                 except FileNotFoundError:
                     if not make:
                         raise
-                    os.mkdir(part, 0o700, dir_fd=at)
+                    with contextlib.suppress(FileExistsError):  # another thread was faster
+                        os.mkdir(part, 0o700, dir_fd=at)
                     below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | self.FLAGS, dir_fd=at)
                 os.close(at)
                 at = below
@@ -262,7 +285,10 @@ def load_index():
     os.lseek(INDEX, 0, 0)
     with open(os.dup(INDEX), "rb") as file:
         data = file.read()
-    return json.loads(data) if data else {}
+    try:
+        return json.loads(data) if data else {}
+    except ValueError:
+        return {}  # whoever wrote it was killed: everything is compared by its bytes
 
 
 def save_index(index):
@@ -366,14 +392,21 @@ def pull(job, bucket, say):
 
 def push(job, bucket, say):
     folder, index = Folder(job["folder"]), load_index()
-    there, unread, waiting, total, count = set(), set(), [], 0, 0
+    there, unread, waiting, total, count, skipped = set(), set(), {}, 0, 0, 0
+    counting = threading.Lock()
 
     def is_unread(path):
         """Nobody knows what became of it: a folder above it, or it itself, cannot be read."""
         return any(path[:at] in unread for at in [*(at for at, one in enumerate(path) if one == "/"), len(path)])
 
     def skip(path, size, reason):
-        say({"fate": "skipped", "path": path.encode("utf-8", "backslashreplace").decode()[:1000], "bytes": size, "reason": reason})
+        nonlocal skipped
+        with counting:
+            skipped += 1
+            if skipped > SKIPPED_MAX:
+                return
+        shown = "".join("\\x%02X" % (ord(c) - 0xDC00) if "\udc80" <= c <= "\udcff" else c for c in path)  # bytes that are no text
+        say({"fate": "skipped", "path": shown.encode("utf-8", "backslashreplace").decode()[:1000], "bytes": size, "reason": reason})
 
     for path, seen in folder.walk():
         try:
@@ -386,24 +419,29 @@ def push(job, bucket, say):
             unread.add(path)
         elif not stat.S_ISREG(seen.st_mode):
             skip(path, 0, "it is no regular file")
-        elif not is_path(path):
-            skip(path, seen.st_size, "its name is too long")
+        elif not is_path(path) or len(path.encode()) > PATH_MAX or path.count("/") > DEPTH_MAX:
+            skip(path, seen.st_size, "its path is longer, or in more folders, than a workspace can have")
+        elif "${filename}" in path:
+            # S3 puts another text in its place, and so the file in another's.
+            skip(path, seen.st_size, "no form can put ${filename} into a bucket by that name")
+            if path in index:
+                there.add(path)
         elif count + 1 > job["maxFiles"] or total + seen.st_size > job["maxBytes"]:
             skip(path, seen.st_size, "there is no room for it in the workspace")
-            there.add(path)
+            if path in index:
+                there.add(path)
         else:
             there.add(path)
             count, total = count + 1, total + seen.st_size
             if path not in index or index[path][1:] != mark_of(seen):
-                waiting.append(path)
+                waiting[path] = seen.st_size
 
     def bring(path):
-        here = folder.digest(path)
-        if not here:
-            return
-        if path in index and index[path][0] == here[0]:
-            index[path] = [here[0]] + mark_of(here[1])
-            return
+        if path in index and index[path][1] == waiting[path]:
+            here = folder.digest(path)
+            if here and index[path][0] == here[0]:
+                index[path] = [here[0]] + mark_of(here[1])
+                return
         opened = folder.open(path)
         if not opened:
             return
@@ -442,22 +480,68 @@ def push(job, bucket, say):
         del index[path]
         say({"fate": "deleted", "path": path, "bytes": 0})
     save_index(index)
+    left_out = {"skipped": max(0, skipped - SKIPPED_MAX)}
     if failed:
-        raise Failed("%d files could not be brought to the bucket: %s" % (len(failed), failed[0]))
+        raise Failed("%d files could not be brought to the bucket: %s" % (len(failed), failed[0]), left_out)
+    return left_out
 
 
 def post(job, bucket, say):
     size = os.fstat(BODY).st_size
+    sent = {}
 
     def pieces():
         os.lseek(BODY, 0, 0)
-        left = size
+        digest, left = hashlib.sha256(), size
         while left:
             piece = os.read(BODY, min(PIECE, left))
+            digest.update(piece)
             left -= len(piece)
             yield piece
+        sent["sha256"] = digest.hexdigest()
 
     bucket.post(job["put"], job["name"], size, pieces)
+    return sent
+
+
+def fetch(job, bucket, say):
+    """Into the body: what does not have the digest that it should have is not left there."""
+    item = job["object"]
+
+    def take(answer):
+        os.lseek(BODY, 0, 0)
+        os.ftruncate(BODY, 0)
+        digest, left = hashlib.sha256(), item["bytes"]
+        while left >= 0:
+            piece = answer.read(PIECE)
+            if not piece:
+                break
+            left -= len(piece)
+            digest.update(piece)
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(BODY, rest) :]
+        if left != 0 or digest.hexdigest() != item["sha256"]:
+            os.ftruncate(BODY, 0)
+            raise Unusable("it is not what was put there: its bytes have another digest")
+
+    try:
+        bucket.get(item, take)
+    except Gone:
+        raise Unusable("it is not in the bucket any more")
+
+
+def watch(job, bucket, say, over):
+    """Beside everything else, until the next job."""
+
+    def look():
+        while not over.wait(job["everyMs"] / 1000):
+            if bucket.is_there(job["get"]):
+                if not over.is_set():
+                    say({"interrupt": True})
+                return
+
+    threading.Thread(target=look, daemon=True).start()
 
 
 def main():
@@ -470,14 +554,33 @@ def main():
 
     try:
         hide()
-        say({"ready": True})
-        with caller.makefile("rb") as lines:
-            job = json.loads(lines.readline())
-        bucket = Bucket(job.get("authorities"))
-        {"pull": pull, "push": push, "post": post}[job["job"]](job, bucket, say)
-        say({"ok": True})
-    except (Failed, OSError, ValueError, ssl.SSLError) as error:
-        say({"ok": False, "reason": str(error)[:900] or error.__class__.__name__})
+    except (Failed, OSError) as error:
+        return say({"ok": False, "reason": str(error)})
+    say({"ready": True})
+    bucket, over = None, threading.Event()
+    with caller.makefile("rb") as lines:
+        for line in lines:
+            over.set()
+            over = threading.Event()
+            try:
+                job = json.loads(line)
+                if job["job"] == "rest":
+                    bucket, said = None, None
+                    gc.collect()
+                    say({"ok": True})
+                    continue
+                bucket = bucket or Bucket(job.get("authorities"))
+                if job["job"] == "watch":
+                    said = watch(job, bucket, say, over)
+                else:
+                    said = {"pull": pull, "push": push, "post": post, "fetch": fetch}[job["job"]](job, bucket, say)
+                say({"ok": True, **(said or {})})
+            except Unusable as error:
+                say({"ok": False, "unusable": True, "reason": str(error)})
+            except Failed as error:
+                say({"ok": False, "reason": str(error.args[0])[:900], **(error.args[1] if len(error.args) > 1 else {})})
+            except Exception as error:
+                say({"ok": False, "reason": str(error)[:900] or error.__class__.__name__})
 
 
 main()

@@ -48,6 +48,11 @@ extern const struct field host_field; /* an item of hosts */
 #define TAG_PATTERN_MESSAGE "an image tag (letters, digits, _ . and -)"
 #define DIGEST_PATTERN "sha256:[0-9a-f]{64}"
 #define DIGEST_PATTERN_MESSAGE "a digest: sha256: and 64 lower-case hex digits"
+/* An item of an Environment's network.allow. The last label begins with a letter: no address of any form is one. */
+#define ALLOWED_HOST_PATTERN                                                               \
+        "(\\*\\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\\.)+[a-z]([-a-z0-9]{0,61}[a-z0-9])?" \
+        "(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"
+#define ALLOWED_HOSTS_MAX 256
 /* A state's place in S3. */
 #define S3_STATE_PATTERN "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9_.=/-]{1,512}"
 #define S3_STATE_PATTERN_MESSAGE "s3://BUCKET/PREFIX"

@@ -5,6 +5,8 @@
 #include "base/suggest.h"
 #include "schema/value.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -42,12 +44,16 @@ const struct kind *kind_find_loosely(const char *name) {
 
 const char *kind_nearest(const char *typed) {
         const char **names = calloc(kind_count, sizeof(*names)), *nearest;
+        char capital[64];
 
         if (!names)
                 abort();
+        /* In another case it is no other letter. */
+        snprintf(capital, sizeof(capital), "%s", typed);
+        capital[0] = (char)toupper((unsigned char)capital[0]);
         for (size_t i = 0; i < kind_count; i++)
                 names[i] = kinds[i]->name;
-        nearest = suggest_nearest(typed, names, kind_count);
+        nearest = suggest_nearest(capital, names, kind_count);
         free(names);
         return nearest;
 }

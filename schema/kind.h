@@ -132,6 +132,7 @@ extern const struct field metadata_fields[]; /* name, labels, annotations: of ev
 #define API_VERSION "berth/v1"
 #define NAME_LENGTH_MAX 48          /* of metadata.name */
 #define EXECUTION_ROLE_OWN "own"    /* an Environment's executionRole that is no ARN */
+#define NETWORK_NONE "none"         /* a word of an Environment's network */
 #define NETWORK_ISOLATED "isolated" /* a word of aws.network and of an Environment's network */
 #define MEMORY_MB_PER_VCPU 1769     /* Lambda's proportion; vCPU is shown, never set */
 

@@ -23,7 +23,7 @@ static const struct field limit_fields[] = {
                 .unit = "MB",
                 .minimum = 1,
                 .maximum = 1000000000,
-                .doc = "The most memory that the agent's containers use together. Each of its sessions has at most as much.",
+                .doc = "The most memory that any one of the agent's sandboxes gets: a container, a session, a run of `berth exec`.",
         },
         {
                 .name = "containers",

@@ -194,6 +194,77 @@ static const struct field accepted_field = {
                "roleRights: rights that others took from it (an action removed, a Deny, a permissions boundary).",
 };
 
+static const char *const environment_network_names[] = { NETWORK_NONE, "open", NETWORK_ISOLATED, NULL };
+
+static const struct field environment_network_name_field = {
+        .name = "text",
+        .type = FIELD_TEXT,
+        .choices_text = environment_network_names,
+        .doc = "none: nothing is reached; on this machine that is so unless hosts are allowed. In AWS, open: Lambda's own network, "
+               "which leads everywhere. isolated: a VPC that Berth makes, from which nothing is reached but the stack's bucket.",
+};
+
+static const struct field allowed_host_field = {
+        .name = "host",
+        .type = FIELD_TEXT,
+        .minimum = 4,
+        .maximum = 261,
+        .pattern = ALLOWED_HOST_PATTERN,
+        .pattern_message =
+                "a host's whole name in lower case, such as pypi.org, *.example.org or git.example.org:8443; no "
+                "address, a star as the first label alone with two labels behind it, and letters "
+                "beyond ASCII as xn--",
+        .doc = "HOST: its ports 443 by TLS and 80 by HTTP. HOST:PORT: that port alone. *.HOST: every name below HOST, not HOST "
+               "itself.",
+};
+
+static const struct field environment_network_fields[] = {
+        {
+                .name = "allow",
+                .type = FIELD_LIST,
+                .item = &allowed_host_field,
+                .minimum = 1,
+                .maximum = ALLOWED_HOSTS_MAX,
+                .doc = "On this machine: the hosts that code may reach, by HTTP and TLS through a proxy of Berth's, and no other. It "
+                       "holds for sandboxes that start after the apply.",
+        },
+        {
+                .name = "transferMB",
+                .type = FIELD_INTEGER,
+                .needs = "allow",
+                .unit = "MB",
+                .minimum = 1,
+                .maximum = 1048576,
+                .default_text = "10240",
+                .doc = "How much one sandbox may send and receive in 24 hours, both together, counted from its start.",
+        },
+        {
+                .name = "subnets",
+                .type = FIELD_LIST,
+                .item = &subnet_field,
+                .minimum = 1,
+                .maximum = 16,
+                .doc = "In AWS: subnets of your own, of one VPC, that functions have their network interfaces in. They are yours: Berth "
+                       "changes nothing about them.",
+        },
+        {
+                .name = "securityGroups",
+                .type = FIELD_LIST,
+                .item = &security_group_field,
+                .minimum = 1,
+                .maximum = 16,
+                .doc = "In AWS: security groups of that VPC, which decide where functions may connect to.",
+        },
+        { 0 },
+};
+
+/* By both of them subnets come with groups, and neither with hosts. */
+static const char *const network_of_subnets[] = { "allow", "subnets", NULL };
+static const char *const network_of_groups[] = { "allow", "securityGroups", NULL };
+static const struct field_group environment_network_groups[] = { { network_of_subnets, true },
+                                                                 { network_of_groups, true },
+                                                                 { 0 } };
+
 static const struct field environment_fields[] = {
         {
                 .name = "description",
@@ -287,9 +358,11 @@ static const struct field environment_fields[] = {
         {
                 .name = "network",
                 .type = FIELD_ONE_OF,
-                .item = &network_name_field,
-                .fields = network_fields,
-                .doc = "In AWS, this environment's network in place of the Stack's aws.network, which must be there too.",
+                .item = &environment_network_name_field,
+                .fields = environment_network_fields,
+                .groups = environment_network_groups,
+                .doc = "What code can reach. On this machine nothing, or hosts by name ({allow: [HOST]}). In AWS, this environment's "
+                       "network in place of the Stack's aws.network, which must be there too.",
         },
         {
                 .name = "protect",
@@ -407,13 +480,28 @@ static void note_isolated(struct loading *loading, const struct draft *environme
                 value_set_boolean(loading->arena, aws, "isolates", true);
 }
 
+/* What only Berth's own sandboxes can hold: there is no proxy in front of a function. */
+static bool is_of_this_machine(const struct value *network) {
+        const char *word = value_text_of(network);
+
+        return value_get(network, "allow") || (word && strcmp(word, NETWORK_NONE) == 0);
+}
+
 /* The execution role gets the rights that functions in a VPC need by the Stack's word alone. */
 static void check_network(struct loading *loading, const struct draft *environment) {
         const struct value *network = value_get(environment->resource.spec, "network");
         const struct value *stack = loading->manifests->stack->spec;
         const char *provider = value_get_text(stack, "provider");
 
-        if (network && provider && strcmp(provider, "aws") == 0 && !value_path(stack, "aws.network"))
+        if (!network || !provider || strcmp(provider, "aws") != 0)
+                return;
+        if (is_of_this_machine(network))
+                problem_error(
+                        loading, place_of(network),
+                        "in AWS say isolated, or subnets and securityGroups of your own that let out only what may go "
+                        "out; hosts are allowed with provider: local",
+                        "a function's network is none of Berth's: it can hold neither a list of hosts nor none");
+        else if (!value_path(stack, "aws.network"))
                 problem_error(loading, place_of(network),
                               "say aws.network: open in the Stack, if all others are open",
                               "an Environment's network needs the Stack's aws.network");

@@ -43,6 +43,7 @@ struct source {
         uint32_t *line_starts; /* offsets, made when first needed; malloc */
         size_t line_count;
         size_t documents; /* found, also such as could not be read */
+        bool named;       /* the user gave this very path */
 };
 
 /* A resource on its way: what checks need to point at its name. */
@@ -57,6 +58,11 @@ struct secret_place {
         uint32_t line, column, end_line, end_column; /* the end is the first character behind it */
 };
 
+/* Text of a source that tells no resource, since it could not be read. */
+struct unread {
+        const char *from, *to;
+};
+
 struct loading {
         struct arena *arena;   /* of the result */
         struct arena *work;    /* of this load: gone when it returns */
@@ -66,14 +72,16 @@ struct loading {
         struct source *sources;
         size_t source_count;
         size_t own_count;     /* of them, the first ones: those that were not included */
-        bool is_folder;       /* what the user gave */
+        bool is_folder;       /* what the user gave, or the first of it */
         struct draft *drafts; /* array_grow_alone(); never NULL */
         size_t draft_count;
         struct secret_place *secrets;
         size_t secret_count;
-        const char *address;         /* of the resource being looked at, for diagnostics; or NULL */
-        unsigned suggestions;        /* made so far against long lists: each costs */
-        size_t errors_hidden;        /* beyond the most that are kept */
+        const char *address;   /* of the resource being looked at, for diagnostics; or NULL */
+        unsigned suggestions;  /* made so far against long lists: each costs */
+        size_t errors_hidden;  /* beyond the most that are kept */
+        struct unread *unread; /* what tells no resource */
+        size_t unread_count;
         struct patterns *patterns;   /* compiled when first needed */
         struct manifests *manifests; /* the result, from resolve on */
 };
@@ -95,7 +103,13 @@ const char *problem_place_text(struct loading *loading, struct place place);
 void problem_hide_secrets(struct loading *loading);
 void problem_add_secret(struct loading *loading, struct secret_place secret);
 /*
- * Where text could not be read, what in it is a secret is not known: no diagnostic from number `first` on quotes its line
+ * The file's text from line `start` to before line `end` tells no resource, and an error says why. What it names, nobody has to miss
+ * elsewhere: problem_is_unread().
+ */
+void problem_note_unread(struct loading *loading, uint16_t file, uint32_t start, uint32_t end);
+bool problem_is_unread(const struct loading *loading, const char *name);
+/*
+ * The same. Where text could not be read, what in it is a secret is not known: no diagnostic from number `first` on quotes its line
  * if the text of the file from line `start` to before line `end` speaks of secrets at all.
  */
 void problem_quote_nothing_unread(struct loading *loading, uint16_t file, size_t first, uint32_t start,
@@ -116,13 +130,13 @@ void patterns_release(struct patterns *patterns); /* NULL is fine */
 bool patterns_match(struct patterns *patterns, const char *pattern, const char *text);
 
 /* source.c */
-/* Finds the files and reads them. -1 only where `path` itself is of no use. */
+/* Finds the files and reads them, behind those that are there. -1 only where `path` itself is of no use. */
 int source_gather(struct loading *loading, const char *path, struct error *err) MUST_USE;
 /* The same from memory: the files in the order given. */
 int source_gather_files(struct loading *loading, const struct manifest_file *files, size_t count,
                         struct error *err) MUST_USE;
 uint16_t source_add(struct loading *loading, const char *path);
-/* Takes the file's bytes; a descriptor below 0 is reported by errno. `named`: the user gave this very path. */
+/* Takes the file's bytes; a descriptor below 0 is reported by errno. `named`: as struct source has it. */
 void source_read(struct loading *loading, uint16_t number, int descriptor, bool named);
 bool source_is_manifest_name(const char *name);
 void source_release(struct source *source);

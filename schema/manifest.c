@@ -37,7 +37,7 @@ static void check_empty(struct loading *loading, uint16_t file) {
 
         if (loading->sources[file].documents > 0)
                 return;
-        if (loading->is_folder || loading->options->alone || file >= loading->own_count)
+        if (!loading->sources[file].named || loading->options->alone)
                 problem_warning(loading, place, NULL, "this file holds no manifest");
         else
                 problem_error(loading, place, "what a stack has is deleted by berth destroy",
@@ -62,14 +62,12 @@ static void read_all(struct loading *loading, size_t from) {
         }
 }
 
-/* A folder without any manifest is likely the wrong one. */
-static void check_folder(struct loading *loading, const char *path) {
-        size_t documents = 0;
-
-        for (size_t i = 0; i < loading->source_count; i++)
-                documents += loading->sources[i].documents;
-        if (!loading->is_folder || documents > 0 || loading->diagnostics->errors > 0)
-                return;
+/* A folder without any manifest is likely the wrong one. `from` to `to`: the files that were found there. */
+static void check_folder(struct loading *loading, const char *path, size_t from, size_t to) {
+        for (size_t i = from; i < to; i++) {
+                if (loading->sources[i].named || loading->sources[i].documents > 0)
+                        return;
+        }
         diagnostics_add(loading->diagnostics, (struct diagnostic){
                                                       .severity = SEVERITY_ERROR,
                                                       .file = arena_strdup(loading->arena, path),
@@ -127,7 +125,19 @@ static int conclude(struct loading *loading, struct error *err) {
                               errors == 1 ? "" : "s");
 }
 
-/* Gathers by `files`, or from `path` where that is NULL. */
+/* ret_ends[i]: how many files there are with those of the i-th path. */
+static int gather_paths(struct loading *loading, const char *path, size_t *ret_ends, struct error *err) {
+        const struct load_options *options = loading->options;
+
+        for (size_t i = 0; i <= options->more_count; i++) {
+                if (source_gather(loading, i == 0 ? path : options->more[i - 1], err) < 0)
+                        return -1;
+                ret_ends[i] = loading->source_count;
+        }
+        return 0;
+}
+
+/* Gathers by `files`, or from `path` and what options name beside it where that is NULL. */
 static int load_manifests(const char *path, const struct manifest_file *files, size_t count,
                           const struct load_options *options, struct arena *arena, struct manifests *ret,
                           struct diagnostics *diagnostics, struct error *err) {
@@ -138,6 +148,7 @@ static int load_manifests(const char *path, const struct manifest_file *files, s
                 .options = options,
                 .manifests = &manifests,
         };
+        size_t *ends = arena_array(arena, options->more_count + 1, sizeof(*ends));
         int result;
 
         if (check_provider(options, err) < 0)
@@ -146,15 +157,19 @@ static int load_manifests(const char *path, const struct manifest_file *files, s
         if (files)
                 result = source_gather_files(&loading, files, count, err);
         else
-                result = source_gather(&loading, path, err);
+                result = gather_paths(&loading, path, ends, err);
         loading.own_count = loading.source_count;
+        if (files)
+                ends[0] = loading.own_count;
         if (result == 0) {
                 read_all(&loading, 0);
                 result = include_all(&loading, files ? NULL : path, err);
         }
         if (result == 0) {
                 read_all(&loading, loading.own_count);
-                check_folder(&loading, path);
+                for (size_t i = 0; i <= options->more_count && loading.diagnostics->errors == 0; i++)
+                        check_folder(&loading, i == 0 ? path : options->more[i - 1], i == 0 ? 0 : ends[i - 1],
+                                     ends[i]);
                 list_files(&loading);
                 if (options->alone)
                         alone_check(&loading);
@@ -270,6 +285,23 @@ int manifests_find_stacks(const char *path, struct arena *arena, const char *con
         *ret = folders;
         *ret_count = kept;
         return 0;
+}
+
+int manifests_list_files(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
+                         struct error *err) {
+        struct arena *own ARENA_CLEANUP = arena_new();
+        struct search search;
+        struct loading *loading = begin_search(&search, own);
+        int result = source_gather(loading, path, err);
+        const char **files = arena_array(arena, loading->source_count, sizeof(*files));
+
+        for (size_t i = 0; i < loading->source_count; i++)
+                files[i] = arena_strdup(arena, loading->sources[i].path);
+        *ret_count = loading->source_count;
+        release_loading(loading);
+        if (result == 0)
+                *ret = files;
+        return result;
 }
 
 static int compare_to_resource(const void *sought, const void *item) {

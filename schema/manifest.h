@@ -85,6 +85,12 @@ struct load_options {
         const struct kind *
                 alone; /* a file with exactly one of this kind and nothing else, which any other load refuses; or NULL */
         const struct manifest_tree *tree; /* of files in memory; NULL: they can include nothing */
+        /*
+         * Files and folders (or once "-") that belong to the same stack, read behind `path` in this order; borrowed until the load
+         * returns. What a Stack includes is judged by where `path` lies.
+         */
+        const char *const *more;
+        size_t more_count;
 };
 
 /*
@@ -112,6 +118,10 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
  */
 int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
                           struct error *err) MUST_USE;
+
+/* The files that a load of that path would read, in their order; in the arena. Nothing is said of what is in them. */
+int manifests_list_files(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
+                         struct error *err) MUST_USE;
 
 /*
  * Whether a Stack stands in one of these files in memory, at most 65,535. As above: a file of ours that cannot be read counts as one.

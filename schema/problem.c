@@ -22,6 +22,9 @@
 /* Nearest names cost time in proportion to how many there are: not for the thousandth error of a kind. */
 #define SUGGESTIONS_MAX 200U
 #define LONG_LIST 64U
+/* More than so many bytes or places that could not be read are not looked through for each name. */
+#define UNREAD_MAX ((size_t)1 << 20)
+#define UNREAD_COUNT_MAX 64U
 
 /* The byte at which a column (1-based) begins, `length` where the line is shorter. */
 static size_t byte_of_column(const char *line, size_t length, uint32_t column) {
@@ -155,16 +158,47 @@ static bool speaks_of_secrets(const char *text, size_t length) {
                memmem(text, length, "value", strlen("value"));
 }
 
-void problem_quote_nothing_unread(struct loading *loading, uint16_t file, size_t first, uint32_t start,
-                                  uint32_t end) {
-        struct source *source = &loading->sources[file];
-        const char *stop = source->bytes.data + source->bytes.length;
+static struct unread text_of_lines(struct source *source, uint32_t start, uint32_t end) {
         size_t length;
         const char *from = source_line(source, start, &length), *to = source_line(source, end, &length);
 
-        if (!from)
-                from = source->bytes.data;
-        if (!speaks_of_secrets(from, (size_t)((to ? to : stop) - from)))
+        return (struct unread){
+                .from = from ? from : source->bytes.data,
+                .to = to ? to : source->bytes.data + source->bytes.length,
+        };
+}
+
+void problem_note_unread(struct loading *loading, uint16_t file, uint32_t start, uint32_t end) {
+        if (loading->unread_count > UNREAD_COUNT_MAX)
+                return;
+        loading->unread =
+                array_grow(loading->work, loading->unread, loading->unread_count, sizeof(*loading->unread));
+        loading->unread[loading->unread_count++] = text_of_lines(&loading->sources[file], start, end);
+}
+
+bool problem_is_unread(const struct loading *loading, const char *name) {
+        size_t length = 0;
+
+        for (size_t i = 0; i < loading->unread_count; i++)
+                length += (size_t)(loading->unread[i].to - loading->unread[i].from);
+        /* Each name is looked for in all of it: where that is much, it may be there. */
+        if (length > UNREAD_MAX || loading->unread_count > UNREAD_COUNT_MAX)
+                return true;
+        for (size_t i = 0; i < loading->unread_count; i++) {
+                const struct unread *unread = &loading->unread[i];
+
+                if (memmem(unread->from, (size_t)(unread->to - unread->from), name, strlen(name)))
+                        return true;
+        }
+        return false;
+}
+
+void problem_quote_nothing_unread(struct loading *loading, uint16_t file, size_t first, uint32_t start,
+                                  uint32_t end) {
+        struct unread unread = text_of_lines(&loading->sources[file], start, end);
+
+        problem_note_unread(loading, file, start, end);
+        if (!speaks_of_secrets(unread.from, (size_t)(unread.to - unread.from)))
                 return;
         for (size_t i = first; i < loading->diagnostics->count; i++)
                 loading->diagnostics->items[i].source_line = NULL;

@@ -187,7 +187,8 @@ static void check_name(struct loading *loading, const struct draft *draft,
                        const struct kind_reference *reference, const struct value *value) {
         const char *name = value_text_of(value), *kind = kinds[reference->kind]->name, *hint;
 
-        if (!name || manifests_find(loading->manifests, reference->kind, name))
+        if (!name || manifests_find(loading->manifests, reference->kind, name) ||
+            problem_is_unread(loading, name))
                 return;
         hint = suggest_of_kind(loading, reference->kind, name);
         if (!hint)

@@ -273,6 +273,8 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
                 draft.name = decode_place(&decoder, name);
                 loading->address = draft.resource.address;
         }
+        if (!draft.resource.name)
+                problem_note_unread(loading, file, root->line, UINT32_MAX);
         check_keys(&decoder, root, kind, &parts);
         read_metadata(&decoder, root, &parts, &draft.resource);
         if (kind)

@@ -180,29 +180,41 @@ static void open_and_read(struct loading *loading, uint16_t number, bool named) 
         source_read(loading, number, descriptor, named);
 }
 
+static void read_named(struct loading *loading, const char *path) {
+        uint16_t number = source_add(loading, path);
+
+        loading->sources[number].named = true;
+        open_and_read(loading, number, true);
+}
+
 int source_gather(struct loading *loading, const char *path, struct error *err) {
+        size_t from = loading->source_count;
+        bool is_folder;
         struct stat status;
 
         if (strcmp(path, "-") == 0) {
-                source_add(loading, "<stdin>");
-                open_and_read(loading, 0, true);
+                read_named(loading, "<stdin>");
                 return 0;
         }
         if (stat(path, &status) < 0)
                 return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
                                       "cannot read manifests from %s: %s", path, strerror(errno));
-        loading->is_folder = S_ISDIR(status.st_mode);
-        if (!loading->is_folder) {
-                source_add(loading, path);
-                open_and_read(loading, 0, true);
+        is_folder = S_ISDIR(status.st_mode);
+        if (from == 0)
+                loading->is_folder = is_folder;
+        if (is_folder)
+                search_folder(loading, path);
+        if (loading->source_count + !is_folder > FILE_COUNT_MAX)
+                return error_set(err, "%s%s more than %d manifest files", path,
+                                 from == 0 ? " holds" : " and what comes before it hold", FILE_COUNT_MAX);
+        if (!is_folder) {
+                read_named(loading, path);
                 return 0;
         }
-        search_folder(loading, path);
-        if (loading->source_count > FILE_COUNT_MAX)
-                return error_set(err, "%s holds more than %d manifest files", path, FILE_COUNT_MAX);
-        if (loading->source_count > 1)
-                qsort(loading->sources, loading->source_count, sizeof(*loading->sources), compare_sources);
-        for (size_t i = 0; i < loading->source_count; i++)
+        if (loading->source_count - from > 1)
+                qsort(loading->sources + from, loading->source_count - from, sizeof(*loading->sources),
+                      compare_sources);
+        for (size_t i = from; i < loading->source_count; i++)
                 open_and_read(loading, (uint16_t)i, false);
         return 0;
 }

@@ -13,7 +13,6 @@
 #define EXPECTATION_FAILED 417U
 #define FIELDS_TOO_LARGE 431U
 #define VERSION_NOT_SUPPORTED 505U
-#define FIELDS_MAX 128
 #define TARGET_MAX 8192
 #define QUERY_MAX 64
 #define LENGTH_DIGITS_MAX 18
@@ -151,7 +150,7 @@ unsigned head_parse(char *text, struct arena *arena, struct head *ret, const cha
         if ((status = parse_request_line(next_line(&text), &head)) != 0)
                 return status;
         *ret_why = "there are too many header fields";
-        if (lines > FIELDS_MAX + 2)
+        if (lines > HEAD_FIELDS_MAX + 2)
                 return FIELDS_TOO_LARGE;
         head.fields = arena_array(arena, lines, sizeof(head.fields[0]));
         *ret_why = "a header field is malformed";

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define HEAD_FIELDS_MAX 128
+
 struct head_field {
         const char *name, *value; /* a token; text, without the blanks around it */
 };

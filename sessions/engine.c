@@ -7,6 +7,9 @@
  */
 #include "sessions/engine_parts.h"
 #include "sessions/once.h"
+#include "sessions/servers.h"
+#include "sessions/session_far.h"
+#include "sessions/session_parts.h"
 
 #include "base/array.h"
 #include "base/digest.h"
@@ -27,6 +30,9 @@
 #define ENDING_MS 10000
 #define PURGE_MS ((int64_t)3600 * 1000)
 #define PAGE 500
+/* Between two looks for sessions that no server sees to: one of which has expired waits no longer for its end. */
+#define ORPHANS_MS ((int64_t)600 * 1000)
+#define WORD_JOBS "~others" /* no owner has that name: such jobs wait for no owner's */
 
 int64_t engine_now(const struct engine *engine) {
         return engine->config.clock->wall_ms(engine->config.clock);
@@ -117,7 +123,7 @@ void engine_forget_session(struct engine *engine, struct session *session) {
 
 void engine_forget_if_over(struct engine *engine, struct session *session) {
         if (session->gone && session->cleared && session->phase == SESSION_NO_PLACE && session->jobs == 0 &&
-            !session->unwritten)
+            !session->unwritten && !session->taken && session->takers == 0 && !session->polled)
                 engine_forget_session(engine, session);
 }
 
@@ -200,7 +206,7 @@ static void forget_ending(struct engine *engine, const char *id) {
                                          NULL, SESSION_EXPECT_NOTHING, 0 };
         struct error err;
 
-        if (session_store_write(engine->config.store, &change, 1, &err) < 0)
+        if (engine_write(engine, &change, 1, &err) < 0)
                 log_warning("session %s: %s", id, err.message);
 }
 
@@ -231,7 +237,7 @@ static void clear_session(struct engine *engine, struct session *session, void *
         (void)context;
         if (engine->stopping)
                 return;
-        pthread_mutex_unlock(&engine->lock);
+        session_turn_leave(engine, session);
         if (unmade && workspaces->remove)
                 (void)workspaces->remove(workspaces->context, owner, id, &problem);
         else if (tell)
@@ -239,7 +245,7 @@ static void clear_session(struct engine *engine, struct session *session, void *
         if (!unmade && counts && workspaces->set_history)
                 (void)workspaces->set_history(workspaces->context, owner, id, bytes, &problem);
         cleared = engine->config.place->class->clear(engine->config.place, id, &err);
-        pthread_mutex_lock(&engine->lock);
+        session_turn_return(engine, session);
         if (cleared < 0)
                 log_warning("session %s: %s", id, err.message);
         else
@@ -271,27 +277,118 @@ static void look_at_memory(struct engine *engine) {
         engine_job_add(engine, NULL, "", give_back_memory, NULL);
 }
 
-/* What has expired ends; what is idle is parked; what has ended, and its sandbox too, is cleared, and then forgotten. */
-static void sweep(struct engine *engine) {
+static bool is_followed(const struct session *session) {
+        for (const struct engine_follower *follower = session->followers; follower;
+             follower = follower->next) {
+                if (follower->of_session)
+                        return true;
+        }
+        return false;
+}
+
+/* Others may change it without word: who wants to know how it goes has it read. */
+static bool is_to_be_looked_at(const struct engine *engine, const struct session *session) {
+        return !session->gone &&
+               (session->stale || session->unknown > 0 ||
+                (!session_far_holds(engine, session) &&
+                 (is_followed(session) || session_expires_ms(session) <= engine_now(engine))));
+}
+
+/* What has expired ends; what the store did not take is tried again, and what waits for that goes on; what is idle is parked. */
+static void tend(struct engine *engine, struct session *session) {
         int64_t now_ms = engine_now(engine);
+        struct problem problem;
+
+        if (engine->servers && is_to_be_looked_at(engine, session) &&
+            session_far_look(engine, session, &problem) < 0)
+                return;
+        if (session->far && !session->gone)
+                return;
+        if (!session->gone && session_expires_ms(session) <= now_ms &&
+            session_end(engine, session, "the session has expired", &problem) < 0 && !session->stale)
+                log_warning("session %s: %s", session->record.id, problem.detail);
+        if (session->stale || (session->unwritten && !session_write_ends(engine, session)) || session->gone)
+                return;
+        if (session->phase == SESSION_OPEN || session->phase == SESSION_NO_PLACE)
+                session_go_on(engine, session);
+        park_if_idle(engine, session, now_ms);
+}
+
+/* By a thread. */
+static void tend_soon(struct engine *engine, struct session *session, void *context) {
+        (void)context;
+        session->tended_soon = false;
+        if (!engine->stopping)
+                tend(engine, session);
+}
+
+/* What tend() is sure to do nothing about needs no thread. */
+static bool needs_tending(const struct engine *engine, const struct session *session) {
+        int64_t now_ms = engine_now(engine);
+
+        return session->unwritten || is_to_be_looked_at(engine, session) ||
+               (!session->gone && !session->far &&
+                (session_expires_ms(session) <= now_ms || session_wants(session) || session->leaving ||
+                 session->parks_next || session->bring_wanted > session->brought ||
+                 (session->phase == SESSION_OPEN &&
+                  now_ms >= session->record.active_ms + engine->config.limits.park_seconds * 1000)));
+}
+
+static void write_once_ends(struct engine *engine, struct session *none, void *context) {
+        (void)none;
+        (void)context;
+        once_write_ends(engine);
+        engine->writing_once_ends = false;
+}
+
+/* By the servers' thread: what one held that is no more has to be looked for. */
+static void server_died(void *context) {
+        struct engine *engine = context;
+
+        pthread_mutex_lock(&engine->lock);
+        engine->last_orphans_ms = pace_ms() - ORPHANS_MS;
+        pthread_mutex_unlock(&engine->lock);
+        engine_wake(engine);
+}
+
+/* What other servers ask of this one, what this one follows there, and what nobody sees to. */
+static void look_for_others(struct engine *engine) {
+        far_look(engine);
+        if (!engine->looks_for_word && !engine->stopping && !servers_alone(engine->servers)) {
+                engine->looks_for_word = true;
+                engine_job_add(engine, NULL, WORD_JOBS, session_far_read_word, NULL);
+        }
+        if (!engine->looks_for_orphans && !engine->stopping &&
+            pace_ms() - engine->last_orphans_ms >= ORPHANS_MS) {
+                engine->looks_for_orphans = true;
+                engine->last_orphans_ms = pace_ms();
+                engine_job_add(engine, NULL, WORD_JOBS, session_far_find_orphans, NULL);
+        }
+}
+
+/* Those of whom all that must be done waits for a store that is shared are left to threads. What has ended is cleared, and then forgotten. */
+static void sweep(struct engine *engine) {
+        bool shared = engine->config.store->class->shared;
         struct session *next;
 
-        once_write_ends(engine);
+        if (!shared) {
+                once_write_ends(engine);
+        } else if (engine->unwritten_ends && !engine->writing_once_ends) {
+                engine->writing_once_ends = true;
+                engine_job_add(engine, NULL, "", write_once_ends, NULL);
+        }
+        if (engine->servers)
+                look_for_others(engine);
         for (struct session *session = engine->first; session; session = next) {
-                struct problem problem;
-
                 next = session->next;
-                if (!session->gone && session_expires_ms(session) <= now_ms &&
-                    session_end(engine, session, "the session has expired", &problem) < 0)
-                        log_warning("session %s: %s", session->record.id, problem.detail);
-                /* What the store did not take is tried again, and what waits for that goes on. */
-                if (session->unwritten && !session_write_ends(engine, session))
-                        continue;
-                if (!session->gone) {
-                        if (session->phase == SESSION_OPEN || session->phase == SESSION_NO_PLACE)
-                                session_go_on(engine, session);
-                        park_if_idle(engine, session, now_ms);
-                } else if (session->phase == SESSION_NO_PLACE && session->jobs == 0) {
+                if (!shared) {
+                        tend(engine, session);
+                } else if (!session->tended_soon && !session->taken && needs_tending(engine, session)) {
+                        session->tended_soon = true;
+                        engine_job_add(engine, session, session->record.owner, tend_soon, NULL);
+                }
+                if (session->gone && !session->unwritten && session->phase == SESSION_NO_PLACE &&
+                    session->jobs == 0) {
                         if (session->cleared)
                                 engine_forget_if_over(engine, session);
                         else
@@ -302,7 +399,7 @@ static void sweep(struct engine *engine) {
 
 /* Idempotency keys of more than a day ago. By a thread: there may be millions. */
 static void purge_keys(struct engine *engine, struct session *none, void *context) {
-        int64_t oldest_ms = engine_now(engine) - (int64_t)ENGINE_KEY_SECONDS * 1000;
+        int64_t now_ms = engine_now(engine);
         struct arena *arena = arena_new();
         char *after TEXT_CLEANUP = NULL;
         struct session_item *items;
@@ -319,11 +416,10 @@ static void purge_keys(struct engine *engine, struct session *none, void *contex
                                             arena, &items, &count, &err) == 0;
                 count = listed ? count : 0;
                 for (size_t i = 0; i < count; i++) {
-                        json_t *json JSON_CLEANUP = json_loads(items[i].value, 0, NULL);
                         struct session_change change = { SESSION_TABLE_KEYS, items[i].key, NULL,
                                                          SESSION_EXPECT_VERSION, items[i].version };
 
-                        if (json_integer_or(json, "at", 0) < oldest_ms &&
+                        if (record_expires_ms(SESSION_TABLE_KEYS, items[i].value) < now_ms &&
                             session_store_write(engine->config.store, &change, 1, &err) < 0)
                                 count = 0;
                 }
@@ -341,6 +437,30 @@ static void purge_keys(struct engine *engine, struct session *none, void *contex
 /* One that was told to end is heard to its end also while the engine closes: who comes later may never come. */
 static bool is_heard(const struct engine *engine, const struct session *session) {
         return session->place && (!engine->stopping || session->gone);
+}
+
+/* By a thread: what it means is written to a store that is shared. */
+static void hear_soon(struct engine *engine, struct session *session, void *context) {
+        (void)context;
+        session->heard_soon = false;
+        if (session->place && is_heard(engine, session))
+                session_hear(engine, session);
+        if (session->wakes_due)
+                engine_followers_wake_due(session);
+}
+
+static void hear(struct engine *engine, struct session *session) {
+        if (!engine->config.store->class->shared) {
+                session_hear(engine, session);
+                return;
+        }
+        session->heard_soon = true;
+        engine_job_add(engine, session, session->record.owner, hear_soon, NULL);
+}
+
+/* One that somebody has the turn of, or is about to, is not listened to: he wakes us. */
+static bool is_listened_to(const struct engine *engine, const struct session *session) {
+        return is_heard(engine, session) && !session->taken && !session->heard_soon;
 }
 
 static bool has_more_to_hear(const struct engine *engine) {
@@ -365,7 +485,7 @@ static void gather(struct engine *engine, struct arena *arena, struct waiting *r
         size_t count = 0;
 
         for (struct session *session = engine->first; session; session = session->next)
-                count += is_heard(engine, session);
+                count += is_listened_to(engine, session);
         *ret = (struct waiting){
                 .descriptors = arena_array(arena, count + 1, sizeof(*ret->descriptors)),
                 .sessions = arena_array(arena, count + 1, sizeof(*ret->sessions)),
@@ -374,9 +494,10 @@ static void gather(struct engine *engine, struct arena *arena, struct waiting *r
         for (struct session *session = engine->first; session; session = session->next) {
                 int64_t patience;
 
-                if (!is_heard(engine, session))
+                if (!is_listened_to(engine, session))
                         continue;
                 patience = session->tells_more ? 0 : class->patience_ms(session->place);
+                session->polled = true;
                 ret->sessions[ret->count] = session;
                 ret->due_ms[ret->count] = patience < 0 ? INT64_MAX : pace_ms() + patience;
                 ret->descriptors[ret->count++] =
@@ -419,8 +540,9 @@ static void *run(void *context) {
                     read(engine->wake, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
                         abort();
                 for (size_t i = 0; i < waiting.count; i++) {
+                        waiting.sessions[i]->polled = false;
                         if (waiting.descriptors[i].revents || waiting.due_ms[i] <= pace_ms())
-                                session_hear(engine, waiting.sessions[i]);
+                                hear(engine, waiting.sessions[i]);
                 }
                 if (pace_ms() - engine->last_sweep_ms >= SWEEP_MS) {
                         engine->last_sweep_ms = pace_ms();
@@ -432,7 +554,7 @@ static void *run(void *context) {
                         engine->sandbox_went = false;
                         engine_serve_line(engine);
                 }
-                if (pace_ms() - engine->last_purge_ms >= PURGE_MS) {
+                if (!engine->config.store->class->expires && pace_ms() - engine->last_purge_ms >= PURGE_MS) {
                         engine->last_purge_ms = pace_ms();
                         if (!engine->purging)
                                 engine_job_add(engine, NULL, "", purge_keys, NULL);
@@ -497,98 +619,6 @@ static int find_what_was_ending(struct engine *engine, struct error *err) {
         return 0;
 }
 
-/* Of one that waited: all of its request is known, and nothing that it was to end with has ended. */
-static const char *why_not_begun(const struct execution *execution) {
-        return execution->cut ? "nothing of it ran: the server was restarted while it waited, and what "
-                                "was asked was not kept"
-               : execution->connected ? "nothing of it ran: its client's connection ended with the server"
-                                      : NULL;
-}
-
-static struct execution *revive(struct engine *engine, const struct record_session *record, int64_t n,
-                                const json_t *json) {
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
-        const char *sha256 = execution_request_elsewhere(json), *staged = json_text(json, "staged");
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        json_t *request JSON_CLEANUP = NULL;
-        char found[SHA256_HEX_SIZE];
-
-        if (sha256 && staged && workspaces->staged_request &&
-            workspaces->staged_request(workspaces->context, record->owner, record->id, staged, &text) == 0) {
-                digest_sha256_hex(strbuf_text(&text), text.length, found);
-                if (strcmp(found, sha256) == 0)
-                        request =
-                                json_loads(strbuf_text(&text), JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-        }
-        return execution_revive(n, json, request);
-}
-
-static void keep_staged(struct engine *engine, const struct session *session) {
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
-        const char *names[ENGINE_QUEUE_MAX + 2];
-        size_t count = 0;
-
-        if (session->running && session->running->staged)
-                names[count++] = session->running->staged;
-        for (const struct execution *waiting = session->first_waiting;
-             waiting && count < ENGINE_QUEUE_MAX + 2; waiting = waiting->next) {
-                if (waiting->staged)
-                        names[count++] = waiting->staged;
-        }
-        if (workspaces->keep_staged)
-                workspaces->keep_staged(workspaces->context, session->record.owner, session->record.id, names,
-                                        count);
-}
-
-/*
- * What had not ended when the last engine died. What its sandbox was given last may run on, if that lives: the place will say.
- * What waited was given to no sandbox, and waits on: it is begun once, by this engine or by one that comes after it.
- */
-static int revive_executions(struct engine *engine, struct session *session, struct error *err) {
-        const struct record_session *record = &session->record;
-        int64_t last_n = record->last_n;
-
-        for (int64_t n = record->oldest_n; n <= last_n; n++) {
-                struct arena *arena ARENA_CLEANUP = arena_new();
-                struct execution_owner owner = { record->id, record->environment, NULL };
-                struct session_item item = { 0 };
-                json_t *json JSON_CLEANUP = NULL;
-                struct execution *execution;
-                int found = session_store_get(engine->config.store, SESSION_TABLE_EXECUTIONS,
-                                              record_execution_key(record->owner, record->id, n, arena),
-                                              arena, &item, err);
-
-                if (found < 0)
-                        return -1;
-                json = found ? execution_read_record(item.value) : NULL;
-                if (!json || json_object_get(json_object_get(json, "result"), "exitCode"))
-                        continue;
-                execution = revive(engine, record, n, json);
-                if (execution)
-                        execution->record_bytes = (int64_t)strlen(item.value);
-                if (!execution)
-                        return error_set(err, "the record of execution %lld of session %s makes no sense",
-                                         (long long)n, record->id);
-                if (n == record->taken_n) {
-                        execution->status = EXECUTION_RUNNING;
-                        execution->interrupted = execution->connected;
-                        session->running = execution;
-                        continue;
-                }
-                if (!why_not_begun(execution) && n > record->taken_n) {
-                        session_wait(session, execution);
-                        continue;
-                }
-                execution_cut_off(execution, &owner,
-                                  execution->connected && !execution->cut ? REPORT_INTERRUPTED
-                                                                          : REPORT_FAILED,
-                                  why_not_begun(execution), engine_now(engine));
-                session_execution_ended(engine, session, execution);
-        }
-        keep_staged(engine, session);
-        return 0;
-}
-
 static int compare_ages(const void *a, const void *b) {
         const struct session *one = *(struct session *const *)a, *other = *(struct session *const *)b;
 
@@ -610,7 +640,7 @@ static int load_sessions(struct engine *engine, struct session ***ret, size_t *r
                         struct session *session;
 
                         after = items[i].key;
-                        if (strncmp(after, RECORD_ENDING, strlen(RECORD_ENDING)) == 0)
+                        if (*after == RECORD_OTHERS)
                                 continue;
                         if (record_from_text(&items[i], &record, err) < 0)
                                 return -1;
@@ -622,28 +652,6 @@ static int load_sessions(struct engine *engine, struct session ***ret, size_t *r
                         (*ret)[(*ret_count)++] = session;
                 }
         } while (count == PAGE);
-        return 0;
-}
-
-/*
- * Joins the sandbox, if it lives: that of one which is parked does where the last engine died between its record and the end of the
- * sandbox. Nothing is started.
- */
-static int rejoin(struct engine *engine, struct session *session, struct error *err) {
-        struct error failure = { 0 };
-
-        if (revive_executions(engine, session, err) < 0)
-                return -1;
-        session->ever_open = true; /* before this engine was */
-        if (session_open_place(engine, session, true, &failure) == 0)
-                engine_leave_line(engine, session);
-        /* Of one that is parked nothing ran. */
-        else if (!session->record.parked || session->running)
-                session_died_alone(
-                        engine, session,
-                        failure.kind == ERROR_NOT_FOUND
-                                ? "cut off: the server was restarted, and its sandbox did not live any more"
-                                : "cut off: the server was restarted, and its sandbox cannot be found");
         return 0;
 }
 
@@ -675,9 +683,22 @@ static int find_sessions(struct engine *engine, struct error *err) {
                 engine_add(engine, sessions[i]);
         restore_line(engine);
         for (size_t i = 0; i < count && result == 0; i++)
-                result = rejoin(engine, sessions[i], err);
+                result = engine_revive(engine, sessions[i], err);
         array_free_alone(sessions);
         return result;
+}
+
+static int open_servers(struct engine *engine, struct error *err) {
+        const struct servers_config config = {
+                .store = engine->config.store,
+                .number = engine->number,
+                .beat_ms = engine->config.beat_ms,
+                .silent_ms = engine->config.silent_ms,
+                .died = server_died,
+                .context = engine,
+        };
+
+        return servers_open(&config, &engine->servers, err);
 }
 
 int engine_open(const struct engine_config *config, struct engine **ret, struct error *err) {
@@ -701,17 +722,23 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
         random_bytes(number, sizeof(number));
         digest_hex(number, sizeof(number), engine->number);
         pthread_mutex_init(&engine->lock, NULL);
+        pthread_cond_init(&engine->turns, NULL);
         engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (engine->wake < 0) {
                 engine_close(engine);
                 return error_set(err, "cannot make an eventfd: %s", strerror(errno));
         }
-        if (engine_jobs_start(engine, err) < 0) {
+        if (engine_jobs_start(engine, err) < 0 ||
+            (config->store->class->shared && open_servers(engine, err) < 0)) {
                 engine_close(engine);
                 return -1;
         }
         pthread_mutex_lock(&engine->lock);
-        found = find_what_was_ending(engine, err) < 0 || find_sessions(engine, err) < 0 ? -1 : 0;
+        found = find_what_was_ending(engine, err);
+        /* Of a store that others share nothing is known before it is asked for, or nobody else sees to it. */
+        if (found == 0 && !engine->servers)
+                found = find_sessions(engine, err);
+        engine->last_orphans_ms = pace_ms() - ORPHANS_MS;
         pthread_mutex_unlock(&engine->lock);
         if (found < 0) {
                 engine_close(engine);
@@ -747,10 +774,15 @@ void engine_close(struct engine *engine) {
                         engine->config.place->class->leave(engine->first->place);
                 engine_forget_session(engine, engine->first);
         }
+        pthread_mutex_lock(&engine->lock);
         once_write_ends(engine);
+        pthread_mutex_unlock(&engine->lock);
         once_forget_ends(engine);
+        /* From here on others take over what this one held. */
+        servers_close(engine->servers);
         engine_notices_free(engine);
         close_descriptor(&engine->wake);
+        pthread_cond_destroy(&engine->turns);
         pthread_mutex_destroy(&engine->lock);
         free(engine);
 }

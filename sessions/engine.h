@@ -16,6 +16,9 @@
  * A record is written before its call returns, so what was answered holds when the server dies at once. A restarted engine finds
  * its sessions, and the sandboxes that still live. What ran when the server died, and whose end nobody saw, ends as `failed` with
  * a detail that says so. What waited is begun in its turn, once, and who stood in line for an agent's limits stands there again.
+ *
+ * Of a store that servers share, engines may be any number: each answers for all sessions, and what is asked of one that another engine
+ * holds is seen to there, about a second later. Where one dies the others take over what it held.
  */
 #ifndef BERTH_SESSIONS_ENGINE_H
 #define BERTH_SESSIONS_ENGINE_H
@@ -110,7 +113,9 @@ struct engine_config {
         const struct clock *clock; /* wall time: of records, ages and idleness */
         struct engine_limits limits;
         const struct engine_watch *watch; /* NULL: nobody counts */
-        int64_t thread_idle_ms;           /* a thread that has nothing to do ends after that; 0: a minute */
+        /* Of a store that servers share: servers.h; 0: its own. */
+        int64_t beat_ms, silent_ms;
+        int64_t thread_idle_ms; /* a thread that has nothing to do ends after that; 0: a minute */
 };
 
 /* Reads the records, joins the sandboxes that live, says of what was cut off that it was, and starts the engine's thread. */
@@ -168,6 +173,7 @@ struct engine_wish {
 int engine_create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
                   json_t **ret, struct problem *problem) MUST_USE;
 
+/* `ret` may be NULL: then it is only asked whether it is there. */
 int engine_show(struct engine *engine, const struct engine_caller *caller, const char *id, json_t **ret,
                 struct problem *problem) MUST_USE;
 
@@ -261,6 +267,9 @@ int engine_interrupt(struct engine *engine, const struct engine_caller *caller, 
 int engine_forget(struct engine *engine, const struct engine_caller *caller, const char *id,
                   struct problem *problem) MUST_USE;
 
+/* For who runs other things for an agent: whether one of its sandboxes is on its way out, or an idle session is parked for that now. */
+bool engine_make_room(struct engine *engine, const char *agent);
+
 /* --- following --- */
 
 struct engine_event {
@@ -289,8 +298,22 @@ int engine_follow_session(struct engine *engine, const struct engine_caller *cal
  * ({id, owner, status: "ended"} at its end), and "execution", {session, n, status}, as it begins and ends; "missed" where more
  * happened than is kept. `caller` is borrowed until it is closed.
  */
-void engine_follow_all(struct engine *engine, const struct engine_caller *caller,
+enum {
+        ENGINE_OF_SESSIONS = 1,
+        ENGINE_OF_OTHERS = 2
+}; /* what is told: those two, and what engine_tell_beside() was given */
+void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what,
                        struct engine_follower **ret);
+/*
+ * For who runs other things in the same place: followers of all hear of one of them, as an event of that name, {id, owner, environment,
+ * agent, status}. Whoever may see a session of that owner, environment and agent is told.
+ */
+struct engine_news {
+        const char *name; /* static: of the event */
+        const char *id;   /* as long as a session's at most */
+        const char *owner, *environment, *agent, *status;
+};
+void engine_tell_beside(struct engine *engine, const struct engine_news *news);
 /*
  * Has the files brought into the session's workspace that processes have written which its executions left behind: *ret ends when that is
  * done, and never has an event. NULL where there is nothing to wait for: no sandbox of his lives, one execution runs (whose

@@ -10,12 +10,14 @@
 #include "sessions/checks.h"
 #include "sessions/history.h"
 #include "sessions/once.h"
+#include "sessions/session_far.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TIMEOUT_DEFAULT 300
+#define ATTEMPTS 8
 
 /* One that the engine remembers: it waits, it runs, or somebody follows it. */
 static struct execution *find_remembered(struct session *session, int64_t n) {
@@ -58,9 +60,8 @@ static int find_kept(struct engine *engine, const struct engine_caller *caller, 
         int found = 0;
 
         if (record_is_id(id) && n >= 1 && caller->owner)
-                found = session_store_get(engine->config.store, SESSION_TABLE_EXECUTIONS,
-                                          record_execution_key(caller->owner, id, n, arena), arena, &item,
-                                          &err);
+                found = engine_get(engine, SESSION_TABLE_EXECUTIONS,
+                                   record_execution_key(caller->owner, id, n, arena), arena, &item, &err);
         if (found < 0)
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         if (found == 0)
@@ -130,8 +131,9 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         struct engine_code checked = *code;
         struct record_session *record = &session->record;
         struct execution *execution;
-        struct session_change more[2];
-        int64_t old_active_ms = record->active_ms, old_taken_n = record->taken_n, n = record->last_n + 1;
+        struct session_change more[3];
+        int64_t old_active_ms = record->active_ms, old_taken_n = record->taken_n, old_last_n = record->last_n;
+        int64_t n = (session->number_used > old_last_n ? session->number_used : old_last_n) + 1;
         bool old_parked = record->parked;
         size_t count = 0;
         char *text;
@@ -139,7 +141,8 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
 
         checked.timeout_seconds = code->timeout_seconds ? code->timeout_seconds : TIMEOUT_DEFAULT;
         execution = execution_new(n, &checked, engine_now(engine));
-        execution->connected = code->interrupt_on_disconnect && ret_follower;
+        /* Of one that another server has, this one says when its client has gone. */
+        execution->connected = code->interrupt_on_disconnect && ret_follower && !session->far;
         memcpy(execution->request_sha256, kept->sha256, sizeof(execution->request_sha256));
         text = execution_record_pending(execution, record->id, record->environment, record->agent);
         more[count++] = (struct session_change){ SESSION_TABLE_EXECUTIONS,
@@ -147,6 +150,8 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
                                                  text, SESSION_EXPECT_NOTHING, 0 };
         if (code->once.key)
                 more[count++] = once_change(caller, &code->once, record->id, n, engine_now(engine), arena);
+        if (session->far)
+                more[count++] = session_far_word(session, arena);
         record->last_n = n;
         record->active_ms = engine_now(engine);
         /* It is begun at once: one write says both. */
@@ -156,22 +161,37 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         }
         execution->taken_before = old_taken_n;
         history_count(session, execution, text);
-        stored = session_store_record(engine, session, more, count, problem);
+        stored = session_try_record(engine, session, more, count, problem);
         free(text);
-        if (stored < 0) {
-                record->last_n = n - 1;
+        if (stored <= 0) {
+                /* It may be written after all, with a key that stands for it: no other gets this number. */
+                if (engine->servers && stored < 0)
+                        session->number_used = n;
+                record->last_n = old_last_n;
                 record->active_ms = old_active_ms;
                 record->taken_n = old_taken_n;
                 record->parked = old_parked;
                 record->history_bytes -= execution->record_bytes;
                 execution_drop(execution);
-                return -1;
+                return stored < 0 || !engine->servers ? -1 : 2;
+        }
+        *ret = n;
+        if (session->far) {
+                if (ret_follower) {
+                        *ret_follower = far_follower_new(engine, record->owner, record->id, n, 1);
+                        (*ret_follower)->disconnects = code->interrupt_on_disconnect;
+                }
+                execution_drop(execution);
+                session_changed(session);
+                return 1;
         }
         if (ret_follower)
                 *ret_follower = engine_follower_new(engine, session, execution, 1);
         session_wait(session, execution);
-        *ret = n;
         session_go_on(engine, session);
+        /* What it waits for may take longer than the sandbox was to be idle. */
+        if (session->phase == SESSION_OPEN && session->waiting > 0 && !session->running)
+                engine->config.place->class->expire(session->place, session_life_ms(engine, session));
         session_changed(session);
         /* One that is open is waited for already. How long it may take then is looked at with the next sweep at the latest. */
         if (session->phase != SESSION_OPEN)
@@ -201,45 +221,72 @@ static int check_waiting_bytes(const struct engine *engine, const struct session
                 session->record.owner, owners, ENGINE_OWNER_WAITING_BYTES);
 }
 
+static int check_line(const struct session *session, struct problem *problem) {
+        const struct record_session *record = &session->record;
+        size_t waiting = session->waiting, most = ENGINE_QUEUE_MAX + (session->running ? 0U : 1U);
+
+        if (session->far) {
+                waiting = (size_t)(record->last_n - (record->oldest_n > record->taken_n ? record->oldest_n - 1
+                                                                                        : record->taken_n));
+                most = ENGINE_QUEUE_MAX + (record->taken_n >= record->oldest_n ? 0U : 1U);
+        }
+        return waiting < most ? 0
+                              : problem_set(problem, PROBLEM_QUEUE_FULL,
+                                            "%zu executions wait in this session", waiting);
+}
+
+/*
+ * As engine_execute(), with the session's turn. 2: its sandbox was opened meanwhile, or another server was faster, so everything is looked at again. Who is turned away
+ * hears of it before there is an execution; what else is wrong is said by that.
+ */
+static int execute_in(struct engine *engine, const struct engine_caller *caller, struct session *session,
+                      const struct engine_code *code, const struct kept_request *kept, bool opened,
+                      int64_t *ret, struct engine_follower **ret_follower, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct once_answer answer = { 0 };
+        struct catalog_agent agent = { 0 };
+        struct error err = { 0 };
+        int seen = once_look(engine, caller, &code->once, arena, &answer, problem);
+
+        if (seen < 0)
+                return -1;
+        if (seen == 1) {
+                *ret = answer.n;
+                return 0;
+        }
+        if (session->record.agent &&
+            engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
+                return -1;
+        if (check_line(session, problem) < 0)
+                return -1;
+        if (check_waiting_bytes(engine, session, code, problem) < 0)
+                return -1;
+        if (opened || session->far || session->phase != SESSION_NO_PLACE || session->in_line > 0 ||
+            !session->record.agent)
+                return put_in_line(engine, caller, session, code, kept, ret, ret_follower, problem);
+        if (session_open_or_wait(engine, session, false, &err) < 0 && err.kind == ERROR_LOCKED)
+                return problem_from_error(problem, PROBLEM_AGENT_LIMIT, &err);
+        return 2;
+}
+
 static int execute(struct engine *engine, const struct engine_caller *caller, const char *id,
                    const struct engine_code *code, const struct kept_request *kept, int64_t *ret,
                    struct engine_follower **ret_follower, struct problem *problem) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
+        int result = 2;
 
-        for (bool opened = false;; opened = true) {
-                struct session *session = engine_find(engine, caller, id, problem);
-                struct once_answer answer = { 0 };
-                struct catalog_agent agent = { 0 };
-                struct error err = { 0 };
-                int seen;
+        for (int attempt = 0; result == 2 && attempt < ATTEMPTS; attempt++) {
+                struct session *session =
+                        session_turn_find(engine, caller, id, false, SESSION_AS_KNOWN, problem);
 
                 if (!session)
                         return -1;
-                seen = once_look(engine, caller, &code->once, arena, &answer, problem);
-                if (seen < 0)
-                        return -1;
-                if (seen == 1) {
-                        *ret = answer.n;
-                        return 0;
-                }
-                if (session->record.agent &&
-                    engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
-                        return -1;
-                if (session->waiting >= ENGINE_QUEUE_MAX + (session->running ? 0U : 1U))
-                        return problem_set(problem, PROBLEM_QUEUE_FULL, "%zu executions wait in this session",
-                                           session->waiting);
-                if (check_waiting_bytes(engine, session, code, problem) < 0)
-                        return -1;
-                if (opened || session->phase != SESSION_NO_PLACE || session->in_line > 0 ||
-                    !session->record.agent)
-                        return put_in_line(engine, caller, session, code, kept, ret, ret_follower, problem);
-                /*
-                 * Who is turned away hears of it before there is an execution; what else is wrong is said by that. The lock was
-                 * released meanwhile, so everything is looked at again.
-                 */
-                if (session_open_or_wait(engine, session, false, &err) < 0 && err.kind == ERROR_LOCKED)
-                        return problem_from_error(problem, PROBLEM_AGENT_LIMIT, &err);
+                result = execute_in(engine, caller, session, code, kept, attempt > 0, ret, ret_follower,
+                                    problem);
+                session_turn_give(session);
         }
+        return result == 2
+                       ? problem_set(problem, PROBLEM_BUSY, "too many change this session at the same time")
+                       : result;
 }
 
 /* What is not there is said by who looks for the session. */
@@ -297,6 +344,24 @@ int engine_repeats(struct engine *engine, const struct engine_caller *caller, co
         return seen;
 }
 
+static bool has_ended(const json_t *kept) {
+        return json_object_get(json_object_get(kept, "result"), "exitCode") != NULL;
+}
+
+/* Its record says no more than that it was put in line: where it stands the session's does. */
+static void show_far_status(struct engine *engine, const struct engine_caller *caller, const char *id,
+                            int64_t n, json_t *result) {
+        struct record_session record;
+        struct problem ignored;
+
+        if (session_far_find(engine, caller, caller->owner, id, &record, &ignored) <= 0)
+                return;
+        json_put(result, "status", json_string(n > record.taken_n ? "queued" : "running"));
+        json_put(result, "queuePosition",
+                 n > record.taken_n ? json_integer(n - record.taken_n) : json_null());
+        record_dispose(&record);
+}
+
 int engine_result(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
                   json_t **ret, struct problem *problem) {
         struct session *session;
@@ -315,6 +380,8 @@ int engine_result(struct engine *engine, const struct engine_caller *caller, con
                 result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
         if (kept)
                 *ret = execution_kept_result(kept);
+        if (kept && engine->servers && !has_ended(kept))
+                show_far_status(engine, caller, id, n, *ret);
         pthread_mutex_unlock(&engine->lock);
         return result;
 }
@@ -350,6 +417,19 @@ int engine_history(struct engine *engine, const struct engine_caller *caller, co
         if (session_store_list(engine->config.store, SESSION_TABLE_EXECUTIONS, prefix, after, false,
                                limit + 1, arena, &found, &count, &err) < 0)
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (count == 0 && !lives && engine->servers) {
+                struct record_session record;
+                int there;
+
+                pthread_mutex_lock(&engine->lock);
+                there = session_far_find(engine, caller, caller->owner, id, &record, problem);
+                pthread_mutex_unlock(&engine->lock);
+                if (there < 0)
+                        return -1;
+                lives = there > 0;
+                if (lives)
+                        record_dispose(&record);
+        }
         if (count == 0 && !lives && !cursor)
                 return engine_not_found(problem);
         items = json_checked(json_array());
@@ -374,25 +454,60 @@ int engine_history(struct engine *engine, const struct engine_caller *caller, co
         return 0;
 }
 
+/* 1: who holds the session will see it; 0: somebody else was faster. */
+static int interrupt_far(struct engine *engine, struct session *session, int64_t n, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct record_session *record = &session->record;
+        const struct session_change word = session_far_word(session, arena);
+        json_t *before = record->interrupts;
+        int stored;
+
+        record->interrupts = before ? json_checked(json_deep_copy(before)) : json_checked(json_array());
+        if (json_array_size(record->interrupts) <= ENGINE_QUEUE_MAX)
+                json_add(record->interrupts, json_integer(n));
+        stored = session_try_record(engine, session, &word, 1, problem);
+        if (stored > 0) {
+                json_decref(before);
+        } else {
+                json_decref(record->interrupts);
+                record->interrupts = before;
+        }
+        return stored;
+}
+
+static int interrupt(struct engine *engine, const struct engine_caller *caller, struct session *session,
+                     const char *id, int64_t n, struct problem *problem) {
+        struct execution *execution = session && !session->far ? find_remembered(session, n) : NULL;
+        json_t *kept JSON_CLEANUP = NULL;
+
+        if (execution && execution->status != EXECUTION_ENDED) {
+                session_interrupt(engine, session, execution);
+                return 1;
+        }
+        if (find_kept(engine, caller, id, n, &kept, problem) < 0)
+                return -1;
+        if (session && session->far && !has_ended(kept) && n >= session->record.oldest_n)
+                return interrupt_far(engine, session, n, problem);
+        return problem_set(problem, PROBLEM_NOT_RUNNING, "execution %lld has ended", (long long)n);
+}
+
 int engine_interrupt(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
                      struct problem *problem) {
-        struct session *session;
-        struct execution *execution;
-        json_t *kept JSON_CLEANUP = NULL;
+        struct problem ignored;
         int result = 0;
 
         pthread_mutex_lock(&engine->lock);
-        session = find_living(engine, caller, id);
-        execution = session ? find_remembered(session, n) : NULL;
-        if (execution && execution->status != EXECUTION_ENDED)
-                session_interrupt(engine, session, execution);
-        else if (find_kept(engine, caller, id, n, &kept, problem) < 0)
-                result = -1;
-        else
-                result = problem_set(problem, PROBLEM_NOT_RUNNING, "execution %lld has ended", (long long)n);
+        for (int attempt = 0; result == 0 && attempt < ATTEMPTS; attempt++) {
+                struct session *session =
+                        session_turn_find(engine, caller, id, false, SESSION_AS_STORED, &ignored);
+
+                result = interrupt(engine, caller, session, id, n, problem);
+                if (session)
+                        session_turn_give(session);
+        }
         engine_wake(engine);
         pthread_mutex_unlock(&engine->lock);
-        return result;
+        return result > 0 ? 0 : -1;
 }
 
 int engine_follow(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
@@ -407,7 +522,10 @@ int engine_follow(struct engine *engine, const struct engine_caller *caller, con
         execution = session ? find_remembered(session, n) : NULL;
         if (!execution)
                 result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
-        if (result == 0) {
+        if (result == 0 && kept && engine->servers && !has_ended(kept)) {
+                *ret = far_follower_new(engine, caller->owner, id, n, from);
+                json_decref(kept);
+        } else if (result == 0) {
                 *ret = engine_follower_new(engine, execution ? session : NULL, execution, from);
                 (*ret)->kept = kept;
         }
@@ -419,15 +537,28 @@ int engine_follow(struct engine *engine, const struct engine_caller *caller, con
 static int begin_to_forget(struct engine *engine, const char *owner, const char *id,
                            struct problem *problem) {
         struct session *session = engine_find_id(engine, id);
+        int result = 0;
 
+        if (!session && engine->servers) {
+                if (session_far_load(engine, owner, id, problem) < 0)
+                        return -1;
+                session = engine_find_id(engine, id);
+        }
         if (!session || strcmp(session->record.owner, owner) != 0)
                 return 0;
-        if (!session->gone && session_expires_ms(session) > engine_now(engine))
-                return problem_set(problem, PROBLEM_HAS_SESSIONS, "the session still lives: end it first");
-        if (!session->gone && session_end(engine, session, "the session has expired", problem) < 0)
-                return -1;
-        session->forgotten = true;
-        return 0;
+        session_turn_take(session);
+        if (session_far_needs_look(session, SESSION_AS_STORED) && engine->servers)
+                result = session_far_look(engine, session, problem);
+        if (result < 0)
+                result = -1;
+        else if (!session->gone && session_expires_ms(session) > engine_now(engine))
+                result = problem_set(problem, PROBLEM_HAS_SESSIONS, "the session still lives: end it first");
+        else if (!session->gone)
+                result = session_end(engine, session, "the session has expired", problem);
+        if (result == 0)
+                session->forgotten = true;
+        session_turn_give(session);
+        return result;
 }
 
 int engine_forget(struct engine *engine, const struct engine_caller *caller, const char *id,

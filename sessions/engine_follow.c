@@ -4,6 +4,7 @@
  * is nothing, both under the lock: so none is missed.
  */
 #include "sessions/engine_parts.h"
+#include "sessions/session_far.h"
 
 #include "base/files.h"
 #include "base/json.h"
@@ -22,6 +23,10 @@ static void raise_descriptor(int descriptor) {
                 abort();
 }
 
+void engine_follower_raise(const struct engine_follower *follower) {
+        raise_descriptor(follower->descriptor);
+}
+
 static void clear_notice(struct engine_notice *notice) {
         free(notice->owner);
         free(notice->environment);
@@ -29,24 +34,38 @@ static void clear_notice(struct engine_notice *notice) {
         *notice = (struct engine_notice){ 0 };
 }
 
-void engine_tell(struct session *session, const char *name, int64_t n, const char *status) {
-        const struct record_session *record = &session->record;
-        struct engine *engine = session->engine;
+static void tell(struct engine *engine, const struct engine_news *news, bool beside, int64_t n) {
         struct engine_notice *notice;
 
-        if (!engine || !engine->followers)
+        if (!engine->followers)
                 return;
         notice = &engine->notices[engine->notice_count++ % ENGINE_NOTICES];
         clear_notice(notice);
-        *notice = (struct engine_notice){ .owner = record_copy_text(record->owner),
-                                          .environment = record_copy_text(record->environment),
-                                          .agent = record_copy_text(record->agent),
-                                          .name = name,
+        *notice = (struct engine_notice){ .owner = record_copy_text(news->owner),
+                                          .environment = record_copy_text(news->environment),
+                                          .agent = record_copy_text(news->agent),
+                                          .name = news->name,
+                                          .beside = beside,
                                           .n = n };
-        memcpy(notice->id, record->id, sizeof(notice->id));
-        snprintf(notice->status, sizeof(notice->status), "%s", status);
+        snprintf(notice->id, sizeof(notice->id), "%s", news->id);
+        snprintf(notice->status, sizeof(notice->status), "%s", news->status);
         for (struct engine_follower *follower = engine->followers; follower; follower = follower->next)
                 raise_descriptor(follower->descriptor);
+}
+
+void engine_tell(struct session *session, const char *name, int64_t n, const char *status) {
+        const struct record_session *record = &session->record;
+        const struct engine_news news = { name,          record->id, record->owner, record->environment,
+                                          record->agent, status };
+
+        if (session->engine)
+                tell(session->engine, &news, false, n);
+}
+
+void engine_tell_beside(struct engine *engine, const struct engine_news *news) {
+        pthread_mutex_lock(&engine->lock);
+        tell(engine, news, true, 0);
+        pthread_mutex_unlock(&engine->lock);
 }
 
 void engine_notices_free(struct engine *engine) {
@@ -140,7 +159,7 @@ int engine_follower_await_end(struct engine_follower *follower) {
         follower->only_end = true;
         session = follower->session;
         if (session && !session->listener && follower->execution && session->running == follower->execution &&
-            class->lend)
+            class->lend && !follower->engine->config.store->class->shared)
                 session->listener = follower;
         descriptor = lent_descriptor(follower);
         pthread_mutex_unlock(&follower->engine->lock);
@@ -181,7 +200,8 @@ void engine_follower_wait_no_more(struct engine_follower *follower) {
 static bool may_hear(const struct engine_follower *follower, const struct engine_notice *notice) {
         const struct engine_caller *caller = &follower->caller;
 
-        return ((follower->all_owners && caller->observes) ||
+        return follower->what & (notice->beside ? ENGINE_OF_OTHERS : ENGINE_OF_SESSIONS) &&
+               ((follower->all_owners && caller->observes) ||
                 (caller->owner && strcmp(caller->owner, notice->owner) == 0)) &&
                engine_may_use(caller, notice->environment, notice->agent);
 }
@@ -194,6 +214,10 @@ static json_t *notice_json(struct engine *engine, const struct engine_notice *no
         const struct session *session;
         json_t *json;
 
+        if (notice->beside)
+                return json_checked(json_pack("{s:s, s:s, s:s, s:s?, s:s}", "id", notice->id, "owner",
+                                              notice->owner, "environment", notice->environment, "agent",
+                                              notice->agent, "status", notice->status));
         if (notice->n > 0)
                 return json_checked(json_pack("{s:s, s:I, s:s}", "session", notice->id, "n",
                                               (json_int_t)notice->n, "status", notice->status));
@@ -262,7 +286,8 @@ enum engine_next engine_follower_next(struct engine_follower *follower, struct e
         uint64_t ignored;
 
         pthread_mutex_lock(&follower->engine->lock);
-        next = follower->of_all       ? next_of_all(follower, ret)
+        next = follower->far          ? far_follower_next(follower, ret)
+               : follower->of_all     ? next_of_all(follower, ret)
                : follower->of_files   ? next_of_files(follower)
                : follower->of_session ? next_of_session(follower, ret)
                                       : next_of_execution(follower, ret);
@@ -290,16 +315,25 @@ void engine_follower_close(struct engine_follower *follower) {
                 return;
         engine = follower->engine;
         pthread_mutex_lock(&engine->lock);
+        if (follower->far && far_follower_close(follower)) {
+                pthread_mutex_unlock(&engine->lock);
+                return;
+        }
         listen_no_more(follower);
         if (follower->session) {
-                struct engine_follower **link = &follower->session->followers;
+                struct session *session = follower->session;
+                struct engine_follower **link = &session->followers;
 
                 while (*link != follower)
                         link = &(*link)->next;
                 *link = follower->next;
                 if (follower->disconnects && follower->execution->status != EXECUTION_ENDED &&
-                    !is_followed(follower->session, follower->execution))
-                        session_interrupt(engine, follower->session, follower->execution);
+                    !is_followed(session, follower->execution)) {
+                        session_turn_take(session);
+                        if (follower->execution->status != EXECUTION_ENDED)
+                                session_interrupt(engine, session, follower->execution);
+                        session_turn_give(session);
+                }
         }
         if (follower->of_all) {
                 struct engine_follower **link = &engine->followers;
@@ -315,13 +349,14 @@ void engine_follower_close(struct engine_follower *follower) {
         free(follower);
 }
 
-void engine_follow_all(struct engine *engine, const struct engine_caller *caller,
+void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what,
                        struct engine_follower **ret) {
         struct engine_follower *follower;
 
         pthread_mutex_lock(&engine->lock);
         follower = engine_follower_new(engine, NULL, NULL, 0);
         follower->of_all = true;
+        follower->what = what;
         follower->all_owners = caller->observes;
         follower->caller = *caller;
         follower->from = engine->notice_count;
@@ -336,10 +371,11 @@ int engine_follow_session(struct engine *engine, const struct engine_caller *cal
         struct session *session;
 
         pthread_mutex_lock(&engine->lock);
-        session = engine_find(engine, caller, id, problem);
+        session = session_turn_find(engine, caller, id, false, SESSION_AS_STORED, problem);
         if (session) {
                 *ret = engine_follower_new(engine, session, NULL, 1);
                 (*ret)->of_session = (*ret)->changed = true;
+                session_turn_give(session);
         }
         pthread_mutex_unlock(&engine->lock);
         return session ? 0 : -1;
@@ -352,8 +388,10 @@ void engine_bring_files(struct engine *engine, const struct engine_caller *calle
         struct problem ignored;
 
         *ret = NULL;
+        if (!engine->config.place->class->bring)
+                return;
         pthread_mutex_lock(&engine->lock);
-        session = engine_find(engine, caller, id, &ignored);
+        session = session_turn_find(engine, caller, id, false, SESSION_AS_KNOWN, &ignored);
         if (session) {
                 int64_t wanted = session->brought + (session->bringing ? 2 : 1);
 
@@ -364,6 +402,7 @@ void engine_bring_files(struct engine *engine, const struct engine_caller *calle
                         (*ret)->of_files = true;
                         (*ret)->from = wanted;
                 }
+                session_turn_give(session);
         }
         pthread_mutex_unlock(&engine->lock);
         engine_wake(engine);

@@ -53,7 +53,11 @@ static void do_job(struct engine *engine, struct engine_job *job) {
         struct engine_jobs *jobs = &engine->jobs;
         struct engine_job **link = &jobs->running;
 
+        if (job->session)
+                session_turn_take(job->session);
         job->work(engine, job->session, job->context);
+        if (job->session)
+                session_turn_give(job->session);
         while (*link != job)
                 link = &(*link)->next;
         *link = job->next;

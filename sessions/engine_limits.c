@@ -42,8 +42,8 @@ static bool make_room(struct engine *engine, const char *agent) {
 
                 for (struct session *session = engine->first; session; session = session->next) {
                         if (is_of(session, agent) && !session->gone && session->phase == SESSION_OPEN &&
-                            !session->parks_next && !session_busy(session) && !session->restarts &&
-                            now_ms >= session->park_after_ms &&
+                            !session->taken && !session->parks_next && !session_busy(session) &&
+                            !session->restarts && now_ms >= session->park_after_ms &&
                             (!longest || session->record.active_ms < longest->record.active_ms))
                                 longest = session;
                 }
@@ -54,6 +54,15 @@ static bool make_room(struct engine *engine, const char *agent) {
                 longest->park_after_ms = now_ms + engine->config.limits.park_seconds * 1000;
                 log_debug("session %s: it is not parked: %s", longest->record.id, err.message);
         }
+}
+
+bool engine_make_room(struct engine *engine, const char *agent) {
+        bool made;
+
+        pthread_mutex_lock(&engine->lock);
+        made = room_is_coming(engine, agent) || make_room(engine, agent);
+        pthread_mutex_unlock(&engine->lock);
+        return made;
 }
 
 static bool turns_away(struct engine *engine, const char *agent) {

@@ -28,19 +28,30 @@ struct session {
         struct engine *engine;   /* once it is in its lists */
         const char *told_status; /* to who follows all; NULL: none */
         struct record_session record;
+        /* In a store that servers share: session_far.c. */
+        bool far; /* another server sees to it, and nothing but its record is known here */
+        bool stale; /* somebody else has changed its record, or may have: nothing is begun before that was looked at */
+        int64_t unknown; /* of its newest executions: others have put them in line, and they were not read yet */
+        int64_t number_used;             /* by an execution of which nobody knows whether it was written */
+        int64_t history_stored;          /* what its record says of its history in the store */
         struct session *next, *previous; /* all, in the order in which they were made */
         struct session *same_bucket;
-        bool gone;            /* ended: nobody finds it any more; it waits for its sandbox to end */
-        bool life_told;       /* who ended it tells its workspace so */
-        bool unmade;          /* it could not be begun: its workspace goes with it */
-        bool forgotten;       /* its history has gone with its workspace: none is written any more */
-        int64_t history_told; /* to its workspace: what its history takes up */
+        struct session *unborn_before; /* while it is made: those that others began to make earlier */
+        bool gone;                     /* ended: nobody finds it any more; it waits for its sandbox to end */
+        bool life_told;                /* who ended it tells its workspace so */
+        bool unmade;                   /* it could not be begun: its workspace goes with it */
+        bool forgotten;                /* its history has gone with its workspace: none is written any more */
+        int64_t history_told;          /* to its workspace: what its history takes up */
         int64_t ended_n,
                 trimmed_n; /* the newest that has ended, and that whose end older ones were trimmed for */
         bool trimming;     /* a thread is about it */
         bool cleared;      /* nothing of its sandbox is left */
-        size_t jobs;       /* under way, or waiting for a thread: engine_jobs.c */
-        bool wanted;       /* one of them sees to it that it gets a sandbox */
+        bool polled;   /* the engine's thread waits for its sandbox, among others, and knows where it lies */
+        size_t jobs;   /* under way, or waiting for a thread: engine_jobs.c */
+        bool taken;    /* somebody has its turn: session_turn.c */
+        size_t takers; /* who wait for it, and know where it lies */
+        bool heard_soon, tended_soon; /* a job is about that */
+        bool wanted;                  /* one of them sees to it that it gets a sandbox */
         bool hears,
                 wakes_due; /* who follows it is woken a little later, and somebody is to be: session_hear() */
         bool tells_more;   /* its sandbox may have more to say, though its descriptor does not tell */
@@ -82,8 +93,11 @@ struct engine_follower {
         bool only_end;
         bool of_session, disconnects;
         bool of_files; /* until the session has `from` brought */
-        bool of_all;   /* of the engine's list; `from` counts its notices then */
+        /* Of an execution that another server has: what is known of it is read again and again (engine_far.c). */
+        struct far_execution *far;
+        bool of_all; /* of the engine's list; `from` counts its notices then */
         bool all_owners;
+        unsigned what;               /* of_all: ENGINE_OF_SESSIONS, ENGINE_OF_OTHERS */
         struct engine_caller caller; /* of_all: borrowed */
 };
 
@@ -92,6 +106,7 @@ struct engine_notice {
         char *owner, *environment, *agent;
         const char *name;        /* static */
         char id[ENGINE_ID_SIZE]; /* of the session */
+        bool beside;             /* engine_tell_beside() */
         int64_t n;               /* of the execution; 0: of none */
         char status[16];
 };
@@ -120,19 +135,28 @@ struct engine_jobs {
         bool stopping;
 };
 
-struct once_end; /* once.c */
+struct once_end;      /* once.c */
+struct far_execution; /* engine_far.c */
+struct servers;
 
 struct engine {
         struct engine_config config;
         pthread_mutex_t lock;
+        pthread_cond_t turns; /* some session's was given back */
         pthread_t thread;
         char number[33]; /* random: no other engine has it */
+        uint64_t writes; /* of sessions' records, to a store that is shared */
         bool started, stopping;
+        struct servers *servers; /* NULL: the store is this engine's alone */
+        bool looks_for_word, looks_for_orphans;
+        int64_t last_orphans_ms;
+        struct engine_follower *far_followers;
         int wake;                          /* eventfd: there is something for the thread to do */
         struct engine_follower *followers; /* of all sessions */
         struct engine_notice notices[ENGINE_NOTICES];
         int64_t notice_count; /* that ever were */
         struct session *first, *last;
+        struct session *unborn; /* being made: counted, and nobody's to find. The newest first */
         struct session *buckets[ENGINE_BUCKETS];
         size_t count;         /* not gone */
         size_t waiting_bytes; /* of all sessions */
@@ -141,6 +165,7 @@ struct engine {
         int64_t last_queued_ms; /* of a record: no two are the same, so that the line has one order */
         bool sandbox_went;      /* somebody in line may have room now */
         bool purging;           /* a thread is about old keys */
+        bool writing_once_ends; /* one is about that */
         bool wakes_due;         /* of some session: before the lock is let go */
         size_t went;            /* sandboxes that have gone since memory was given back */
         struct once_end *unwritten_ends;
@@ -172,9 +197,36 @@ void engine_forget_session(struct engine *engine, struct session *session);
 void engine_forget_if_over(struct engine *engine, struct session *session);
 int64_t engine_now(const struct engine *engine);
 
+/* --- session_turn.c: where the store is shared; else all but the lock is nothing --- */
+
+/*
+ * Whoever changes a session has its turn. It is waited for with the lock released: the session must be one that is not forgotten
+ * meanwhile. Others may have changed it when it was waited for.
+ */
+void session_turn_take(struct session *session);
+void session_turn_give(struct session *session);
+enum session_look {
+        SESSION_AS_KNOWN, /* as it is in memory, where this server changed it last: a write finds out whether that is so still */
+        SESSION_AS_STORED
+};
+/* engine_find() or engine_find_any(), and its turn. Of a store that is shared it is read where that is needed. */
+struct session *session_turn_find(struct engine *engine, const struct engine_caller *caller, const char *id,
+                                  bool any_owner, enum session_look look, struct problem *problem);
+/* Around what takes long: lets go of the turn (of NULL: of none) and of the lock, and takes both again. */
+void session_turn_leave(struct engine *engine, struct session *session);
+void session_turn_return(struct engine *engine, struct session *session);
+/* With the lock, which is released meanwhile where the store is shared. Else as session_store_get() and session_store_write(). */
+int engine_get(struct engine *engine, enum session_table table, const char *key, struct arena *arena,
+               struct session_item *ret, struct error *err) MUST_USE;
+int engine_write(struct engine *engine, const struct session_change *changes, size_t count,
+                 struct error *err) MUST_USE;
+
 /* --- engine_jobs.c --- */
 
-/* Is called with the lock, releases it around what takes long, and returns with it. `context` is its own to release. */
+/*
+ * Is called with the lock and the session's turn, releases both around what takes long, and returns with them. `context` is its
+ * own to release.
+ */
 typedef void engine_work(struct engine *engine, struct session *session, void *context);
 /* Has it done soon, by another thread. The session, which may be NULL, stays until then. */
 void engine_job_add(struct engine *engine, struct session *session, const char *owner, engine_work *work,
@@ -183,23 +235,58 @@ int engine_jobs_start(struct engine *engine, struct error *err) MUST_USE;
 /* Waits for all. Those that have not begun are done, too. */
 void engine_jobs_stop(struct engine *engine);
 
+/* --- engine_revive.c: of what had not ended when the engine that had it died --- */
+
+/*
+ * With the turn. Reads those of its executions in, and joins its sandbox, if that lives. -1: the store does not say; nothing of it is to be
+ * believed then.
+ */
+int engine_revive(struct engine *engine, struct session *session, struct error *err) MUST_USE;
+/* Those that others have put in line, `unknown` of them. False: the store does not say. */
+bool engine_revive_unknown(struct engine *engine, struct session *session);
+
+/* --- engine_far.c --- */
+
+/* Follows an execution that another server has: of that session (its owner's) and number. */
+struct engine_follower *far_follower_new(struct engine *engine, const char *owner, const char *id, int64_t n,
+                                         int64_t from);
+/* With the lock, as far as these have the same names without `far`. */
+enum engine_next far_follower_next(struct engine_follower *follower, struct engine_event *ret);
+/* True: somebody is about it still, who frees it. */
+bool far_follower_close(struct engine_follower *follower);
+/* Who follows what this server does not have any more follows it from afar. */
+void far_follow_instead(struct engine *engine, struct session *session);
+/* Once a second. */
+void far_look(struct engine *engine);
+/* What it has said by now, for those who follow it elsewhere; `publishes` says whether there are any. With the turn. */
+bool far_publishes(const struct session *session, const struct execution *execution);
+void far_publish(struct engine *engine, struct session *session, struct execution *execution);
+
 /* --- engine_sessions.c --- */
 
 /* PROBLEM_UNKNOWN_AGENT, PROBLEM_AGENT_OUT_OF_SERVICE. */
 int engine_check_agent(struct engine *engine, const char *agent, struct arena *arena,
                        struct catalog_agent *ret, struct problem *problem) MUST_USE;
 
-/* --- session.c: one session's life --- */
+/* --- session.c, session_line.c, session_place.c, session_hear.c: one session's life --- */
 
 const char *session_status(const struct session *session);
 json_t *session_json(const struct session *session);
 int64_t session_expires_ms(const struct session *session);
+/*
+ * How long its sandbox may live from now where nobody comes any more: until it has expired, and a little longer, so that an engine that
+ * lives is first. What runs may take its whole time.
+ */
+int64_t session_life_ms(const struct engine *engine, const struct session *session);
 bool session_busy(const struct session *session);
 /* What is put in its line now is begun at once. */
 bool session_is_free(const struct session *session);
 /* Writes its record, with the given ones in one step. -1 where that failed: what is in memory is to be put back then. */
 int session_store_record(struct engine *engine, struct session *session, const struct session_change *more,
                          size_t count, struct problem *problem) MUST_USE;
+/* The same once: 1: written; 0: somebody else has changed the record, and it is to be looked at (the session is `stale`). */
+int session_try_record(struct engine *engine, struct session *session, const struct session_change *more,
+                       size_t count, struct problem *problem) MUST_USE;
 /* Its status has changed: whoever follows it is woken. */
 void session_changed(struct session *session);
 /* What its sandbox ran: the next one may run another image. */
@@ -269,6 +356,7 @@ void engine_watch_end(const struct engine *engine, const struct execution *execu
 /* Tells who follows all: of the execution of that number, or of the session itself (0). */
 void engine_tell(struct session *session, const char *name, int64_t n, const char *status);
 void engine_notices_free(struct engine *engine);
+void engine_follower_raise(const struct engine_follower *follower);
 void engine_followers_wake(struct session *session, const struct execution *execution);
 /* Those that were not, since the session's events were being heard. By the engine's thread, as the last thing under the lock. */
 void engine_followers_wake_due(struct session *session);

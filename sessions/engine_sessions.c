@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "sessions/checks.h"
 #include "sessions/once.h"
+#include "sessions/session_far.h"
+#include "sessions/session_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,18 +64,44 @@ static int choose_environment(struct engine *engine, const struct engine_caller 
         return 0;
 }
 
-static int check_counts(struct engine *engine, const char *owner, struct problem *problem) {
-        const struct engine_limits *limits = &engine->config.limits;
-        size_t owners = 0;
+/* Those that live, whichever server has them. */
+static int count_of_owner(struct engine *engine, const char *owner, size_t *ret, struct problem *problem) {
+        struct engine_listed *listed = NULL;
+        size_t count = 0;
 
-        for (const struct session *session = engine->first; session; session = session->next)
-                owners += !session->gone && strcmp(session->record.owner, owner) == 0;
+        *ret = 0;
+        if (!engine->servers) {
+                for (const struct session *session = engine->first; session; session = session->next)
+                        *ret += !session->gone && strcmp(session->record.owner, owner) == 0;
+                return 0;
+        }
+        if (engine->config.limits.per_owner == 0)
+                return 0;
+        if (engine_list_stored(engine, owner, &listed, &count, problem) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++)
+                *ret += session_expires_ms(&listed[i].session) > engine_now(engine);
+        engine_list_release(listed, count);
+        return 0;
+}
+
+/* Those that are being made count for who came after them: a store that is shared is waited for, and others may ask meanwhile. */
+static int check_counts(struct engine *engine, const struct session *unborn, size_t owners,
+                        struct problem *problem) {
+        const struct engine_limits *limits = &engine->config.limits;
+        const char *owner = unborn->record.owner;
+        size_t all = engine->count;
+
+        for (const struct session *other = unborn->unborn_before; other; other = other->unborn_before) {
+                owners += strcmp(other->record.owner, owner) == 0;
+                all++;
+        }
         if (limits->per_owner && owners >= limits->per_owner)
                 return problem_set(problem, PROBLEM_OWNER_LIMIT,
                                    "%s has %zu sessions, as many as an owner may", owner, owners);
-        if (limits->total && engine->count >= limits->total)
+        if (limits->total && all >= limits->total)
                 return problem_set(problem, PROBLEM_SERVER_LIMIT, "there are %zu sessions, as many as may be",
-                                   engine->count);
+                                   all);
         return 0;
 }
 
@@ -106,42 +134,61 @@ static void free_session(struct session *session) {
         free(session);
 }
 
+/* 1: *ret is the caller's living session of that id; 0: there is none. In a store that is shared another may just have made it. */
+static int show_living(struct engine *engine, const struct engine_caller *caller, const char *id,
+                       json_t **ret, struct problem *problem) {
+        struct record_session record;
+        struct session *session;
+        struct problem ignored;
+        int found;
+
+        if (!engine->config.store->class->shared) {
+                session = engine_find(engine, caller, id, &ignored);
+                if (session)
+                        *ret = session_json(session);
+                return session != NULL;
+        }
+        found = session_far_find(engine, caller, caller->owner, id, &record, problem);
+        if (found > 0) {
+                *ret = session_far_json(engine, &record);
+                record_dispose(&record);
+        }
+        return found;
+}
+
 /* 1: *ret is the living session that the conversation has; 0: it has none, and `change` is what would give it one. */
 static int find_conversation(struct engine *engine, const struct engine_caller *caller,
                              const struct record_session *wanted, struct arena *arena,
-                             struct session_change *change, struct session **ret, struct problem *problem) {
+                             struct session_change *change, json_t **ret, struct problem *problem) {
         struct session_item item = { 0 };
-        struct problem ignored;
         struct error err;
         int found;
 
         *change =
                 (struct session_change){ SESSION_TABLE_CONVERSATIONS, record_conversation_key(wanted, arena),
                                          wanted->id, SESSION_EXPECT_ABSENT, 0 };
-        found = session_store_get(engine->config.store, SESSION_TABLE_CONVERSATIONS, change->key, arena,
-                                  &item, &err);
+        found = engine_get(engine, SESSION_TABLE_CONVERSATIONS, change->key, arena, &item, &err);
         if (found < 0)
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         if (found == 0)
                 return 0;
         change->expect = SESSION_EXPECT_VERSION;
         change->version = item.version;
-        *ret = engine_find(engine, caller, item.value, &ignored);
-        return *ret != NULL;
+        return show_living(engine, caller, item.value, ret, problem);
 }
 
 /*
- * 1: its record is written. 0: *ret is what was there. 2: it is to be looked at again: somebody was faster, or its files were made
+ * 1: its record is written, and it is in memory. 0: *ret is what was there. 2: it is to be looked at again: somebody was faster, or its files were made
  * meanwhile, for which the lock was released.
  */
 static int store_session(struct engine *engine, const struct engine_caller *caller,
                          const struct engine_wish *wish, struct session *session, bool *has_files,
-                         struct session **ret, struct problem *problem) {
+                         json_t **ret, struct problem *problem) {
         const struct engine_workspaces *workspaces = engine->config.workspaces;
         const struct record_session *record = &session->record;
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct session_change more[2];
-        size_t count = 0;
+        struct session_change more[3];
+        size_t count = 0, owners;
         int found, made;
 
         if (wish->conversation) {
@@ -151,7 +198,12 @@ static int store_session(struct engine *engine, const struct engine_caller *call
         }
         if (wish->once.key)
                 more[count++] = once_change(caller, &wish->once, record->id, 0, engine_now(engine), arena);
-        if (check_counts(engine, record->owner, problem) < 0 ||
+        if (engine->servers)
+                more[count++] = (struct session_change){ SESSION_TABLE_SESSIONS,
+                                                         arena_printf(arena, RECORD_OWNER "%s", record->id),
+                                                         record->owner, SESSION_EXPECT_ABSENT, 0 };
+        if (count_of_owner(engine, record->owner, &owners, problem) < 0 ||
+            check_counts(engine, session, owners, problem) < 0 ||
             (record->agent && engine_check_limits(engine, record->agent, problem) < 0))
                 return -1;
         if (!*has_files) {
@@ -166,7 +218,6 @@ static int store_session(struct engine *engine, const struct engine_caller *call
         if (session_store_record(engine, session, more, count, problem) < 0)
                 return problem->code == PROBLEM_BUSY ? 2 : -1;
         engine_add(engine, session);
-        *ret = session;
         return 1;
 }
 
@@ -183,27 +234,41 @@ static void remove_unborn(struct engine *engine, struct session *none, void *con
         free_session(session);
 }
 
-/* As store_session(), but for 2. */
+static void forget_unborn(struct engine *engine, struct session *session) {
+        struct session **link = &engine->unborn;
+
+        while (*link != session)
+                link = &(*link)->unborn_before;
+        *link = session->unborn_before;
+        session->unborn_before = NULL;
+}
+
+/* As store_session(), but for 2. *ret_session is what was made. */
 static int make_session(struct engine *engine, const struct engine_caller *caller,
-                        const struct engine_wish *wish, const char *environment, struct session **ret,
-                        struct problem *problem) {
+                        const struct engine_wish *wish, const char *environment, struct session **ret_session,
+                        json_t **ret, struct problem *problem) {
         struct session *session = new_session(engine, caller, wish, environment);
         struct arena *arena ARENA_CLEANUP = arena_new();
         bool has_files = false;
         int result = 2;
 
+        session->unborn_before = engine->unborn;
+        engine->unborn = session;
         for (int attempt = 0; result == 2 && attempt < ATTEMPTS; attempt++) {
                 struct once_answer answer = { 0 };
                 int seen = once_look(engine, caller, &wish->once, arena, &answer, problem);
 
-                if (seen == 1)
-                        *ret = engine_find(engine, caller, answer.session, problem);
-                result = seen < 0 || (seen == 1 && !*ret) ? -1
-                         : seen == 1                      ? 0
+                if (seen == 1 && (seen = show_living(engine, caller, answer.session, ret, problem)) == 0)
+                        seen = engine_not_found(problem);
+                result = seen < 0    ? -1
+                         : seen == 1 ? 0
                                      : store_session(engine, caller, wish, session, &has_files, ret, problem);
         }
+        forget_unborn(engine, session);
         if (result == 2)
                 result = problem_set(problem, PROBLEM_BUSY, "too many make this session at the same time");
+        if (result == 1)
+                *ret_session = session;
         if (result != 1 && has_files && engine->config.workspaces->remove)
                 engine_job_add(engine, NULL, session->record.owner, remove_unborn, session);
         else if (result != 1)
@@ -211,14 +276,12 @@ static int make_session(struct engine *engine, const struct engine_caller *calle
         return result;
 }
 
-static int create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
-                  const char *environment, json_t **ret, struct problem *problem) {
-        struct session *session = NULL;
-        int made = make_session(engine, caller, wish, environment, &session, problem);
+/* 1: its sandbox is being opened, or it stands in line. Where that cannot be, it never was. */
+static int begin_session(struct engine *engine, struct session *session, struct problem *problem) {
         struct problem ignored;
         struct error err;
 
-        if (made == 1 && session_open_or_wait(engine, session, false, &err) < 0) {
+        if (session_open_or_wait(engine, session, false, &err) < 0) {
                 if (!session->gone &&
                     session_end(engine, session, "its sandbox could not be started", &ignored) < 0)
                         log_warning("session %s: %s", session->record.id, ignored.detail);
@@ -226,12 +289,23 @@ static int create(struct engine *engine, const struct engine_caller *caller, con
                 return problem_from_error(
                         problem, err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT : PROBLEM_PLACE_FAILED, &err);
         }
-        if (made == 1 && session->gone)
-                return problem_set(problem, PROBLEM_BUSY, "the session was ended while it was made");
-        if (made == 1)
+        return session->gone ? problem_set(problem, PROBLEM_BUSY, "the session was ended while it was made")
+                             : 1;
+}
+
+static int create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
+                  const char *environment, json_t **ret, struct problem *problem) {
+        struct session *session = NULL;
+        int made = make_session(engine, caller, wish, environment, &session, ret, problem);
+
+        if (made == 1) {
+                session_turn_take(session);
+                made = begin_session(engine, session, problem);
                 session_changed(session);
-        if (made >= 0)
-                *ret = session_json(session);
+                if (made == 1)
+                        *ret = session_json(session);
+                session_turn_give(session);
+        }
         return made;
 }
 
@@ -256,23 +330,39 @@ int engine_show(struct engine *engine, const struct engine_caller *caller, const
         struct session *session;
 
         pthread_mutex_lock(&engine->lock);
-        session = caller->observes ? engine_find_any(engine, caller, id, problem)
-                                   : engine_find(engine, caller, id, problem);
-        if (session)
-                *ret = session_json(session);
+        session = session_turn_find(engine, caller, id, caller->observes, SESSION_AS_STORED, problem);
+        if (session) {
+                if (ret)
+                        *ret = session_json(session);
+                session_turn_give(session);
+        }
         pthread_mutex_unlock(&engine->lock);
         return session ? 0 : -1;
 }
 
-static int patch_session(struct engine *engine, const struct engine_caller *caller, const char *id,
-                         const struct engine_patch *patch, json_t **ret, struct problem *problem) {
-        struct session *session = engine_find(engine, caller, id, problem);
-        struct record_session *record = session ? &session->record : NULL, old;
-        int64_t left_ms;
+/*
+ * What anybody may change, whoever holds the session: he is left word. 1; 0: somebody else was faster, and what was to be changed is to
+ * be looked at again.
+ */
+static int session_change_record(struct engine *engine, struct session *session,
+                                 const struct session_change *more, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_change changes[2];
+        size_t count = 0;
 
-        if (!session)
-                return -1;
-        old = *record;
+        if (more)
+                changes[count++] = *more;
+        if (session->far)
+                changes[count++] = session_far_word(session, arena);
+        return session_try_record(engine, session, changes, count, problem);
+}
+
+static int patch_session(struct engine *engine, struct session *session, const struct engine_patch *patch,
+                         json_t **ret, struct problem *problem) {
+        struct record_session *record = &session->record;
+        const struct record_session old = *record;
+        int stored;
+
         json_incref(old.labels);
         if (patch->labels) {
                 json_decref(record->labels);
@@ -280,144 +370,72 @@ static int patch_session(struct engine *engine, const struct engine_caller *call
         }
         record->idle_seconds = patch->idle_seconds ? patch->idle_seconds : record->idle_seconds;
         record->ttl_seconds = patch->ttl_seconds ? patch->ttl_seconds : record->ttl_seconds;
-        if (session_store_record(engine, session, NULL, 0, problem) < 0) {
+        stored = session_change_record(engine, session, NULL, problem);
+        if (stored <= 0) {
                 json_decref(record->labels);
-                *record = old;
-                return -1;
+                record->labels = old.labels;
+                record->idle_seconds = old.idle_seconds;
+                record->ttl_seconds = old.ttl_seconds;
+                return stored;
         }
         json_decref(old.labels);
-        left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
         if (session->place)
-                engine->config.place->class->expire(session->place, left_ms > 1 ? left_ms : 1);
+                engine->config.place->class->expire(session->place, session_life_ms(engine, session));
         *ret = session_json(session);
         session_changed(session);
         engine_wake(engine);
-        return 0;
+        return 1;
 }
 
 int engine_patch(struct engine *engine, const struct engine_caller *caller, const char *id,
                  const struct engine_patch *patch, json_t **ret, struct problem *problem) {
-        int result;
+        struct session *session;
+        int result = 0;
 
         if (check_labels(patch->labels, problem) < 0 ||
             check_age("idleSeconds", patch->idle_seconds, problem) < 0 ||
             check_age("ttlSeconds", patch->ttl_seconds, problem) < 0)
                 return -1;
         pthread_mutex_lock(&engine->lock);
-        result = patch_session(engine, caller, id, patch, ret, problem);
+        for (int attempt = 0; result == 0 && attempt < ATTEMPTS; attempt++) {
+                session = session_turn_find(engine, caller, id, false, SESSION_AS_STORED, problem);
+                result = session ? patch_session(engine, session, patch, ret, problem) : -1;
+                if (session)
+                        session_turn_give(session);
+        }
         pthread_mutex_unlock(&engine->lock);
-        if (result == 0 && patch->ttl_seconds)
+        if (result > 0 && patch->ttl_seconds)
                 engine_tell_life(engine, caller->owner, id);
-        return result;
+        return result > 0 ? 0 : -1;
 }
 
 int engine_end(struct engine *engine, const struct engine_caller *caller, const char *id,
                struct problem *problem) {
-        struct session *session;
         char *owner = NULL;
+        bool again = true;
         int result = -1;
 
         pthread_mutex_lock(&engine->lock);
-        session = caller->ends_any ? engine_find_any(engine, caller, id, problem)
-                                   : engine_find(engine, caller, id, problem);
-        if (session)
-                result = session_end(engine, session, "the session was ended", problem);
-        if (result == 0) {
-                owner = record_copy_text(session->record.owner);
-                session->life_told = true;
+        for (int attempt = 0; again && attempt < ATTEMPTS; attempt++) {
+                struct session *session =
+                        session_turn_find(engine, caller, id, caller->ends_any, SESSION_AS_STORED, problem);
+
+                if (session)
+                        result = session_end(engine, session, "the session was ended", problem);
+                /* Somebody else has changed it: its end holds all the same. */
+                again = session && result < 0 && problem->code == PROBLEM_BUSY;
+                if (result == 0) {
+                        owner = record_copy_text(session->record.owner);
+                        session->life_told = true;
+                }
+                if (session)
+                        session_turn_give(session);
         }
         pthread_mutex_unlock(&engine->lock);
         if (result == 0)
                 engine_tell_life(engine, owner, id);
         free(owner);
         return result;
-}
-
-/* Lists */
-
-static bool is_among(const char *const *list, const char *text) {
-        if (!list)
-                return true;
-        for (; text && *list; list++) {
-                if (strcmp(*list, text) == 0)
-                        return true;
-        }
-        return false;
-}
-
-static bool has_labels(const json_t *labels, const char *const *wanted) {
-        for (; wanted && *wanted; wanted++) {
-                const char *equals = strchr(*wanted, '=');
-                size_t length = equals ? (size_t)(equals - *wanted) : strlen(*wanted);
-                json_t *value = json_object_getn(labels, *wanted, length);
-
-                if (!value || (equals && strcmp(json_string_value(value), equals + 1) != 0))
-                        return false;
-        }
-        return true;
-}
-
-/* "MILLISECONDS.ID" of the last item that was given. */
-static int read_cursor(const char *cursor, int64_t *ret_ms, const char **ret_id, struct problem *problem) {
-        char *end = NULL;
-
-        *ret_ms = cursor ? strtoll(cursor, &end, 10) : -1;
-        *ret_id = cursor ? end + 1 : "";
-        if (cursor && (end == cursor || *end != '.' || !record_is_id(end + 1)))
-                return problem_set(problem, PROBLEM_INVALID, "cursor is none that a list has given");
-        return 0;
-}
-
-static bool fits(const struct engine *engine, const struct engine_caller *caller,
-                 const struct engine_filter *filter, const struct session *session) {
-        const struct record_session *record = &session->record;
-
-        return !session->gone && session_expires_ms(session) > engine_now(engine) &&
-               ((filter->all_owners && caller->observes) ||
-                (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
-               engine_may_use(caller, record->environment, record->agent) &&
-               is_among(filter->statuses, session_status(session)) &&
-               is_among(filter->environments, record->environment) &&
-               is_among(filter->agents, record->agent) && has_labels(record->labels, filter->labels);
-}
-
-int engine_list(struct engine *engine, const struct engine_caller *caller, const struct engine_filter *filter,
-                json_t **ret, struct problem *problem) {
-        size_t limit = filter->limit ? filter->limit : 100, count = 0;
-        const struct session *last = NULL;
-        json_t *items, *cursor = json_null();
-        const char *after_id;
-        int64_t after_ms;
-
-        if (limit > ENGINE_LIST_MAX)
-                return problem_set(problem, PROBLEM_INVALID, "limit must be 1 to %d, found %zu",
-                                   ENGINE_LIST_MAX, limit);
-        if (read_cursor(filter->cursor, &after_ms, &after_id, problem) < 0)
-                return -1;
-        items = json_checked(json_array());
-        pthread_mutex_lock(&engine->lock);
-        for (const struct session *session = engine->first; session; session = session->next) {
-                const struct record_session *record = &session->record;
-
-                if (record->created_ms < after_ms ||
-                    (record->created_ms == after_ms && strcmp(record->id, after_id) <= 0) ||
-                    !fits(engine, caller, filter, session))
-                        continue;
-                if (count == limit) {
-                        char text[64];
-
-                        snprintf(text, sizeof(text), "%lld.%s", (long long)last->record.created_ms,
-                                 last->record.id);
-                        cursor = json_checked(json_string(text));
-                        break;
-                }
-                json_add(items, session_json(session));
-                last = session;
-                count++;
-        }
-        pthread_mutex_unlock(&engine->lock);
-        *ret = json_checked(json_pack("{s:o, s:o}", "items", items, "cursor", cursor));
-        return 0;
 }
 
 /* Kernels and sandboxes */
@@ -429,16 +447,27 @@ int engine_park(struct engine *engine, const struct engine_caller *caller, const
         int result = -1;
 
         pthread_mutex_lock(&engine->lock);
-        session = engine_find(engine, caller, id, problem);
+        session = session_turn_find(engine, caller, id, false, SESSION_AS_STORED, problem);
         if (session && (session_busy(session) || session->phase == SESSION_OPENING))
                 result = problem_set(problem, PROBLEM_BUSY,
                                      "the session is running something, or only starting");
+        /* Another server may have had it last: what that knew is in its record, and nothing but that is parked. */
+        else if (session && engine->servers && session->phase == SESSION_NO_PLACE &&
+                 !session->record.parked) {
+                session->leaving = true;
+                result = session_open_place(engine, session, false, &err) < 0
+                                 ? problem_from_error(problem, PROBLEM_PLACE_FAILED, &err)
+                                 : 0;
+                session->leaving = result == 0;
+        }
         /* One that is not open is parked, or on its way there. */
         else if (session && session->phase == SESSION_OPEN && session_park(engine, session, &err) < 0)
                 result = problem_from_error(
                         problem, err.kind == ERROR_REFUSED ? PROBLEM_BUSY : PROBLEM_PLACE_FAILED, &err);
         else if (session)
                 result = 0;
+        if (session)
+                session_turn_give(session);
         pthread_mutex_unlock(&engine->lock);
         return result;
 }
@@ -450,59 +479,68 @@ bool engine_is_parking(struct engine *engine, const struct engine_caller *caller
 
         pthread_mutex_lock(&engine->lock);
         session = engine_find(engine, caller, id, &ignored);
-        parking = session && (session->phase == SESSION_PARKING || session->parks_next);
+        parking = session && (session->phase == SESSION_PARKING || session->parks_next || session->leaving);
         pthread_mutex_unlock(&engine->lock);
         return parking;
 }
 
-int engine_restart(struct engine *engine, const struct engine_caller *caller, const char *id,
-                   const char *context, struct problem *problem) {
+/*
+ * Where servers share the store it stands in the record until it is done: who holds the session does it, and nobody else has the
+ * session meanwhile. 1; 0: somebody else was faster.
+ */
+static int restart_stored(struct engine *engine, struct session *session, const char *context,
+                          struct problem *problem) {
+        struct record_session *record = &session->record;
+        size_t index = json_array_size(record->restarts);
+        int stored;
+
+        if (index >= SESSION_CONTEXTS_MAX)
+                return problem_set(problem, PROBLEM_BUSY, "%zu kernels are to be restarted already", index);
+        if (!record->restarts)
+                record->restarts = json_checked(json_array());
+        json_add(record->restarts, json_string(context));
+        stored = session_change_record(engine, session, NULL, problem);
+        if (stored <= 0) {
+                json_array_remove(record->restarts, index);
+                return stored;
+        }
+        return 1;
+}
+
+static int restart(struct engine *engine, struct session *session, const char *context,
+                   struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct catalog_agent agent = { 0 };
-        struct session *session;
-        int result;
+        int stored;
+
+        if (session->record.agent &&
+            engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
+                return -1;
+        stored = engine->servers ? restart_stored(engine, session, context, problem) : 1;
+        if (stored <= 0 || session->far)
+                return stored;
+        if (session_restart(session, context, problem) < 0)
+                return -1;
+        session_go_on(engine, session);
+        return 1;
+}
+
+int engine_restart(struct engine *engine, const struct engine_caller *caller, const char *id,
+                   const char *context, struct problem *problem) {
+        int result = 0;
 
         if (context && !content_is_context(context))
                 return problem_set(problem, PROBLEM_INVALID,
                                    "context must be 1 to 64 letters, digits, '.', '_' and '-'");
         pthread_mutex_lock(&engine->lock);
-        session = engine_find(engine, caller, id, problem);
-        if (!session || (session->record.agent &&
-                         engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)) {
-                result = -1;
-        } else {
-                result = session_restart(session, context ? context : "main", problem);
-                session_go_on(engine, session);
+        for (int attempt = 0; result == 0 && attempt < ATTEMPTS; attempt++) {
+                struct session *session =
+                        session_turn_find(engine, caller, id, false, SESSION_AS_STORED, problem);
+
+                result = session ? restart(engine, session, context ? context : "main", problem) : -1;
+                if (session)
+                        session_turn_give(session);
         }
         pthread_mutex_unlock(&engine->lock);
-        return result;
-}
-
-/* For guards */
-
-int engine_users_of(struct engine *engine, const char *environment, size_t *ret_count, json_t **ret_owners) {
-        json_t *owners = json_checked(json_array());
-        size_t count = 0, index;
-
-        pthread_mutex_lock(&engine->lock);
-        for (const struct session *session = engine->first; session; session = session->next) {
-                const struct record_session *record = &session->record;
-                json_t *row, *found = NULL;
-
-                if (session->gone || strcmp(record->environment, environment) != 0)
-                        continue;
-                count++;
-                json_array_foreach (owners, index, row) {
-                        if (strcmp(json_text(row, "owner"), record->owner) == 0)
-                                found = row;
-                }
-                if (found)
-                        json_put(found, "sessions", json_integer(json_integer_or(found, "sessions", 0) + 1));
-                else if (json_array_size(owners) < 20)
-                        json_add(owners, json_pack("{s:s, s:i}", "owner", record->owner, "sessions", 1));
-        }
-        pthread_mutex_unlock(&engine->lock);
-        *ret_count = count;
-        *ret_owners = owners;
-        return 0;
+        return result > 0 ? 0 : -1;
 }

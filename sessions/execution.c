@@ -86,8 +86,6 @@ struct execution *execution_new(int64_t n, const struct engine_code *code, int64
                 .taken_before = n - 1,
                 .displays = json_checked(json_array()),
         };
-        for (size_t i = 0; i < EXECUTION_STREAMS; i++)
-                execution->streams[i].digest = digest_stream_new();
         return execution;
 }
 
@@ -240,6 +238,8 @@ void execution_output(struct execution *execution, bool is_stderr, const char *b
         size_t room = ENGINE_STREAM_MAX - stream->bytes.length, kept = length < room ? length : room;
 
         stream->total += length;
+        if (!stream->digest && !stream->unseen)
+                stream->digest = digest_stream_new();
         if (stream->digest)
                 digest_stream_add(stream->digest, bytes, length);
         if (execution->head_lost)
@@ -301,11 +301,14 @@ static json_t *stream_json(const struct strbuf *bytes, size_t cap, uint64_t tota
 /* `said`: how many bytes there were, as the place counts; what was not seen here has no digest. */
 static json_t *whole_stream_json(struct execution_stream *stream, int64_t said) {
         char sha256[SHA256_HEX_SIZE];
-        bool whole = stream->digest && (said < 0 || (uint64_t)said == stream->total);
+        bool whole = !stream->unseen && (said < 0 || (uint64_t)said == stream->total);
 
         if (stream->digest)
                 digest_stream_end(stream->digest, sha256);
+        else if (whole)
+                digest_sha256_hex("", 0, sha256);
         stream->digest = NULL;
+        stream->unseen = true;
         if (said > 0 && (uint64_t)said > stream->total)
                 stream->total = (uint64_t)said;
         return stream_json(&stream->bytes, ENGINE_STREAM_MAX, stream->total, whole ? sha256 : NULL);
@@ -340,7 +343,7 @@ static void end_with(struct execution *execution, json_t *result, int64_t now_ms
 void execution_done(struct execution *execution, const struct execution_owner *owner,
                     const struct place_event *event, int64_t now_ms) {
         int64_t begun_ms = execution->begun_ms ? execution->begun_ms : now_ms;
-        json_t *value = content_value_json(&event->value), *error = content_error_json(&event->error);
+        json_t *value = content_value_json(&event->value), *error = content_error_json(&event->error), *usage;
         json_t *result = json_checked(json_pack("{s:s, s:I, s:s}", "session", owner->session, "n",
                                                 (json_int_t)execution->n, "status",
                                                 report_status_name(event->status)));
@@ -367,10 +370,15 @@ void execution_done(struct execution *execution, const struct execution_owner *o
                            files_json(&event->skipped, FILES_SKIPPED, true, false), "skippedTotal",
                            (json_int_t)event->skipped.count));
         json_put(result, "returned", json_array());
-        json_put(result, "usage",
-                 json_pack("{s:I, s:I, s:I, s:I}", "queuedMs", (json_int_t)(begun_ms - execution->queued_ms),
-                           "wallMs", (json_int_t)event->wall_ms, "cpuMs", (json_int_t)event->cpu_ms,
-                           "peakMemoryBytes", (json_int_t)event->peak_memory_bytes));
+        usage = json_checked(json_pack("{s:I, s:I, s:I, s:I}", "queuedMs",
+                                       (json_int_t)(begun_ms - execution->queued_ms), "wallMs",
+                                       (json_int_t)event->wall_ms, "cpuMs", (json_int_t)event->cpu_ms,
+                                       "peakMemoryBytes", (json_int_t)event->peak_memory_bytes));
+        if (event->checkpoint_bytes > 0 || event->checkpoint_ms > 0) {
+                json_put(usage, "checkpointBytes", json_integer((json_int_t)event->checkpoint_bytes));
+                json_put(usage, "checkpointMs", json_integer(event->checkpoint_ms));
+        }
+        json_put(result, "usage", usage);
         if (execution->state && event->ended)
                 json_put(execution->state, "ended", json_from_text(event->ended));
         json_put(result, "state", execution->state ? json_incref(execution->state) : json_null());
@@ -626,8 +634,7 @@ struct execution *execution_revive(int64_t n, const json_t *record, const json_t
                 execution->head_lost = true;
                 append_base64(&stream->bytes, head);
                 stream->total = stream->bytes.length;
-                digest_stream_end(stream->digest, NULL);
-                stream->digest = NULL;
+                stream->unseen = true;
                 tell_output(execution, i, true);
         }
         return execution;

@@ -20,7 +20,8 @@ struct execution_stream {
         struct strbuf bytes;
         size_t told;                  /* of them, by events */
         uint64_t total;               /* that came */
-        struct digest_stream *digest; /* of all that came; NULL: not all of it was seen */
+        struct digest_stream *digest; /* of all that came; NULL: nothing has come yet, or `unseen` */
+        bool unseen;                  /* not all of it came to this engine */
 };
 
 struct execution_event {
@@ -64,6 +65,7 @@ struct execution {
         int64_t record_bytes; /* of its record, as that was written last */
         int64_t taken_before; /* what its session's taken_n is while it waits: none that it was given is later */
         bool unwritten;       /* its end is in no record: no event tells it yet */
+        int64_t published;    /* events that are in the store, for who follows it elsewhere */
         uint64_t unheard;     /* bytes of events that the place keeps for us */
         bool heard_early;     /* its record has the heads of the streams, and the place has let go of them */
         bool head_lost; /* the server was restarted amid more output than the place keeps: its streams are not whole */

@@ -66,7 +66,7 @@ static int write_trimmed(struct engine *engine, struct session *session, struct 
         struct error err;
 
         session->record.history_bytes -= bytes;
-        if (session->gone ? session_store_write(engine->config.store, changes, count, &err) == 1
+        if (session->gone ? engine_write(engine, changes, count, &err) == 1
                           : session_store_record(engine, session, changes, count, &ignored) == 0)
                 return 0;
         session->record.history_bytes += bytes;
@@ -83,10 +83,10 @@ static void trim(struct engine *engine, struct session *session, void *context) 
                 size_t count = 0;
 
                 until = until < session->ended_n ? until : session->ended_n;
-                pthread_mutex_unlock(&engine->lock);
+                session_turn_leave(engine, session);
                 while (n < until)
                         bytes += trim_one(engine, session, ++n, arena, changes, &count);
-                pthread_mutex_lock(&engine->lock);
+                session_turn_return(engine, session);
                 if (session->forgotten ||
                     (count > 0 && write_trimmed(engine, session, changes, count, bytes) < 0))
                         break;
@@ -124,10 +124,10 @@ static void tell(struct engine *engine, struct session *session, void *context) 
 
         (void)context;
         session->history_told = bytes;
-        pthread_mutex_unlock(&engine->lock);
+        session_turn_leave(engine, session);
         (void)workspaces->set_history(workspaces->context, session->record.owner, session->record.id,
                                       bytes > 0 ? (uint64_t)bytes : 0, &ignored);
-        pthread_mutex_lock(&engine->lock);
+        session_turn_return(engine, session);
 }
 
 void history_tell(struct engine *engine, struct session *session, bool all) {

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "sessions/checks.h"
+#include "sessions/servers.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -33,8 +34,7 @@ int once_look(struct engine *engine, const struct engine_caller *caller, const s
 
         if (!once->key)
                 return 0;
-        found = session_store_get(engine->config.store, SESSION_TABLE_KEYS, key_of(caller, once, arena),
-                                  arena, &item, &err);
+        found = engine_get(engine, SESSION_TABLE_KEYS, key_of(caller, once, arena), arena, &item, &err);
         if (found < 0)
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         json = found ? json_loads(item.value, 0, NULL) : NULL;
@@ -46,7 +46,7 @@ int once_look(struct engine *engine, const struct engine_caller *caller, const s
                 struct session_change change = { SESSION_TABLE_KEYS, item.key, NULL, SESSION_EXPECT_VERSION,
                                                  item.version };
 
-                if (session_store_write(engine->config.store, &change, 1, &err) < 0)
+                if (engine_write(engine, &change, 1, &err) < 0)
                         return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
                 return 0;
         }
@@ -62,6 +62,15 @@ int once_look(struct engine *engine, const struct engine_caller *caller, const s
                                      .key = item.key,
                                      .version = item.version };
         ret->by_another = ret->begun && strcmp(json_text(json, "begunBy"), engine->number) != 0;
+        if (ret->by_another && engine->servers) {
+                pthread_mutex_unlock(&engine->lock);
+                found = servers_lives(engine->servers, json_text(json, "begunBy"), &err);
+                pthread_mutex_lock(&engine->lock);
+                if (found < 0)
+                        return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+                if (found > 0)
+                        return problem_set(problem, PROBLEM_BUSY, "the same request is under way");
+        }
         return 1;
 }
 
@@ -133,9 +142,13 @@ void once_write_ends(struct engine *engine) {
                                                        SESSION_EXPECT_NOTHING, 0 };
                 struct error ignored;
 
-                if (session_store_write(engine->config.store, &change, 1, &ignored) < 0)
-                        return;
+                /* The lock may be released meanwhile: nobody else is to free it. */
                 engine->unwritten_ends = end->next;
+                if (engine_write(engine, &change, 1, &ignored) < 0) {
+                        end->next = engine->unwritten_ends;
+                        engine->unwritten_ends = end;
+                        return;
+                }
                 free_end(end);
         }
 }
@@ -170,7 +183,7 @@ static char *step_text(const struct engine *engine, const struct engine_once *on
 
 static int write_step(struct engine *engine, struct session_change *change, struct problem *problem) {
         struct error err;
-        int stored = session_store_write(engine->config.store, change, 1, &err);
+        int stored = engine_write(engine, change, 1, &err);
 
         return stored < 0 ? problem_from_error(problem, PROBLEM_STORE_FAILED, &err) : stored;
 }
@@ -188,12 +201,16 @@ static int begin_again(struct engine *engine, struct session_change *change, jso
         stored = write_step(engine, change, problem);
         if (stored <= 0)
                 return stored < 0 ? -1 : problem_set(problem, PROBLEM_BUSY, "the same request is under way");
-        *link = end->next;
-        free_end(end);
+        link = unwritten_of(engine, change->key); /* who else has seen to it meanwhile */
+        end = *link;
+        if (end) {
+                *link = end->next;
+                free_end(end);
+        }
         return 0;
 }
 
-int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
+static int begin_once(struct engine *engine, const struct engine_caller *caller,
                       const struct engine_once *once, const char *session, json_t **ret,
                       struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -202,10 +219,8 @@ int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
         char *text TEXT_CLEANUP = NULL;
         int seen, stored;
 
-        if (!once->key)
-                return 0;
-        if (check_once(once, problem) < 0 ||
-            (seen = once_look(engine, caller, once, arena, &before, problem)) < 0)
+        seen = once_look(engine, caller, once, arena, &before, problem);
+        if (seen < 0)
                 return -1;
         if (seen == 1 && !before.begun)
                 return answer_again(before.answer, ret, problem);
@@ -215,15 +230,26 @@ int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
         }
         change.key = key_of(caller, once, arena);
         change.value = text = step_text(engine, once, session, engine->number, NULL);
-        if (seen == 1 && !before.by_another) {
-                pthread_mutex_lock(&engine->lock);
-                stored = begin_again(engine, &change, ret, problem);
-                pthread_mutex_unlock(&engine->lock);
-                return stored;
-        }
+        if (seen == 1 && !before.by_another)
+                return begin_again(engine, &change, ret, problem);
         stored = write_step(engine, &change, problem);
         return stored == 0 ? problem_set(problem, PROBLEM_BUSY, "the same request is under way")
                            : (stored < 0 ? -1 : 0);
+}
+
+int engine_once_begin(struct engine *engine, const struct engine_caller *caller,
+                      const struct engine_once *once, const char *session, json_t **ret,
+                      struct problem *problem) {
+        int begun;
+
+        if (!once->key)
+                return 0;
+        if (check_once(once, problem) < 0)
+                return -1;
+        pthread_mutex_lock(&engine->lock);
+        begun = begin_once(engine, caller, once, session, ret, problem);
+        pthread_mutex_unlock(&engine->lock);
+        return begun;
 }
 
 void engine_once_end(struct engine *engine, const struct engine_caller *caller,
@@ -244,11 +270,11 @@ void engine_once_end(struct engine *engine, const struct engine_caller *caller,
                 }
                 change.value = text = step_text(engine, once, session, NULL, said);
         }
-        if (write_step(engine, &change, &problem) >= 0)
-                return;
-        log_warning("session %s: the end of what had an Idempotency-Key cannot be written yet: %s", session,
-                    problem.detail);
         pthread_mutex_lock(&engine->lock);
-        keep_end(engine, &change, said);
+        if (write_step(engine, &change, &problem) < 0) {
+                log_warning("session %s: the end of what had an Idempotency-Key cannot be written yet: %s",
+                            session, problem.detail);
+                keep_end(engine, &change, said);
+        }
         pthread_mutex_unlock(&engine->lock);
 }

@@ -11,7 +11,7 @@ struct once_answer {
         const char *
                 answer; /* of what engine_once_end() has ended; in the arena. NULL: it was no such thing, or is not kept */
         bool begun;      /* it was begun, and not ended yet */
-        bool by_another; /* that was an engine before this one, so nobody is about it any more */
+        bool by_another; /* that was an engine that is no more, so nobody is about it */
         const char *key; /* the record, in the arena */
         uint64_t version;
 };

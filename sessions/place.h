@@ -35,6 +35,7 @@
 
 #define PLACE_UNHEARD_MAX ((size_t)20 << 20)
 #define PLACE_CONTEXTS_MAX 8
+#define PLACE_NOTE_MAX ((size_t)4096)
 #define PLACE_INPUT_MAX ((size_t)15 << 20) /* code and standard input of one execution, together */
 
 struct place;
@@ -66,6 +67,22 @@ struct place_opening {
          * took a lower number last, that execution never began.
          */
         int64_t running, running_ms;
+        bool parked; /* by PLACE_PARKED, and nothing was executed since */
+        const json_t *
+                note; /* the last one that an event of the session had, in any place_session; NULL: none had */
+        /* It is there for a command (place_execution.arguments): never a warm one. The number of that which runs, or 0. */
+        bool for_command;
+        int64_t command;
+        /* Whose such a one is, of `agent`: its workspace is the one of these two. NULL: it is its own, and goes with it. */
+        const char *shares_files_of;
+        /*
+         * One that shares its network: with all of the same text, of which one may live already. NULL: with nobody. What connects to the i-th
+         * of the sockets comes to the i-th port in there; they stay the caller's.
+         */
+        const char *network;
+        const int *listeners;
+        const uint16_t *ports;
+        size_t port_count;
         /*
          * What a new sandbox begins with, before PLACE_OPENED; other checkpoints of the session may be removed. NULL: with nothing. The
          * kernels of `contexts` have generation 2 then, whether they could be restored or are lost, and all others begin with 1.
@@ -75,6 +92,19 @@ struct place_opening {
         /* Of those that are taken, and given back; 0: the place's defaults. */
         uint64_t checkpoint_bytes_max;
         int64_t checkpoint_ms;
+        /*
+         * Of a place that begins executions some time after execute(): asked by any thread when that is about to be, after the time was taken
+         * that bounds how long it may run. False: another server may have the session by now, and nothing of it is begun. NULL: always.
+         */
+        bool (*may_begin)(void *context);
+        void *may_begin_context;
+};
+
+/* The workspace of an agent for an owner, which all of its containers for him have. */
+struct place_shared {
+        const char *agent, *owner;
+        const char *
+                environment; /* whose quota it gets when it is made; NULL: it is not made where there is none */
 };
 
 struct place_execution {
@@ -83,10 +113,17 @@ struct place_execution {
         const char *context; /* content_is_context() */
         const char *code;
         size_t code_length;
+        /*
+         * A program and what it is given, a list of texts (request_is_arguments()), instead of code: the command that the sandbox is there
+         * for. It runs beside the executions, for as long as it likes, and an interrupt is SIGTERM to it. Of those one at a
+         * time, too; numbers go up over both.
+         */
+        const json_t *arguments;
         const char *input; /* standard input; NULL: at its end */
         size_t input_length;
         const json_t *variables; /* NULL, or an object of texts; REQUEST_VARIABLES_MAX and its bytes */
-        int64_t timeout_ms;      /* 1 to REQUEST_TIMEOUT_MS_MAX */
+        int64_t timeout_ms;      /* 1 to REQUEST_TIMEOUT_MS_MAX; not looked at of a command */
+        int64_t life_ms;         /* as of place_class.expire(), told with it; 0: nothing new */
         /* Files that came with it, to be put into the workspace before it begins (workspace_stage.h); NULL: none. */
         const char *staged;
 };
@@ -132,11 +169,17 @@ struct place_event {
         /* parked */
         struct place_checkpoint checkpoint;
         bool restoring; /* ended: while the checkpoint was loaded, which may have done it */
+        /*
+         * done, restarted, parked: what the place has to know of the session when it is opened again, by whichever server; at most
+         * PLACE_NOTE_MAX as text. It is written down in one step with what the event means, and told to nobody else. NULL: as before.
+         */
+        const json_t *note;
         /* started: what it began with. generation 0: sh, which has none */
         const char *context;
         int64_t generation;
         enum place_was was;
         const char *reason;            /* lost, opened, stayed, ended: why, in words for people */
+        bool says_why;                 /* started, restored: `reason` is all there is to say of it */
         const json_t *restored, *lost; /* [name], [{name, type, why}]; NULL where there was no checkpoint */
         /* output */
         bool is_stderr;
@@ -155,14 +198,30 @@ struct place_event {
         const char *detail; /* for people, or NULL */
         int64_t wall_ms, cpu_ms;
         uint64_t peak_memory_bytes; /* of the sandbox so far; 0: not known */
+        /* What was kept of the kernels' memory after it, in bytes, and how long that took. Both 0: nothing was. */
+        uint64_t checkpoint_bytes;
+        int64_t checkpoint_ms;
         int64_t stdout_bytes, stderr_bytes, displays_dropped;
         int64_t left; /* processes that live on */
         bool not_taken; /* nothing of it ran, and the sandbox has not heard of it: the one before it is the last that it took */
         struct place_file_list changed, deleted, conflict, skipped;
 };
 
+struct place_usage {
+        uint64_t cpu_us; /* of all CPUs, since the sandbox began */
+        uint64_t memory_bytes,
+                peak_memory_bytes; /* that count against its limit: what it keeps in memory of files, too */
+};
+
 /* What a body implements. All but the four that may take long do at once what they do. */
 struct place_class {
+        /*
+         * Its kernels' generations go on from one sandbox of the session to the next, by the place's own note. Else each sandbox counts from
+         * 1, and the engine goes on.
+         */
+        bool counts_generations;
+        /* Its sandboxes can be there for a command: place_opening.for_command. */
+        bool runs_commands;
         /*
          * Begins to open it; what cannot even be begun (no such environment, limits that the machine cannot hold) fails here.
          * ERROR_LOCKED: as much runs for its agent as may, and later there may be room.
@@ -192,6 +251,8 @@ struct place_class {
                        struct error *err);
         /* Of one that has ended nothing happens. */
         void (*interrupt)(struct place_session *session, int64_t n);
+        /* Of one that shares its network: lines for its /etc/hosts, in place of those before. May be NULL. */
+        void (*name)(struct place_session *session, const char *lines);
         /* Ends a context's kernel: PLACE_RESTARTED, and what ran there is done. */
         int (*restart)(struct place_session *session, const char *context, struct error *err);
         /*
@@ -208,6 +269,8 @@ struct place_class {
         void (*expire)(struct place_session *session, int64_t after_ms);
         /* This event and all before it are safe. */
         void (*heard)(struct place_session *session, uint64_t id);
+        /* What it uses, for people to look at. False: nobody knows, of one that ends or is not open yet, too. May be NULL. */
+        bool (*measure)(struct place_session *session, struct place_usage *ret);
         /* Kills what there is: PLACE_ENDED follows. */
         void (*end)(struct place_session *session);
         /* Lets go of it, whatever it does; a sandbox that lives goes on, of one that has ended the rest is removed. Frees it. NULL is fine. */
@@ -223,6 +286,14 @@ struct place_class {
          */
         int (*adopt)(struct place *place, const struct place_opening *opening, int64_t last,
                      struct place_checkpoint *ret, struct error *err);
+        /*
+         * The folder of a shared workspace (workspace.h): ERROR_NOT_FOUND where there is none. It may take as long as a file system
+         * takes to be made. May be NULL, both: this place has none.
+         */
+        int (*shared_open)(struct place *place, const struct place_shared *shared, int *ret_folder,
+                           struct error *err);
+        /* No container has it. */
+        int (*shared_remove)(struct place *place, const struct place_shared *shared, struct error *err);
         /*
          * -1 where it is clear that no sandbox could be started now: what all of them need is missing. For probes: at once, and nothing is
          * started. May be NULL.

@@ -13,6 +13,7 @@ static const struct row {
         [PROBLEM_NONE] = { "none", 200, "nothing is wrong", NULL },
         [PROBLEM_INVALID] = { "invalid", 400, "a value cannot be taken", NULL },
         [PROBLEM_NOT_FOUND] = { "not-found", 404, "there is no such thing", NULL },
+        [PROBLEM_NOT_ALLOWED] = { "not-allowed", 403, "somebody else has to do that", NULL },
         [PROBLEM_UNKNOWN_ENVIRONMENT] = { "unknown-environment", 404, "no such environment was applied",
                                           "list those that were by GET /v1/environments" },
         [PROBLEM_UNKNOWN_AGENT] = { "unknown-agent", 404, "no such agent was applied",

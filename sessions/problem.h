@@ -13,6 +13,7 @@ enum problem_code {
         PROBLEM_NONE,
         PROBLEM_INVALID,              /* 400 invalid: a value that cannot be taken */
         PROBLEM_NOT_FOUND,            /* 404 not-found: is not there, or not yours; one text for both */
+        PROBLEM_NOT_ALLOWED,          /* 403 not-allowed: somebody else has to do that */
         PROBLEM_UNKNOWN_ENVIRONMENT,  /* 404 unknown-environment */
         PROBLEM_UNKNOWN_AGENT,        /* 404 unknown-agent */
         PROBLEM_AGENT_OUT_OF_SERVICE, /* 409 agent-out-of-service: inactive, or taken from its environment */

@@ -21,7 +21,21 @@ void record_dispose(struct record_session *record) {
         json_decref(record->labels);
         json_decref(record->variables);
         json_decref(record->contexts);
+        json_decref(record->note);
+        json_decref(record->restarts);
+        json_decref(record->interrupts);
         *record = (struct record_session){ 0 };
+}
+
+int64_t record_ends_ms(const struct record_session *record, bool busy) {
+        int64_t age = record->created_ms + record->ttl_seconds * 1000;
+        int64_t idle = record->active_ms + record->idle_seconds * 1000;
+
+        return busy || age < idle ? age : idle;
+}
+
+bool record_is_open(const struct record_session *record) {
+        return record->oldest_n <= record->last_n || json_array_size(record->restarts) > 0;
 }
 
 char *record_to_text(const struct record_session *record) {
@@ -45,11 +59,23 @@ char *record_to_text(const struct record_session *record) {
         json_put(json, "oldestN", json_integer(record->oldest_n));
         json_put(json, "historyBytes", json_integer(record->history_bytes));
         json_put(json, "parked", json_boolean(record->parked));
+        if (record->note)
+                json_put(json, "place", json_incref(record->note));
         if (record->checkpoint.digest[0])
                 json_put(json, "checkpoint",
                          json_pack("{s:s, s:I, s:I}", "sha256", record->checkpoint.digest, "bytes",
                                    (json_int_t)record->checkpoint.bytes, "takenMs",
                                    (json_int_t)record->checkpoint_ms));
+        if (record->holder[0])
+                json_put(json, "holder", json_string(record->holder));
+        if (json_array_size(record->restarts) > 0)
+                json_put(json, "restarts", json_incref(record->restarts));
+        if (json_array_size(record->interrupts) > 0)
+                json_put(json, "interrupts", json_incref(record->interrupts));
+        if (record->followed_n > 0)
+                json_put(json, "followedN", json_integer(record->followed_n));
+        if (record->by[0])
+                json_put(json, "by", json_string(record->by));
         return json_plain(json);
 }
 
@@ -68,8 +94,11 @@ int record_from_text(const struct session_item *item, struct record_session *ret
         const char *environment = json_text(json, "environment");
         json_t *labels = json_object_get(json, "labels"), *variables = json_object_get(json, "variables");
         json_t *contexts = json_object_get(json, "contexts"),
-               *checkpoint = json_object_get(json, "checkpoint");
-        const char *digest = json_text(checkpoint, "sha256");
+               *checkpoint = json_object_get(json, "checkpoint"), *note = json_object_get(json, "place");
+        const char *digest = json_text(checkpoint, "sha256"), *by = json_text(json, "by");
+        const char *holder = json_text(json, "holder");
+        json_t *restarts = json_object_get(json, "restarts"),
+               *interrupts = json_object_get(json, "interrupts");
 
         if (!id || !record_is_id(id) || !owner || !environment)
                 return error_set(err, "the record of the session %s makes no sense", item->key);
@@ -93,9 +122,17 @@ int record_from_text(const struct session_item *item, struct record_session *ret
                 .oldest_n = json_integer_or(json, "oldestN", 1),
                 .history_bytes = json_integer_or(json, "historyBytes", 0),
                 .parked = json_is_true(json_object_get(json, "parked")),
+                .note = note ? json_incref(note) : NULL,
+                .restarts = json_is_array(restarts) ? json_incref(restarts) : NULL,
+                .interrupts = json_is_array(interrupts) ? json_incref(interrupts) : NULL,
+                .followed_n = json_integer_or(json, "followedN", 0),
                 .version = item->version,
         };
         snprintf(ret->id, sizeof(ret->id), "%s", id);
+        if (by && strlen(by) < sizeof(ret->by))
+                snprintf(ret->by, sizeof(ret->by), "%s", by);
+        if (holder && strlen(holder) < sizeof(ret->holder))
+                snprintf(ret->holder, sizeof(ret->holder), "%s", holder);
         if (digest && strlen(digest) == sizeof(ret->checkpoint.digest) - 1) {
                 memcpy(ret->checkpoint.digest, digest, sizeof(ret->checkpoint.digest));
                 ret->checkpoint.bytes = (uint64_t)json_integer_or(checkpoint, "bytes", 0);
@@ -138,11 +175,15 @@ void record_digest(const char *const *texts, size_t count, char digest[RECORD_DI
         snprintf(digest, RECORD_DIGEST_SIZE, "%.*s", RECORD_DIGEST_SIZE - 1, hex);
 }
 
-const char *record_session_key(const char *owner, const char *id, struct arena *arena) {
+const char *record_session_prefix(const char *owner, struct arena *arena) {
         char digest[RECORD_DIGEST_SIZE];
 
         record_digest(&owner, 1, digest);
-        return arena_printf(arena, "%s/%s", digest, id);
+        return arena_printf(arena, "%s/", digest);
+}
+
+const char *record_session_key(const char *owner, const char *id, struct arena *arena) {
+        return arena_printf(arena, "%s%s", record_session_prefix(owner, arena), id);
 }
 
 const char *record_conversation_key(const struct record_session *record, struct arena *arena) {
@@ -163,10 +204,20 @@ const char *record_execution_key(const char *owner, const char *id, int64_t n, s
         return arena_printf(arena, "%s%010lld", record_executions_prefix(owner, id, arena), (long long)n);
 }
 
+const char *record_live_prefix(const char *id, int64_t n, struct arena *arena) {
+        return arena_printf(arena, "~live/%s/%010lld/", id, (long long)n);
+}
+
+const char *record_live_key(const char *id, int64_t n, int64_t event, struct arena *arena) {
+        return arena_printf(arena, "%s%010lld", record_live_prefix(id, n, arena), (long long)event);
+}
+
 /* Of the others the engine decides: what lies elsewhere goes with them. */
 int64_t record_expires_ms(enum session_table table, const char *value) {
         json_t *json JSON_CLEANUP = table == SESSION_TABLE_KEYS ? json_loads(value, 0, NULL) : NULL;
         json_int_t at_ms = json_integer_or(json, "at", 0);
 
-        return at_ms > 0 ? (int64_t)at_ms + (int64_t)ENGINE_KEY_SECONDS * 1000 : 0;
+        json_int_t seconds = json_integer_or(json, "keepSeconds", ENGINE_KEY_SECONDS);
+
+        return at_ms > 0 ? (int64_t)at_ms + (int64_t)seconds * 1000 : 0;
 }

@@ -14,6 +14,9 @@
 
 #define RECORD_DIGEST_SIZE 41 /* 160 bits in hex, NUL */
 
+#define RECORD_HOLDER_SIZE 33 /* an engine's number */
+#define RECORD_BY_SIZE 52     /* an engine's number, "." and the number of the write in hex */
+
 /* One session as it is kept. Texts are owned, by malloc. */
 struct record_session {
         char id[ENGINE_ID_SIZE];
@@ -31,9 +34,23 @@ struct record_session {
         struct place_checkpoint checkpoint; /* the last one; without a digest: none */
         int64_t checkpoint_ms;              /* when it was taken */
         bool parked;                        /* and no sandbox was given anything since */
-        uint64_t version;                   /* the store's */
+        json_t *note;                       /* the place's own (place_event.note); NULL: none */
+        /*
+         * In a store that servers share: who sees to what has not ended; "": nobody. The two lists are what others have asked of him, as
+         * the last is (an execution that somebody there follows); NULL and 0: nothing.
+         */
+        char holder[RECORD_HOLDER_SIZE];
+        json_t *restarts;   /* contexts whose kernels are to be fresh ones */
+        json_t *interrupts; /* numbers */
+        int64_t followed_n;
+        char by[RECORD_BY_SIZE]; /* who wrote it, in a store that is shared; "": that is not kept */
+        uint64_t version;        /* the store's */
 };
 void record_dispose(struct record_session *record);
+/* When it ends by itself, milliseconds since 1970: by its age, and unless it is `busy` by idleness. */
+int64_t record_ends_ms(const struct record_session *record, bool busy);
+/* Something of it has not ended, and somebody has to see to it: executions, kernels to be restarted. */
+bool record_is_open(const struct record_session *record);
 
 /* To be released with free(). */
 char *record_to_text(const struct record_session *record);
@@ -50,18 +67,32 @@ void record_digest(const char *const *texts, size_t count, char digest[RECORD_DI
 
 /* Keys, in the arena. */
 const char *record_session_key(const char *owner, const char *id, struct arena *arena);
+/* What those of all of an owner's sessions begin with. */
+const char *record_session_prefix(const char *owner, struct arena *arena);
 const char *record_conversation_key(const struct record_session *record, struct arena *arena);
 const char *record_execution_key(const char *owner, const char *id, int64_t n, struct arena *arena);
 /* What the keys of all of its executions begin with. */
 const char *record_executions_prefix(const char *owner, const char *id, struct arena *arena);
 /* In the table of sessions, beside them: a sandbox that is to be ended. No digest begins as it does. */
 #define RECORD_ENDING "~ending/"
+/* The same, of a store that is shared: whose the session of that id is, for who may see everybody's. */
+#define RECORD_OWNER "~owner/"
+/* And word for a server, "~word/SERVER/SESSION", whose value is the owner: the session's record was changed for it to see. */
+#define RECORD_WORD "~word/"
+#define RECORD_OTHERS '~' /* begins all keys there that are no session's: containers have some, too */
 
 /*
  * When a record of that table may go by itself, which its value says (milliseconds since 1970); 0: it stays. A store that can deletes it
  * some time after that; who reads it looks at the time himself.
  */
 int64_t record_expires_ms(enum session_table table, const char *value);
+
+/*
+ * In the table of keys, since it goes by itself: what an execution has said so far, for who follows it at another server. Behind the
+ * prefix follows the number of the first event, in 10 digits.
+ */
+const char *record_live_prefix(const char *id, int64_t n, struct arena *arena);
+const char *record_live_key(const char *id, int64_t n, int64_t event, struct arena *arena);
 
 /* For what is kept beside a record: to be freed. NULL stays NULL. */
 char *record_copy_text(const char *text);

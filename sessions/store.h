@@ -76,6 +76,13 @@ struct session_store_class {
                     const char *after, bool backwards, size_t limit, struct arena *arena,
                     struct session_item **ret, size_t *ret_count, struct error *err);
         void (*close)(struct session_store *store);
+        /*
+         * Other servers have it too, beyond a network: a call may take long, and what was read here may have been changed there since. Of
+         * one that is not, a call returns at once, and this process alone has it.
+         */
+        bool shared;
+        /* Items that the record says may go (record_expires_ms()) are gone by then without anybody's doing. */
+        bool expires;
 };
 
 /* A body's own structure begins with this. */

@@ -1,274 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The lock of a workspace is flock(2) on its folder: it dies with who holds it. What is made or removed as a whole is renamed
- * into or out of its name, so that the name stands for all of it or for nothing; names that begin with a dot are no ids,
- * neither here nor for sweeps.
- */
+/* What is the same wherever workspaces lie; the rest is passed to their body. */
 #include "sessions/workspace.h"
 
-#include "base/array.h"
-#include "base/beneath.h"
-#include "base/clock.h"
-#include "base/digest.h"
 #include "base/files.h"
-#include "base/json.h"
-#include "base/log.h"
-#include "base/sorted.h"
-#include "sessions/checkpoint.h"
-#include "sessions/workspace_stage.h"
-#include "sessions/workspace_tree.h"
+#include "sessions/workspace_body.h"
+#include "sessions/workspace_local.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
-
-#define SESSIONS "sessions"
-#define NEWBORNS_MAX 32
-#define SESSION_FILE "session.json"
-#define FILES "workspace"
-#define USAGE "usage"
-#define HISTORY "history"
-#define FORMAT "1"
-#define SESSION_BYTES_MAX ((size_t)64 << 10)
-#define MADE ".made-"
-#define REMOVED ".removed-"
-
-static int fail(struct problem *problem, const char *what) {
-        return problem_set(problem,
-                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
-                                                              : PROBLEM_WORKSPACE_FAILED,
-                           "cannot %s: %s", what, strerror(errno));
-}
 
 int workspace_not_found(struct problem *problem) {
         return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such workspace");
 }
 
-static bool is_id(const char *id) {
+bool workspace_is_id(const char *id) {
         size_t length = strlen(id);
 
         return length > 0 && length <= WORKSPACE_ID_MAX &&
                strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == length;
 }
 
-static int open_folder(int folder, const char *name) {
-        return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* The folder of all. Where `make` is false and there is none: -1 with ENOENT. */
-static int open_all(const struct workspaces *workspaces, bool make) {
-        char *path TEXT_CLEANUP = path_join(workspaces->folder, SESSIONS);
-        struct error ignored;
-
-        if (make && folder_make(path, &ignored) < 0)
-                return -1;
-        return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* ---- session.json ---- */
-
-static char *describe(const struct workspaces *workspaces, const struct workspace_row *row) {
-        json_t *json JSON_CLEANUP = json_checked(
-                json_pack("{ss, ss, ss, ss, sI, sI}", "formatVersion", FORMAT, "stack", workspaces->stack,
-                          "environment", row->environment, "owner", row->owner, "createdMs",
-                          (json_int_t)row->created_ms, "livesUntilMs", (json_int_t)row->lives_until_ms));
-
-        json_set_text(json, "agent", row->agent);
-        return json_compact(json);
-}
-
-/* False where it is damaged, of another stack, or has no owner: then it is nobody's. */
-static bool read_session(int folder, const char *stack, struct arena *arena, struct workspace_row *ret) {
-        struct stat status;
-        int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(folder, SESSION_FILE, &status);
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        json_t *json JSON_CLEANUP = NULL;
-        const char *version, *of_stack, *owner;
-
-        if (descriptor < 0 || descriptor_read(descriptor, SESSION_BYTES_MAX, &text) != 0)
-                return false;
-        json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
-        version = json_text(json, "formatVersion");
-        of_stack = json_text(json, "stack");
-        owner = json_text(json, "owner");
-        if (!version || strcmp(version, FORMAT) != 0 || !of_stack ||
-            (stack && strcmp(of_stack, stack) != 0) || !owner)
-                return false;
-        ret->owner = arena_strdup(arena, owner);
-        ret->environment = arena_strdup(arena, json_text(json, "environment"));
-        ret->agent = json_text(json, "agent") ? arena_strdup(arena, json_text(json, "agent")) : NULL;
-        ret->created_ms = json_integer_or(json, "createdMs", 0);
-        ret->lives_until_ms = json_integer_or(json, "livesUntilMs", 0);
-        return ret->environment;
-}
-
-/* A new file below a folder of ours: whole, synced, in place of what has the name. */
-static int write_file(int folder, const char *name, const char *text, bool lasting) {
-        char temporary[NAME_MAX];
-        int descriptor DESCRIPTOR_CLEANUP = -1;
-        uint8_t random[8];
-        char hex[2 * sizeof(random) + 1];
-
-        random_bytes(random, sizeof(random));
-        digest_hex(random, sizeof(random), hex);
-        snprintf(temporary, sizeof(temporary), WORKSPACE_INCOMING "/%s", hex);
-        descriptor = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (descriptor < 0)
-                return -1;
-        if (flock(descriptor, LOCK_EX | LOCK_NB) < 0 ||
-            descriptor_write(descriptor, text, strlen(text)) < 0 || (lasting && fsync(descriptor) < 0) ||
-            renameat(folder, temporary, folder, name) < 0 || (lasting && fsync(folder) < 0)) {
-                int reason = errno;
-
-                unlinkat(folder, temporary, 0);
-                errno = reason;
-                return -1;
-        }
-        return 0;
-}
-
-/* ---- one workspace ---- */
-
-static void random_name(char *name, size_t size, const char *beginning, const char *id) {
-        uint8_t random[8];
-        char hex[2 * sizeof(random) + 1];
-
-        random_bytes(random, sizeof(random));
-        digest_hex(random, sizeof(random), hex);
-        snprintf(name, size, "%s%s-%s", beginning, id, hex);
-}
-
-/*
- * A new workspace is on its way to the disk when it is answered, and there well within the second that records have: nobody who makes a
- * session waits for three syncs. Many at once are synced by those who make them, so that no crowd of threads stands there.
- */
-struct newborn {
-        int file, folder, all;
-};
-
-static atomic_uint newborns;
-
-static bool sync_newborn(const struct newborn *newborn) {
-        return newborn->file >= 0 && fsync(newborn->file) == 0 && fsync(newborn->folder) == 0 &&
-               fsync(newborn->all) == 0;
-}
-
-static void release_newborn(struct newborn *newborn) {
-        close_descriptor(&newborn->file);
-        close_descriptor(&newborn->folder);
-        close_descriptor(&newborn->all);
-        free(newborn);
-}
-
-static void *sync_later(void *context) {
-        struct newborn *newborn = context;
-
-        if (!sync_newborn(newborn))
-                log_warning("a new workspace is not safe from a power loss: %s", strerror(errno));
-        release_newborn(newborn);
-        atomic_fetch_sub(&newborns, 1);
-        return NULL;
-}
-
-/* -1 with errno. */
-static int make_last(int all, int folder) {
-        struct newborn *newborn = malloc(sizeof(*newborn));
-        pthread_t thread;
-        int result;
-
-        if (!newborn)
-                abort();
-        /* Opened anew: a lock on the one that we have must not last until then. */
-        *newborn = (struct newborn){ openat(folder, SESSION_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC),
-                                     open_folder(folder, "."), open_folder(all, ".") };
-        if (atomic_fetch_add(&newborns, 1) < NEWBORNS_MAX &&
-            pthread_create(&thread, NULL, sync_later, newborn) == 0) {
-                pthread_detach(thread);
-                return 0;
-        }
-        atomic_fetch_sub(&newborns, 1);
-        result = sync_newborn(newborn) ? 0 : -1;
-        release_newborn(newborn);
-        return result;
-}
-
-/* Whoever makes or removes something holds its lock, so that workspace_recover() knows what is nobody's. */
-static int make_whole(int all, const char *made, const struct workspace_row *row, const char *text,
-                      struct problem *problem) {
-        int folder DESCRIPTOR_CLEANUP = -1;
-
-        if (mkdirat(all, made, 0700) < 0)
-                return fail(problem, "make a workspace");
-        folder = open_folder(all, made);
-        if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0 || mkdirat(folder, FILES, 0700) < 0 ||
-            mkdirat(folder, WORKSPACE_INCOMING, 0700) < 0 ||
-            write_file(folder, SESSION_FILE, text, false) < 0)
-                return fail(problem, "make a workspace");
-        if (renameat2(all, made, all, row->id, RENAME_NOREPLACE) < 0)
-                return errno == EEXIST ? problem_set(problem, PROBLEM_CONFLICT, "this id is taken")
-                                       : fail(problem, "make a workspace");
-        return make_last(all, folder) < 0 ? fail(problem, "make a workspace") : 0;
-}
-
 int workspace_create(const struct workspaces *workspaces, const struct workspace_row *row,
                      struct problem *problem) {
-        int all DESCRIPTOR_CLEANUP = -1, half DESCRIPTOR_CLEANUP = -1;
-        char made[NAME_MAX];
-        char *text TEXT_CLEANUP = NULL;
-
-        if (!is_id(row->id) || !row->owner || !row->owner[0] || strlen(row->owner) > WORKSPACE_OWNER_MAX ||
-            !row->environment)
+        if (!workspace_is_id(row->id) || !row->owner || !row->owner[0] ||
+            strlen(row->owner) > WORKSPACE_OWNER_MAX || !row->environment)
                 return problem_set(problem, PROBLEM_INVALID,
                                    "a workspace has an id, an owner and an environment");
-        all = open_all(workspaces, true);
-        if (all < 0)
-                return fail(problem, "open the folder of workspaces");
-        text = describe(workspaces, row);
-        random_name(made, sizeof(made), MADE, row->id);
-        if (make_whole(all, made, row, text, problem) == 0)
-                return 0;
-        half = open_folder(all, made);
-        if (half >= 0 && workspace_tree_remove(half) == 0)
-                unlinkat(all, made, AT_REMOVEDIR);
-        return -1;
+        return workspace_body_of(workspaces)->create(workspaces, row, problem);
+}
+
+const char *workspace_agent_of(const char *id) {
+        const size_t length = strlen(WORKSPACE_OF_AGENT);
+
+        return strncmp(id, WORKSPACE_OF_AGENT, length) == 0 ? id + length : NULL;
+}
+
+static int open_shared(const struct workspaces *workspaces, const char *owner, const char *id,
+                       struct workspace *ret, struct problem *problem) {
+        const struct workspace_shared *shared = workspaces->shared;
+        int folder DESCRIPTOR_CLEANUP = -1;
+
+        if (!shared || !owner || strlen(id) > WORKSPACE_ID_MAX)
+                return workspace_not_found(problem);
+        if (shared->open(shared->context, owner, workspace_agent_of(id), &folder, problem) < 0)
+                return -1;
+        return workspace_local_open_shared(folder, owner, id, ret, problem);
 }
 
 /* Of any owner where it is NULL. */
 static int open_workspace(const struct workspaces *workspaces, const char *owner, const char *id,
                           struct workspace *ret, struct problem *problem) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct workspace opened WORKSPACE_CLEANUP = WORKSPACE_INIT;
-        int all DESCRIPTOR_CLEANUP = -1;
-        struct workspace_row row;
-
-        if (!is_id(id))
-                return workspace_not_found(problem);
-        all = open_all(workspaces, false);
-        opened.folder = all < 0 ? -1 : open_folder(all, id);
-        if (opened.folder < 0)
-                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
-                               ? workspace_not_found(problem)
-                               : fail(problem, "open the workspace");
-        if (!read_session(opened.folder, workspaces->stack, arena, &row) ||
-            (owner && strcmp(row.owner, owner) != 0))
-                return workspace_not_found(problem);
-        opened.files = open_folder(opened.folder, FILES);
-        if (opened.files < 0)
-                return fail(problem, "open the workspace's files");
-        snprintf(opened.id, sizeof(opened.id), "%s", id);
-        *ret = opened;
-        opened = (struct workspace)WORKSPACE_INIT;
-        return 0;
+        if (workspace_agent_of(id))
+                return open_shared(workspaces, owner, id, ret, problem);
+        return workspace_is_id(id) ? workspace_body_of(workspaces)->open(workspaces, owner, id, ret, problem)
+                                   : workspace_not_found(problem);
 }
 
 int workspace_open(const struct workspaces *workspaces, const char *owner, const char *id,
@@ -281,332 +66,58 @@ int workspace_open_any(const struct workspaces *workspaces, const char *id, stru
         return open_workspace(workspaces, NULL, id, ret, problem);
 }
 
+int workspace_make_shared(const struct workspaces *workspaces, const char *owner, const char *agent,
+                          const char *environment, struct problem *problem) {
+        const struct workspace_shared *shared = workspaces->shared;
+
+        return shared ? shared->make(shared->context, owner, agent, environment, problem)
+                      : workspace_not_found(problem);
+}
+
 void workspace_close(struct workspace *workspace) {
-        close_descriptor(&workspace->files);
-        close_descriptor(&workspace->folder); /* and its lock */
-        workspace->locked = false;
+        if (workspace->body)
+                workspace->body->close(workspace);
+        workspace->body = NULL;
 }
 
 int workspace_describe(const struct workspace *workspace, struct arena *arena, struct workspace_row *ret,
                        struct problem *problem) {
-        struct workspace_row row = { .id = arena_strdup(arena, workspace->id) };
-
-        if (!read_session(workspace->folder, NULL, arena, &row))
-                return workspace_not_found(problem);
-        *ret = row;
-        return 0;
+        return workspace->body->describe(workspace, arena, ret, problem);
 }
 
-/* The member alone is changed, whatever else the file says. */
 int workspace_set_life(struct workspace *workspace, int64_t lives_until_ms, struct problem *problem) {
-        json_t *json JSON_CLEANUP = NULL;
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        char *written TEXT_CLEANUP = NULL;
-        int result = 0;
-
-        if (workspace_lock(workspace, NULL, problem) < 0)
-                return -1;
-        {
-                struct stat status;
-                int descriptor DESCRIPTOR_CLEANUP =
-                        workspace_open_regular(workspace->folder, SESSION_FILE, &status);
-
-                if (descriptor >= 0 && descriptor_read(descriptor, SESSION_BYTES_MAX, &text) == 0)
-                        json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
-        }
-        if (json_is_object(json)) {
-                json_put(json, "livesUntilMs", json_integer(lives_until_ms));
-                written = json_compact(json);
-                if (write_file(workspace->folder, SESSION_FILE, written, true) < 0)
-                        result = fail(problem, "write the workspace's session.json");
-        } else {
-                result = problem_set(problem, PROBLEM_WORKSPACE_FAILED,
-                                     "the workspace's session.json is damaged");
-        }
-        /* Of a session that has ended nobody restores anything. */
-        if (result == 0 && lives_until_ms == 0)
-                checkpoint_remove(workspace->folder, NULL, NULL);
-        workspace_unlock(workspace);
-        return result;
-}
-
-/* ---- all of them ---- */
-
-static int list_names(int all, const char *beginning, struct arena *arena, const char ***ret,
-                      size_t *ret_count) {
-        int again = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *stream = again < 0 ? NULL : fdopendir(again);
-        const char **names = NULL;
-        const struct dirent *entry;
-        size_t count = 0;
-
-        if (!stream) {
-                close_descriptor(&again);
-                return -1;
-        }
-        while ((entry = readdir(stream))) {
-                if (beginning ? strncmp(entry->d_name, beginning, strlen(beginning)) != 0
-                              : !is_id(entry->d_name))
-                        continue;
-                names = array_grow(arena, names, count, sizeof(*names));
-                names[count++] = arena_strdup(arena, entry->d_name);
-        }
-        closedir(stream);
-        if (count > 1)
-                qsort(names, count, sizeof(*names), sorted_compare_texts);
-        *ret = names;
-        *ret_count = count;
-        return 0;
+        return workspace->body->set_life(workspace, lives_until_ms, problem);
 }
 
 int workspace_list(const struct workspaces *workspaces, const char *owner, const char *after, size_t limit,
                    struct arena *arena, struct workspace_row **ret, size_t *ret_count, bool *ret_more,
                    struct problem *problem) {
-        struct arena *own ARENA_CLEANUP = arena_new();
-        int all DESCRIPTOR_CLEANUP = open_all(workspaces, false);
-        struct workspace_row *rows = NULL;
-        const char **names = NULL;
-        size_t name_count = 0, count = 0;
-        bool more = false;
-
-        if (all < 0 && errno != ENOENT)
-                return fail(problem, "open the folder of workspaces");
-        if (all >= 0 && list_names(all, NULL, own, &names, &name_count) < 0)
-                return fail(problem, "read the folder of workspaces");
-        for (size_t i = 0; i < name_count && !more; i++) {
-                int folder DESCRIPTOR_CLEANUP = -1;
-                struct workspace_row row = { 0 };
-
-                if (strcmp(names[i], after) <= 0)
-                        continue;
-                folder = open_folder(all, names[i]);
-                if (folder < 0 || !read_session(folder, workspaces->stack, own, &row) ||
-                    (owner && strcmp(row.owner, owner) != 0))
-                        continue;
-                more = count == limit;
-                if (more)
-                        break;
-                rows = array_grow(arena, rows, count, sizeof(*rows));
-                row.id = arena_strdup(arena, names[i]);
-                row.owner = arena_strdup(arena, row.owner);
-                row.environment = arena_strdup(arena, row.environment);
-                row.agent = row.agent ? arena_strdup(arena, row.agent) : NULL;
-                rows[count++] = row;
-        }
-        *ret = rows;
-        *ret_count = count;
-        *ret_more = more;
-        return 0;
+        return workspace_body_of(workspaces)
+                ->list(workspaces, owner, after, limit, arena, ret, ret_count, ret_more, problem);
 }
 
 int workspace_remove(const struct workspaces *workspaces, const char *owner, const char *id,
                      struct problem *problem) {
-        struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
-        int all DESCRIPTOR_CLEANUP = -1;
-        char removed[NAME_MAX];
+        const struct workspace_shared *shared = workspaces->shared;
 
-        if (workspace_open(workspaces, owner, id, &workspace, problem) < 0 ||
-            workspace_lock(&workspace, NULL, problem) < 0)
-                return -1;
-        all = open_all(workspaces, false);
-        random_name(removed, sizeof(removed), REMOVED, id);
-        if (all < 0 || renameat2(all, id, all, removed, RENAME_NOREPLACE) < 0 || fsync(all) < 0)
-                return fail(problem, "remove the workspace");
-        /* From here on whoever waits for the lock finds that it is gone. */
-        (void)unlinkat(workspace.folder, SESSION_FILE, 0);
-        if (workspace_tree_remove(workspace.folder) < 0 || unlinkat(all, removed, AT_REMOVEDIR) < 0)
-                return fail(problem, "remove all of the workspace's files, though it is gone");
-        return 0;
-}
-
-/* One that a living process is about has its lock. */
-static int remove_half(int all, const char *name) {
-        int folder DESCRIPTOR_CLEANUP = open_folder(all, name);
-
-        if (folder < 0)
-                return errno == ENOENT ? 0 : -1;
-        if (flock(folder, LOCK_EX | LOCK_NB) < 0)
-                return errno == EWOULDBLOCK ? 0 : -1;
-        return workspace_tree_remove(folder) < 0 ? -1 : unlinkat(all, name, AT_REMOVEDIR);
-}
-
-/* A file that a living process writes has a lock, or the workspace has. */
-static int empty_incoming(int all, const char *id, const char *stack, struct arena *arena) {
-        int folder DESCRIPTOR_CLEANUP = open_folder(all, id), incoming DESCRIPTOR_CLEANUP = -1;
-        struct workspace_row row;
-        const char **names;
-        size_t count;
-        int result = 0;
-
-        if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
-                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
-        /* Of another stack, another server may yet need them; of a session that lives, what waits in it. */
-        if (read_session(folder, stack, arena, &row) &&
-            row.lives_until_ms <= clock_system.wall_ms(&clock_system))
-                workspace_stage_clear(folder);
-        incoming = open_folder(folder, WORKSPACE_INCOMING);
-        if (incoming < 0)
-                return errno == ENOENT ? 0 : -1;
-        if (list_names(incoming, "", arena, &names, &count) < 0)
-                return -1;
-        for (size_t i = 0; i < count; i++) {
-                int file DESCRIPTOR_CLEANUP =
-                        openat(incoming, names[i], O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-                if (names[i][0] == '.' || file < 0 || flock(file, LOCK_EX | LOCK_NB) < 0)
-                        continue;
-                if (unlinkat(incoming, names[i], 0) < 0)
-                        result = -1;
-        }
-        return result;
+        if (owner && shared && workspace_agent_of(id))
+                return shared->remove(shared->context, owner, workspace_agent_of(id), problem);
+        return owner && workspace_is_id(id)
+                       ? workspace_body_of(workspaces)->remove(workspaces, owner, id, problem)
+                       : workspace_not_found(problem);
 }
 
 int workspace_recover(const struct workspaces *workspaces, struct problem *problem) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        int all DESCRIPTOR_CLEANUP = open_all(workspaces, false);
-        const char **names;
-        size_t count;
-        int result = 0;
-
-        if (all < 0)
-                return errno == ENOENT ? 0 : fail(problem, "open the folder of workspaces");
-        for (int i = 0; i < 2; i++) {
-                if (list_names(all, i == 0 ? MADE : REMOVED, arena, &names, &count) < 0)
-                        return fail(problem, "read the folder of workspaces");
-                for (size_t j = 0; j < count; j++)
-                        result |= remove_half(all, names[j]);
-        }
-        if (list_names(all, NULL, arena, &names, &count) < 0)
-                return fail(problem, "read the folder of workspaces");
-        for (size_t j = 0; j < count; j++)
-                result |= empty_incoming(all, names[j], workspaces->stack, arena);
-        return result ? fail(problem, "remove what was left of workspaces") : 0;
-}
-
-/* ---- changing ---- */
-
-int workspace_lock(struct workspace *workspace, const struct interrupt *interrupt, struct problem *problem) {
-        if (descriptor_lock(workspace->folder, interrupt) < 0)
-                return errno == EINTR ? problem_set(problem, PROBLEM_STOPPING, "interrupted")
-                                      : fail(problem, "lock the workspace");
-        if (faccessat(workspace->folder, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-                flock(workspace->folder, LOCK_UN);
-                return workspace_not_found(problem);
-        }
-        workspace->locked = true;
-        return 0;
-}
-
-void workspace_unlock(struct workspace *workspace) {
-        if (workspace->locked)
-                flock(workspace->folder, LOCK_UN);
-        workspace->locked = false;
-}
-
-void workspace_boot(char id[40]) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        struct error ignored;
-
-        id[0] = '\0';
-        if (file_read("/proc/sys/kernel/random/boot_id", 64, &text, &ignored) == 0)
-                snprintf(id, 40, "%.*s", (int)strcspn(strbuf_text(&text), "\n"), strbuf_text(&text));
-}
-
-/* False where there is no number, or one of another boot: the disk may have lost what happened after it. */
-static bool read_usage(const struct workspace *workspace, struct workspace_usage *ret) {
-        struct stat status;
-        int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(workspace->folder, USAGE, &status);
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        struct workspace_usage usage;
-        char boot[40], expected[160];
-        size_t length;
-        char *end;
-
-        if (descriptor < 0 || descriptor_read(descriptor, sizeof(expected), &text) != 0)
-                return false;
-        workspace_boot(boot);
-        length = strlen(boot);
-        if (!length || strncmp(strbuf_text(&text), boot, length) != 0 || strbuf_text(&text)[length] != ' ')
-                return false;
-        usage.files = strtoull(strbuf_text(&text) + length + 1, &end, 10);
-        usage.bytes = strtoull(end, NULL, 10);
-        snprintf(expected, sizeof(expected), "%s %" PRIu64 " %" PRIu64 "\n", boot, usage.files, usage.bytes);
-        if (strcmp(strbuf_text(&text), expected) != 0)
-                return false;
-        *ret = usage;
-        return true;
-}
-
-static int count_all(const struct workspace *workspace, const struct interrupt *interrupt,
-                     struct workspace_usage *ret, struct problem *problem) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct workspace_tree tree;
-        struct error err;
-
-        if (workspace_tree_read(workspace->files, 0, interrupt, arena, &tree, &err) < 0)
-                return problem_from_error(
-                        problem, err.kind == ERROR_INTERRUPTED ? PROBLEM_STOPPING : PROBLEM_WORKSPACE_FAILED,
-                        &err);
-        *ret = (struct workspace_usage){ .files = tree.count, .bytes = tree.bytes };
-        return 0;
+        return workspace_body_of(workspaces)->recover(workspaces, problem);
 }
 
 int workspace_measure(struct workspace *workspace, const struct interrupt *interrupt,
                       struct workspace_usage *ret, struct problem *problem) {
-        int result = 0;
-
-        if (read_usage(workspace, ret))
-                return 0;
-        if (workspace_lock(workspace, interrupt, problem) < 0)
-                return -1;
-        if (!read_usage(workspace, ret)) {
-                result = count_all(workspace, interrupt, ret, problem);
-                if (result == 0)
-                        workspace_usage_end(workspace, ret);
-        }
-        workspace_unlock(workspace);
-        return result;
+        return workspace->body->measure(workspace, interrupt, ret, problem);
 }
 
 int workspace_set_history(struct workspace *workspace, uint64_t bytes, struct problem *problem) {
-        char text[32];
-        int written;
-
-        if (workspace_lock(workspace, NULL, problem) < 0)
-                return -1;
-        snprintf(text, sizeof(text), "%" PRIu64 "\n", bytes);
-        written = write_file(workspace->folder, HISTORY, text, false);
-        workspace_unlock(workspace);
-        return written < 0 ? fail(problem, "write the size of the workspace's history") : 0;
-}
-
-uint64_t workspace_history(const struct workspace *workspace) {
-        struct stat status;
-        int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(workspace->folder, HISTORY, &status);
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (descriptor < 0 || descriptor_read(descriptor, 32, &text) != 0)
-                return 0;
-        return strtoull(strbuf_text(&text), NULL, 10);
-}
-
-int workspace_usage_begin(struct workspace *workspace, const struct interrupt *interrupt,
-                          struct workspace_usage *ret, struct problem *problem) {
-        if (!read_usage(workspace, ret) && count_all(workspace, interrupt, ret, problem) < 0)
-                return -1;
-        if (unlinkat(workspace->folder, USAGE, 0) < 0 && errno != ENOENT)
-                return fail(problem, "write the workspace's usage");
-        return 0;
-}
-
-/* Where it cannot be written there is none, and the next one counts. */
-void workspace_usage_end(struct workspace *workspace, const struct workspace_usage *usage) {
-        char boot[40], text[160];
-
-        workspace_boot(boot);
-        snprintf(text, sizeof(text), "%s %" PRIu64 " %" PRIu64 "\n", boot, usage->files, usage->bytes);
-        if (boot[0])
-                (void)!write_file(workspace->folder, USAGE, text, false);
+        return workspace->body->set_history(workspace, bytes, problem);
 }
 
 int workspace_is_full(const struct workspace_limits *limits, uint64_t bytes, struct problem *problem) {
@@ -620,44 +131,12 @@ int workspace_is_full(const struct workspace_limits *limits, uint64_t bytes, str
                            bytes);
 }
 
-int workspace_check_free(const struct workspace *workspace, const struct workspace_limits *limits,
-                         uint64_t more, struct problem *problem) {
-        struct statvfs disk;
-        uint64_t free_bytes;
-
-        if (!limits->free_min)
-                return 0;
-        if (fstatvfs(workspace->folder, &disk) < 0)
-                return fail(problem, "look at the disk");
-        free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
-        if (free_bytes < limits->free_min || free_bytes - limits->free_min < more)
-                return problem_set(problem, PROBLEM_WORKSPACE_FULL,
-                                   "the disk of the workspaces would have less free than must stay free");
-        return 0;
+int workspace_has_many(const struct workspace_limits *limits, struct problem *problem) {
+        return problem_set(problem, PROBLEM_WORKSPACE_FULL,
+                           "the workspace may hold %" PRIu64 " files and folders", limits->files_max);
 }
 
-int workspace_incoming_make(const struct workspace *workspace, char name[WORKSPACE_INCOMING_MAX],
-                            int *ret_descriptor, struct problem *problem) {
-        for (;;) {
-                int descriptor DESCRIPTOR_CLEANUP = -1;
-                uint8_t random[8];
-                char hex[2 * sizeof(random) + 1];
-                struct stat status;
-
-                random_bytes(random, sizeof(random));
-                digest_hex(random, sizeof(random), hex);
-                snprintf(name, WORKSPACE_INCOMING_MAX, WORKSPACE_INCOMING "/%s", hex);
-                descriptor = openat(workspace->folder, name,
-                                    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-                if (descriptor < 0)
-                        return errno == ENOENT ? workspace_not_found(problem)
-                                               : fail(problem, "write into the workspace");
-                /* workspace_recover() may have found it before it was locked: then it has no name any more. */
-                if (flock(descriptor, LOCK_EX | LOCK_NB) < 0 || fstat(descriptor, &status) < 0 ||
-                    status.st_nlink == 0)
-                        continue;
-                *ret_descriptor = descriptor;
-                descriptor = -1;
-                return 0;
-        }
+int workspace_check_free(const struct workspace *workspace, const struct workspace_limits *limits,
+                         uint64_t more, struct problem *problem) {
+        return limits->free_min ? workspace->body->check_free(workspace, limits, more, problem) : 0;
 }

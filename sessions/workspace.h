@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workspaces: the durable files of sessions, plain folders of the host, each found by its owner and its id together.
+ * Workspaces: the durable files of sessions, each found by its owner and its id together. Where they lie is a body's to know
+ * (workspace_body.h); on this machine they are plain folders:
  *
  *     {workspaces}/sessions/ID/session.json    whose it is: stack, environment, owner; until when its session lives
  *     {workspaces}/sessions/ID/workspace/      the files; each is replaced whole, none is ever written in place
@@ -34,16 +35,43 @@
 #define WORKSPACE_ID_MAX 64
 #define WORKSPACE_OWNER_MAX 2400 /* bytes: of as many characters as an owner may have (engine.h), four each */
 
-/* Where workspaces are, and whose stack they are of. Borrowed texts. */
+struct workspace_body;
+
+/*
+ * The workspaces that agents have for owners, each one's containers' together. Their ids are "agent:NAME", of whoever asks: two owners'
+ * of one agent are two. They lie where the containers run, change while they are looked at, and are made by the first container that has
+ * them, or by workspace_make_shared().
+ */
+struct workspace_shared {
+        /* *ret_folder has workspace/, incoming/ and session.json. PROBLEM_NOT_FOUND where there is none. */
+        int (*open)(void *context, const char *owner, const char *agent, int *ret_folder,
+                    struct problem *problem);
+        int (*make)(void *context, const char *owner, const char *agent, const char *environment,
+                    struct problem *problem);
+        int (*remove)(void *context, const char *owner, const char *agent, struct problem *problem);
+        void *context;
+};
+#define WORKSPACE_OF_AGENT "agent:"
+/* The agent's name in such an id; NULL: it is another's. */
+const char *workspace_agent_of(const char *id);
+
+/* Where workspaces are, and whose stack they are of. All borrowed. */
 struct workspaces {
-        const char *folder;
+        const char
+                *folder; /* of this machine; of another body's, where files are kept that are on their way */
         const char *stack;
+        const struct workspace_body *body;     /* NULL: folders of this machine */
+        void *context;                         /* the body's own */
+        const struct workspace_shared *shared; /* NULL: there are none */
 };
 
 struct workspace {
+        const struct workspace_body *body;
+        void *own;  /* the body's. The next three are those of this machine's */
         int folder; /* of the session */
         int files;  /* of its files */
         bool locked;
+        bool shared; /* what runs changes it: it is counted anew each time */
         char id[WORKSPACE_ID_MAX + 1];
 };
 #define WORKSPACE_INIT \
@@ -85,6 +113,9 @@ int workspace_open(const struct workspaces *workspaces, const char *owner, const
 /* The same whoever's it is: for who looks after all owners' alone. */
 int workspace_open_any(const struct workspaces *workspaces, const char *id, struct workspace *ret,
                        struct problem *problem) MUST_USE;
+/* Where there is one already it stays as it is. */
+int workspace_make_shared(const struct workspaces *workspaces, const char *owner, const char *agent,
+                          const char *environment, struct problem *problem) MUST_USE;
 /* PROBLEM_NOT_FOUND as for an id that never was. */
 int workspace_not_found(struct problem *problem);
 void workspace_close(struct workspace *workspace);
@@ -123,9 +154,16 @@ int workspace_measure(struct workspace *workspace, const struct interrupt *inter
 
 /* What the records of its session's executions take up: its owner's, as its files are. 0 where nobody has said. */
 int workspace_set_history(struct workspace *workspace, uint64_t bytes, struct problem *problem) MUST_USE;
-uint64_t workspace_history(const struct workspace *workspace);
 
-/* ---- for the other modules on workspaces ---- */
+/* PROBLEM_WORKSPACE_FULL: so many bytes are there, and more than may be would be. */
+int workspace_is_full(const struct workspace_limits *limits, uint64_t bytes, struct problem *problem);
+/* PROBLEM_WORKSPACE_FULL where `more` bytes would leave less than limits->free_min on its disk. */
+int workspace_check_free(const struct workspace *workspace, const struct workspace_limits *limits,
+                         uint64_t more, struct problem *problem) MUST_USE;
+
+/* ---- for the other modules on workspaces of this machine ---- */
+
+uint64_t workspace_history(const struct workspace *workspace);
 
 /* Waits for the lock. PROBLEM_NOT_FOUND where it was removed meanwhile. */
 int workspace_lock(struct workspace *workspace, const struct interrupt *interrupt,
@@ -139,12 +177,6 @@ void workspace_unlock(struct workspace *workspace);
 int workspace_usage_begin(struct workspace *workspace, const struct interrupt *interrupt,
                           struct workspace_usage *ret, struct problem *problem) MUST_USE;
 void workspace_usage_end(struct workspace *workspace, const struct workspace_usage *usage);
-
-/* PROBLEM_WORKSPACE_FULL: so many bytes are there, and more than may be would be. */
-int workspace_is_full(const struct workspace_limits *limits, uint64_t bytes, struct problem *problem);
-/* PROBLEM_WORKSPACE_FULL where `more` bytes would leave less than limits->free_min on its disk. */
-int workspace_check_free(const struct workspace *workspace, const struct workspace_limits *limits,
-                         uint64_t more, struct problem *problem) MUST_USE;
 
 /* An empty file in incoming/, locked, and its name there. It is removed by unlinkat() or by renameat(). */
 #define WORKSPACE_INCOMING_MAX 48

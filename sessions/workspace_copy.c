@@ -6,13 +6,11 @@
 #include "sessions/workspace_copy.h"
 
 #include "base/array.h"
-#include "base/beneath.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "sessions/workspace_files.h"
+#include "sessions/workspace_folders.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,15 +103,14 @@ static int copy_folder(struct copy *copy, const char *path, const char *target) 
 
 static int copy_path(struct copy *copy, const char *path) {
         const char *wrong = workspace_path_problem(path), *name, *target;
-        int handle DESCRIPTOR_CLEANUP = -1;
-        struct stat status;
+        struct workspace_place place = { 0 };
+        struct problem absent;
 
         if (wrong)
                 return problem_set(copy->problem, PROBLEM_INVALID, "this path cannot be: %s", wrong);
         name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
         target = path_join_in(copy->request->to, name, copy->arena);
-        handle = beneath_open(copy->from->files, path, O_PATH | O_NOFOLLOW);
-        if (handle < 0 || fstat(handle, &status) < 0 || !S_ISDIR(status.st_mode))
+        if (workspace_place_look(copy->from, path, &place, &absent) < 0 || !place.folder)
                 return copy_file(copy, path, target);
         if (strcmp(copy->from->id, copy->to->id) == 0 && text_begins_with(target, path) &&
             (target[strlen(path)] == '/' || !target[strlen(path)]))

@@ -39,7 +39,20 @@ int workspace_files_list(struct workspace *workspace, const struct workspace_pag
                          const struct interrupt *interrupt, struct arena *arena, struct workspace_file **ret,
                          size_t *ret_count, bool *ret_more, struct problem *problem) MUST_USE;
 
-/* Opened for reading: what is read stays this version, whatever is put meanwhile. */
+/*
+ * What is known of it. Where its bytes are at hand, *ret_descriptor is opened for reading, and stays this version, whatever is put
+ * meanwhile; else it is -1, and workspace_file_fetch() brings some of them.
+ */
+int workspace_file_look(struct workspace *workspace, const char *path, int *ret_descriptor,
+                        struct workspace_file *ret, struct problem *problem) MUST_USE;
+/*
+ * Of one that was looked at: `length` bytes from `from` on. They begin at *ret_at of the descriptor, which is made here where it was not at
+ * hand. PROBLEM_CHANGED where it is another version by now.
+ */
+int workspace_file_fetch(struct workspace *workspace, const char *path, const struct workspace_file *file,
+                         uint64_t from, uint64_t length, int *descriptor, uint64_t *ret_at,
+                         struct problem *problem) MUST_USE;
+/* All of it, opened for reading: what is read stays this version, whatever is put meanwhile. */
 int workspace_file_open(struct workspace *workspace, const char *path, int *ret_descriptor,
                         struct workspace_file *ret, struct problem *problem) MUST_USE;
 
@@ -59,6 +72,7 @@ struct workspace_put {
         struct digest_stream *digest;
         char sha256[SHA256_HEX_SIZE]; /* once it is settled */
         bool executable;
+        void *own; /* the body's */
 };
 #define WORKSPACE_PUT_INIT \
         { .descriptor = -1 }
@@ -82,7 +96,7 @@ void workspace_put_close(struct workspace_put *put);
 int workspace_file_delete(struct workspace *workspace, const char *path, const struct conditions *conditions,
                           const struct interrupt *interrupt, struct problem *problem) MUST_USE;
 
-/* ---- for the other modules on workspaces ---- */
+/* ---- for the other modules on workspaces of this machine ---- */
 
 void workspace_etag(const struct stat *status, char etag[ETAG_SIZE]);
 

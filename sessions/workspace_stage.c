@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sessions/workspace_stage.h"
 
-#include "base/array.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "sessions/workspace_files.h"
+#include "sessions/workspace_body.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define STAGED "staged"
-#define PATHS "paths"
-#define REQUEST "request"
-#define PATHS_MAX ((size_t)32 << 20)
-#define SINGLY_MAX 8 /* files that are synced one by one; more by the whole file system at once */
 
 static int fail(struct problem *problem) {
         return problem_set(problem,
@@ -27,28 +16,16 @@ static int fail(struct problem *problem) {
                            "cannot keep the files of an execution: %s", strerror(errno));
 }
 
-static bool is_name(const char *name) {
+bool workspace_stage_is_name(const char *name) {
         return strlen(name) == WORKSPACE_STAGE_NAME - 1 &&
                strspn(name, "0123456789abcdef") == WORKSPACE_STAGE_NAME - 1;
 }
 
-static int open_folder(int folder, const char *name) {
-        return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* Its descriptor, and its new name. */
-static int make_folder(const struct workspace *workspace, char name[WORKSPACE_STAGE_NAME],
-                       struct problem *problem) {
+void workspace_stage_new_name(char name[WORKSPACE_STAGE_NAME]) {
         uint8_t random[(WORKSPACE_STAGE_NAME - 1) / 2];
-        int all DESCRIPTOR_CLEANUP = -1, folder = -1;
 
         random_bytes(random, sizeof(random));
         digest_hex(random, sizeof(random), name);
-        if ((mkdirat(workspace->folder, STAGED, 0700) < 0 && errno != EEXIST) ||
-            (all = open_folder(workspace->folder, STAGED)) < 0 || mkdirat(all, name, 0700) < 0 ||
-            (folder = open_folder(all, name)) < 0)
-                return errno == ENOENT ? workspace_not_found(problem) : fail(problem);
-        return folder;
 }
 
 int workspace_stage_begin(struct workspace *workspace, const struct workspace_limits *limits,
@@ -58,7 +35,7 @@ int workspace_stage_begin(struct workspace *workspace, const struct workspace_li
         };
 
         if (workspace_check_free(workspace, limits, 0, problem) < 0 ||
-            (stage.folder = make_folder(workspace, stage.name, problem)) < 0)
+            workspace->body->stage_begin(&stage, problem) < 0)
                 return -1;
         stage.paths = json_checked(json_array());
         stage.digest = digest_stream_new();
@@ -68,7 +45,6 @@ int workspace_stage_begin(struct workspace *workspace, const struct workspace_li
 
 int workspace_stage_file(struct workspace_stage *stage, const char *path, struct problem *problem) {
         const char *wrong = workspace_path_problem(path);
-        char number[24];
         const json_t *other;
         size_t index;
 
@@ -81,11 +57,8 @@ int workspace_stage_file(struct workspace_stage *stage, const char *path, struct
                 if (strcmp(json_string_value(other), path) == 0)
                         return problem_set(problem, PROBLEM_INVALID, "two files have the same path");
         }
-        close_descriptor(&stage->file);
-        snprintf(number, sizeof(number), "%zu", json_array_size(stage->paths));
-        stage->file = openat(stage->folder, number, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (stage->file < 0)
-                return fail(problem);
+        if (stage->workspace->body->stage_file(stage, json_array_size(stage->paths), problem) < 0)
+                return -1;
         json_add(stage->paths, json_string(path));
         /* Between two slashes, which no path begins with, nothing that follows can be another path's. */
         digest_stream_add(stage->digest, "//", 2);
@@ -109,19 +82,16 @@ int workspace_stage_write(struct workspace_stage *stage, const void *bytes, size
 
 int workspace_stage_finish(struct workspace_stage *stage, char sha256[SHA256_HEX_SIZE],
                            struct problem *problem) {
-        char *text TEXT_CLEANUP = json_compact(stage->paths);
-        int descriptor DESCRIPTOR_CLEANUP =
-                openat(stage->folder, PATHS, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        char *paths TEXT_CLEANUP = json_compact(stage->paths);
 
-        close_descriptor(&stage->file);
         digest_stream_end(stage->digest, sha256);
         stage->digest = NULL;
-        return descriptor < 0 || descriptor_write(descriptor, text, strlen(text)) < 0 ? fail(problem) : 0;
+        return stage->workspace->body->stage_finish(stage, paths, problem);
 }
 
 void workspace_stage_close(struct workspace_stage *stage) {
-        if (stage->folder >= 0 && !stage->kept)
-                workspace_stage_drop(stage->workspace, stage->name);
+        if (stage->workspace)
+                stage->workspace->body->stage_close(stage);
         close_descriptor(&stage->file);
         close_descriptor(&stage->folder);
         digest_stream_end(stage->digest, NULL);
@@ -130,163 +100,28 @@ void workspace_stage_close(struct workspace_stage *stage) {
         stage->paths = NULL;
 }
 
-void workspace_stage_drop(const struct workspace *workspace, const char *name) {
-        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
-        int folder DESCRIPTOR_CLEANUP = all >= 0 && is_name(name) ? open_folder(all, name) : -1;
-
-        if (folder >= 0 && workspace_tree_remove(folder) == 0)
-                (void)unlinkat(all, name, AT_REMOVEDIR);
-}
-
-void workspace_stage_keep(const struct workspace *workspace, const char *const *names, size_t count) {
-        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
-        DIR *list = all >= 0 ? fdopendir(fcntl(all, F_DUPFD_CLOEXEC, 0)) : NULL;
-        const struct dirent *entry;
-
-        while (list && (entry = readdir(list))) {
-                bool kept = !is_name(entry->d_name);
-
-                for (size_t i = 0; i < count && !kept; i++)
-                        kept = strcmp(names[i], entry->d_name) == 0;
-                if (!kept)
-                        workspace_stage_drop(workspace, entry->d_name);
-        }
-        if (list)
-                closedir(list);
-}
-
-int workspace_stage_request(const struct workspace *workspace, const void *bytes, size_t length,
-                            char name[WORKSPACE_STAGE_NAME], struct problem *problem) {
-        int all DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1, file DESCRIPTOR_CLEANUP = -1;
-        bool alone = !name[0];
-
-        if (alone) {
-                folder = make_folder(workspace, name, problem);
-                if (folder < 0)
-                        return -1;
-        } else if ((all = open_folder(workspace->folder, STAGED)) < 0 || !is_name(name) ||
-                   (folder = open_folder(all, name)) < 0) {
-                return fail(problem);
-        }
-        file = openat(folder, REQUEST, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (file >= 0 && descriptor_write(file, bytes, length) == 0)
-                return 0;
-        (void)fail(problem);
-        if (file >= 0)
-                (void)unlinkat(folder, REQUEST, 0);
-        if (alone)
-                workspace_stage_drop(workspace, name);
-        return -1;
-}
-
-int workspace_stage_read_request(const struct workspace *workspace, const char *name, size_t most,
-                                 struct strbuf *ret) {
-        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
-        int folder DESCRIPTOR_CLEANUP = all >= 0 && is_name(name) ? open_folder(all, name) : -1;
-        struct stat status;
-        int file DESCRIPTOR_CLEANUP = folder >= 0 ? workspace_open_regular(folder, REQUEST, &status) : -1;
-
-        return file >= 0 && descriptor_read(file, most, ret) == 0 ? 0 : -1;
-}
-
-void workspace_stage_clear(int session_folder) {
-        int all DESCRIPTOR_CLEANUP = open_folder(session_folder, STAGED);
-
-        if (all >= 0 && workspace_tree_remove(all) == 0)
-                (void)unlinkat(session_folder, STAGED, AT_REMOVEDIR);
-}
-
-/* --- into the workspace --- */
-
-static json_t *read_paths(int folder) {
-        struct stat status;
-        int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(folder, PATHS, &status);
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (descriptor < 0 || descriptor_read(descriptor, PATHS_MAX, &text) != 0)
-                return NULL;
-        return json_loadb(strbuf_text(&text), text.length, 0, NULL);
-}
-
-/* As if it was put: dated now, and in place of what has its path. */
-static int place_one(struct workspace *workspace, int folder, const char *name, size_t number,
-                     const char *path, bool sync, const struct workspace_limits *limits,
-                     struct workspace_usage *usage, struct problem *problem) {
-        struct workspace_put put WORKSPACE_PUT_CLEANUP = WORKSPACE_PUT_INIT;
-        char own[24];
-        struct stat status, placed;
-        bool replaced;
-
-        snprintf(own, sizeof(own), "%zu", number);
-        snprintf(put.name, sizeof(put.name), STAGED "/%s/%zu", name, number);
-        put.workspace = workspace;
-        put.path = path;
-        put.limits = *limits;
-        put.digest = digest_stream_new();
-        put.descriptor = openat(folder, own, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-        if (put.descriptor < 0 || fstat(put.descriptor, &status) < 0)
-                return fail(problem);
-        put.bytes = (uint64_t)status.st_size;
-        if (workspace_put_settle(&put, sync, problem) < 0)
-                return -1;
-        return workspace_put_place(&put, sync, usage, &placed, &replaced, problem);
-}
-
-static bool is_there(int folder, size_t number) {
-        char own[24];
-
-        snprintf(own, sizeof(own), "%zu", number);
-        return faccessat(folder, own, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 int workspace_stage_place(struct workspace *workspace, const char *name,
                           const struct workspace_limits *limits, const struct interrupt *interrupt,
                           struct arena *arena, struct workspace_skipped **ret, size_t *ret_count,
                           struct problem *problem) {
-        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
-        int folder DESCRIPTOR_CLEANUP = all >= 0 && is_name(name) ? open_folder(all, name) : -1;
-        json_t *paths JSON_CLEANUP = folder >= 0 ? read_paths(folder) : NULL, *path;
-        struct workspace_skipped *skipped = NULL;
-        bool singly = json_array_size(paths) <= SINGLY_MAX;
-        struct workspace_usage usage;
-        size_t index, count = 0;
+        return workspace->body->stage_place(workspace, name, limits, interrupt, arena, ret, ret_count,
+                                            problem);
+}
 
-        *ret = NULL;
-        *ret_count = 0;
-        /* What is gone was placed before. What cannot be opened now was not. */
-        if (folder < 0 && is_name(name) && errno != ENOENT)
-                return fail(problem);
-        if (!paths && folder >= 0 && faccessat(folder, PATHS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                return problem_set(problem, PROBLEM_WORKSPACE_FAILED,
-                                   "the list of their paths cannot be read");
-        if (!paths) {
-                workspace_stage_drop(workspace, name);
-                return 0;
-        }
-        if (workspace_lock(workspace, interrupt, problem) < 0)
-                return -1;
-        if (workspace_usage_begin(workspace, interrupt, &usage, problem) < 0) {
-                workspace_unlock(workspace);
-                return -1;
-        }
-        json_array_foreach (paths, index, path) {
-                const char *text = arena_strdup(arena, json_string_value(path));
-                struct problem own;
+void workspace_stage_drop(const struct workspace *workspace, const char *name) {
+        workspace->body->stage_drop(workspace, name);
+}
 
-                /* One that is not there was placed by a server that died amid it. */
-                if (!is_there(folder, index) ||
-                    place_one(workspace, folder, name, index, text, singly, limits, &usage, &own) == 0)
-                        continue;
-                skipped = array_grow(arena, skipped, count, sizeof(*skipped));
-                skipped[count++] =
-                        (struct workspace_skipped){ .path = text, .reason = arena_strdup(arena, own.detail) };
-        }
-        if (!singly)
-                (void)syncfs(workspace->folder);
-        workspace_usage_end(workspace, &usage);
-        workspace_unlock(workspace);
-        workspace_stage_drop(workspace, name);
-        *ret = skipped;
-        *ret_count = count;
-        return 0;
+void workspace_stage_keep(const struct workspace *workspace, const char *const *names, size_t count) {
+        workspace->body->stage_keep(workspace, names, count);
+}
+
+int workspace_stage_request(const struct workspace *workspace, const void *bytes, size_t length,
+                            char name[WORKSPACE_STAGE_NAME], struct problem *problem) {
+        return workspace->body->stage_request(workspace, bytes, length, name, problem);
+}
+
+int workspace_stage_read_request(const struct workspace *workspace, const char *name, size_t most,
+                                 struct strbuf *ret) {
+        return workspace->body->stage_read_request(workspace, name, most, ret);
 }

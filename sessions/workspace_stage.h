@@ -32,6 +32,7 @@ struct workspace_stage {
         struct digest_stream *digest; /* of all paths and contents */
         char name[WORKSPACE_STAGE_NAME];
         bool kept;
+        void *own; /* the body's */
 };
 #define WORKSPACE_STAGE_INIT \
         { .folder = -1, .file = -1 }

@@ -314,6 +314,8 @@ static int remove_names(int top, const char *path, struct arena *arena, struct w
                         reason = errno;
                         continue;
                 }
+                /* Code may have shut it, for its own user too. */
+                (void)!fchmodat(descriptor, name, 0700, AT_SYMLINK_NOFOLLOW);
                 inner = path_join_in(path, name, arena);
                 if (strlen(inner) > PATH_MAX / 2) {
                         inner = arena_printf(arena, lifted, *count);

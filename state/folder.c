@@ -6,6 +6,7 @@
 #include "state/codec.h"
 #include "state/state_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 
@@ -18,6 +19,8 @@
 #include <unistd.h>
 
 #define NEW_FOLDER "new" /* where a state is made before it is moved into place */
+/* A file's times may be as coarse as the kernel's tick, and some file systems' as a second or two. */
+#define MARK_YOUNG_S 3
 
 static int look_for_file(const char *folder, const char *name, bool *ret_present, struct error *err) {
         char *path TEXT_CLEANUP = path_join(folder, name);
@@ -59,6 +62,36 @@ bool state_folder_holds(const char *folder) {
         bool data = false;
 
         return look_for_file(folder, STORE_DATA_FILE, &data, &ignored) == 0 && data;
+}
+
+/* No program can set a ctime. */
+static bool mark_file(const char *path, int64_t now_s, int64_t ret[5]) {
+        struct stat status;
+
+        if (lstat(path, &status) < 0 || status.st_ctim.tv_sec > now_s - MARK_YOUNG_S)
+                return false;
+        ret[0] = (int64_t)status.st_dev;
+        ret[1] = (int64_t)status.st_ino;
+        ret[2] = (int64_t)status.st_size;
+        ret[3] = status.st_ctim.tv_sec;
+        ret[4] = status.st_ctim.tv_nsec;
+        return true;
+}
+
+bool state_mark_take(const char *folder, struct state_mark *ret) {
+        char *data TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE),
+                   *lineage TEXT_CLEANUP = path_join(folder, STATE_LINEAGE_FILE);
+        const int64_t now_s = clock_system.wall_ms(&clock_system) / 1000;
+        struct state_mark mark = { 0 };
+
+        if (!mark_file(data, now_s, mark.parts) || !mark_file(lineage, now_s, mark.parts + 5))
+                return false;
+        *ret = mark;
+        return true;
+}
+
+bool state_mark_is(const struct state_mark *mark, const struct state_mark *other) {
+        return memcmp(mark->parts, other->parts, sizeof(mark->parts)) == 0;
 }
 
 bool state_lies_in(const char *folder, const char *lineage) {

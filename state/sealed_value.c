@@ -47,7 +47,7 @@ static void crc_build(void) {
         }
 }
 
-static uint32_t crc_add(uint32_t crc, const uint8_t *bytes, size_t length) {
+static uint32_t crc_by_table(uint32_t crc, const uint8_t *bytes, size_t length) {
         for (; length >= 8; bytes += 8, length -= 8) {
                 uint64_t word;
 
@@ -63,10 +63,41 @@ static uint32_t crc_add(uint32_t crc, const uint8_t *bytes, size_t length) {
         return crc;
 }
 
+#if defined(__x86_64__)
+/* By the instruction that SSE 4.2 has for this very polynomial: ten times as fast. */
+__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *bytes,
+                                                                     size_t length) {
+        uint64_t wide = crc;
+
+        for (; length >= 8; bytes += 8, length -= 8) {
+                uint64_t word;
+
+                memcpy(&word, bytes, sizeof(word));
+                wide = __builtin_ia32_crc32di(wide, word);
+        }
+        crc = (uint32_t)wide;
+        for (; length > 0; bytes++, length--)
+                crc = __builtin_ia32_crc32qi(crc, *bytes);
+        return crc;
+}
+#endif
+
+static uint32_t (*crc_add)(uint32_t crc, const uint8_t *bytes, size_t length) = crc_by_table;
+
+static void crc_prepare(void) {
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("sse4.2")) {
+                crc_add = crc_by_instruction;
+                return;
+        }
+#endif
+        crc_build();
+}
+
 static uint32_t checksum(const uint8_t *bytes, size_t length, struct sealed_place place) {
         uint32_t crc = UINT32_MAX;
 
-        pthread_once(&crc_once, crc_build);
+        pthread_once(&crc_once, crc_prepare);
         crc = crc_add(crc, (const uint8_t *)place.database, strlen(place.database) + 1);
         crc = crc_add(crc, (const uint8_t *)place.key, strlen(place.key));
         crc = crc_add(crc, bytes, CRC_OFFSET);

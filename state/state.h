@@ -56,6 +56,16 @@ int state_catch_up(struct state *state, struct error *err) MUST_USE;
 /* Of a shared state: 1 where older versions of its objects are kept, 0 where not, -1 where that cannot be known. */
 int state_keeps_versions(struct state *state);
 
+/*
+ * The files of a state in a folder, as they are told from those that were there before, without opening it. False where they cannot be,
+ * or have changed so shortly before that a change after this look might not be seen.
+ */
+struct state_mark {
+        int64_t parts[10];
+};
+bool state_mark_take(const char *folder, struct state_mark *ret);
+bool state_mark_is(const struct state_mark *mark, const struct state_mark *other);
+
 /* As messages name it: the folder, or "s3://BUCKET/PREFIX". */
 const char *state_folder(const struct state *state);
 /* A UUID given to the state when it was made; "" while absent. */

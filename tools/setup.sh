@@ -6,7 +6,7 @@
 # The program alone. With python3 its kernel is compiled when Berth is built, and not by each sandbox.
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
     libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev libedit-dev
-    libutf8proc-dev python3-venv ca-certificates)
+    libutf8proc-dev libc-ares-dev python3-venv ca-certificates)
 # Besides, for the presets, which build the unit tests as well.
 PRESET_PACKAGES=(libcmocka-dev git)
 # What berth exec needs on the machine that it runs on.
@@ -15,7 +15,12 @@ TEST_PACKAGES=(python3 skopeo bubblewrap graphviz groff-base zsh fish
     chromium fonts-dejavu-core apache2-bin gnupg gpgv openssh-client libwrap0 mmdebstrap curl jq openssl zstd mount)
 # Their programs are used by tests, but installed they would start services on somebody's machine.
 UNPACKED_PACKAGES=(openssh-server prometheus)
-LINT_PACKAGES=(clang clang-format clang-tidy)
+# Debian 13 has promtool in a package of its own, and a sshd that wants one library more.
+if [ "$(. /etc/os-release 2>/dev/null && echo "${VERSION_ID:-}")" != 12 ]; then
+    TEST_PACKAGES+=(libwtmpdb0)
+    UNPACKED_PACKAGES=(openssh-server promtool)
+fi
+LINT_PACKAGES=(clang clang-format clang-tidy flake8)
 
 VENV=build/venv
 

@@ -7,7 +7,7 @@
 # tree, the built program and the tests on disks that it can only read; what it writes is thrown away when it ends.
 #
 #   vda  the system: made once from Debian's packages, and again when its recipe (tools/vm/image.sh) changes
-#   vdb  the tree as it is now, the built program and the job
+#   vdb  the tree as it is now, the built program, the Debian package that ./dev package has made last, and the job
 #   vdc  the Python packages of build/venv, made again when requirements.txt changes
 
 VM_PACKAGES=(qemu-system-x86 mmdebstrap genext2fs e2fsprogs)
@@ -70,12 +70,14 @@ vm_make_python() {
     cp "$VENV/.requirements.sha256" "$disk.sha256"
 }
 
-# vm_make_tree PRESET JOB ARGUMENT ...: the tree, the program and what is to be done, below the folder "berth".
+# vm_make_tree RELEASE PRESET JOB ARGUMENT ...: the tree, the program, the package if one was made, and what is to be done, below the
+# folder "berth".
 vm_make_tree() {
-    local preset=$1 staged=build/vm/tree
-    shift
+    local release=$1 preset=$2 staged=build/vm/tree
+    shift 2
     rm -rf "$staged"
-    mkdir -p "$staged/build/dev/tests/unit"
+    mkdir -p "$staged/build/dev/tests/unit" "$staged/build/packages"
+    [ ! -d "build/packages/$release" ] || find "build/packages/$release" -name '*.deb' -exec cp {} "$staged/build/packages" \;
     # Files of the tree as they are, whether committed or not; those that were deleted are still listed.
     git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
         [ ! -e "$file" ] || printf '%s\0' "$file"
@@ -243,7 +245,7 @@ run_vm() {
     build "$preset"
     vm_make_system "$release"
     vm_make_python
-    vm_make_tree "$preset" "$command" "${arguments[@]}"
+    vm_make_tree "$release" "$preset" "$command" "${arguments[@]}"
     exec 8>&-
     [ "$command" != image ] || return 0
     if [ "$command" != test ] || [ ${#ways[@]} -eq 1 ]; then

@@ -51,7 +51,19 @@ static const char *const starting[] = {
 /* sendmsg and the like on the pair of sockets by which a judge is asked. */
 static const char *const answering[] = { "recvfrom", "recvmsg", "sendmsg", "sendto", "shutdown", NULL };
 
+/* What stands between a sandbox and the network, once all libraries are loaded: sockets, and no file at all. */
+static const char *const proxying[] = {
+        "accept4", "bind", "close", "connect", "dup", "fcntl", "getpeername", "getsockname", "getsockopt", "ppoll", "poll",
+        "read", "readv", "recvfrom", "recvmsg", "sendmsg", "sendto", "setsockopt", "shutdown", "write", "writev",
+        "brk", "madvise", "mprotect", "mremap", "munmap",
+        "exit", "exit_group", "futex", "getegid", "geteuid", "getgid", "getpid", "gettid", "getuid", "getrandom",
+        "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
+        "clock_getres", "clock_gettime", "gettimeofday", "time",
+        NULL,
+};
+
 const struct cage_row cage_rows[] = {
+        { ROW_PROXY, proxying },
         { ROW_ALL, everywhere },
         { ROW_ONLINE | ROW_JUDGES_NAMES, connecting },
         { ROW_ALL, answering },
@@ -62,17 +74,17 @@ const struct cage_row cage_rows[] = {
 const struct cage_condition cage_conditions[] = {
         /* Memory that is shared and no file's is counted by no limit of a process. */
         { ROW_ALL, "mmap", 3, MAP_ANONYMOUS_FLAG, 0 },
-        { ROW_ALL, "mmap", 3, MAP_ANONYMOUS_FLAG | MAP_SHARED_FLAG, MAP_ANONYMOUS_FLAG },
+        { ROW_ALL | ROW_PROXY, "mmap", 3, MAP_ANONYMOUS_FLAG | MAP_SHARED_FLAG, MAP_ANONYMOUS_FLAG },
 
         { ROW_STARTING, "clone", 0, NAMESPACE_FLAGS, 0 },
 
-        { ROW_ONLINE, "socket", 0, 0xffffffff, 2 },        /* AF_INET */
-        { ROW_ONLINE, "socket", 0, 0xffffffff, 10 },       /* AF_INET6 */
+        { ROW_ONLINE | ROW_PROXY, "socket", 0, 0xffffffff, 2 },  /* AF_INET */
+        { ROW_ONLINE | ROW_PROXY, "socket", 0, 0xffffffff, 10 }, /* AF_INET6 */
         { ROW_JUDGES_NAMES, "socket", 0, 0xffffffff, 1 }, /* AF_UNIX */
 
         { ROW_ALL, "ioctl", 1, 0xffffffff, 0x5401 }, /* TCGETS */
         { ROW_ALL, "ioctl", 1, 0xffffffff, 0x541b }, /* FIONREAD */
-        { ROW_ALL, "ioctl", 1, 0xffffffff, 0x5421 }, /* FIONBIO */
+        { ROW_ALL | ROW_PROXY, "ioctl", 1, 0xffffffff, 0x5421 }, /* FIONBIO */
         { ROW_ALL, "ioctl", 1, 0xffffffff, 0x5450 }, /* FIONCLEX */
         { ROW_ALL, "ioctl", 1, 0xffffffff, 0x5451 }, /* FIOCLEX */
 

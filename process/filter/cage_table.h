@@ -11,6 +11,8 @@ enum cage_table_bits {
         ROW_ONLINE = 1 << 1,
         ROW_JUDGES = 1 << 2,
         ROW_JUDGES_NAMES = 1 << 3,
+        ROW_PROXY = 1 << 4,
+        /* all that read files */
         ROW_ALL = ROW_OFFLINE | ROW_ONLINE | ROW_JUDGES | ROW_JUDGES_NAMES,
         ROW_STARTING = ROW_JUDGES | ROW_JUDGES_NAMES
 };

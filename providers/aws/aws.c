@@ -11,6 +11,7 @@
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/execution_role.h"
 #include "providers/aws/shared/lineage.h"
+#include "providers/aws/shared/names.h"
 #include "providers/aws/stack/stack.h"
 #include "providers/aws/workspace_policy/workspace_policy.h"
 
@@ -18,7 +19,6 @@
 
 static int open_provider(const struct provider_config *config, struct provider **ret, struct error *err) {
         const struct value *aws = value_get(config->stack, "aws");
-        const char *prefix = value_get_text(aws, "namePrefix");
         struct aws_client_options options = {
                 .stack_aws = aws,
                 .clock = config->clock,
@@ -32,7 +32,7 @@ static int open_provider(const struct provider_config *config, struct provider *
                 .stack = config->stack,
                 .stack_name = config->stack_name,
                 .stack_labels = config->stack_labels,
-                .prefix = prefix ? prefix : "alphaagent",
+                .prefix = names_prefix(config->stack),
                 .execution_role = value_get_text(aws, "executionRole"),
                 .kms_key = value_get_text(aws, "kmsKey"),
                 .manages_role = !value_get_text(aws, "executionRole"),
@@ -69,10 +69,10 @@ static void begin_in(struct provider *provider, const char *account) {
         provider->function_count = 0;
         provider->role_count = 0;
         bound_records_forget(provider);
+        environment_sessions_forget(provider);
         lineage_orphans_forget(provider);
         provider->account = arena_strdup(provider->arena, account);
-        provider->bucket = arena_printf(provider->arena, "%s-workspaces-%s-%s", provider->prefix, account,
-                                        provider->region);
+        provider->bucket = names_bucket(provider->prefix, account, provider->region, provider->arena);
         provider->execution_role =
                 role ? role
                      : execution_role_arn(provider, path,

@@ -5,11 +5,18 @@
  */
 #include "providers/local/environment.h"
 
+#include "base/suggest.h"
 #include "providers/local/images/image_index.h"
 #include "providers/local/images/images.h"
+#include "providers/local/program.h"
 #include "providers/local/record.h"
 
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* Where the record, written by hand perhaps, says none: as schema/kind_environment.c has it. */
+#define TRANSFER_MB 10240
 
 /* Names come from command lines too, and become paths here. */
 static bool is_name(const char *name) {
@@ -17,6 +24,26 @@ static bool is_name(const char *name) {
 
         return length > 0 && length <= NAME_LENGTH_MAX &&
                strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+}
+
+/* A mistyped name is as probable as one that was not applied yet. */
+static int fail_missing(const char *root, enum kind_id kind, const char *name, const char *path,
+                        struct arena *arena, struct error *err) {
+        const char **names, *near = NULL;
+        struct error ignored;
+        size_t count;
+
+        if (kind != KIND_STACK && record_list(root, kind, arena, &names, &count, &ignored) == 0)
+                near = suggest_nearest(name, names, count);
+        if (near)
+                return error_set_kind(
+                        err, ERROR_NOT_FOUND,
+                        "%s/%s does not exist here (%s); did you mean %s? Else declare it, and run "
+                        "berth apply",
+                        kinds[kind]->name, name, path, near);
+        return error_set_kind(err, ERROR_NOT_FOUND,
+                              "%s/%s does not exist here (%s): declare it, and run berth apply",
+                              kinds[kind]->name, name, path);
 }
 
 /* Reads a record that must exist and be this stack's. */
@@ -30,9 +57,7 @@ static int load_record(const char *root, enum kind_id kind, const char *name, st
         if (record_read(&place, arena, ret, err) < 0)
                 return -1;
         if (!ret->exists)
-                return error_set_kind(err, ERROR_NOT_FOUND,
-                                      "%s/%s does not exist here (%s): declare it, and run berth apply",
-                                      kinds[kind]->name, name, ret->path);
+                return fail_missing(root, kind, name, ret->path, arena, err);
         if (ret->ownership != OWNER_SELF)
                 return error_set(err, "%s does not belong to the stack %s: run berth plan", ret->path,
                                  place.stack);
@@ -76,6 +101,20 @@ static void set_image_problem(const struct local_image_name *name, bool imported
                                                   name->text, local_image_remedy(name, arena));
 }
 
+/* Images are for linux/amd64 (image_rules.h). Where the kernel starts their programs in an emulator, it is told so here. */
+static void check_machine(const struct local_image_name *name, struct arena *arena,
+                          struct local_environment *ret) {
+        struct utsname system;
+
+        if (uname(&system) == 0 && strcmp(system.machine, "x86_64") != 0 &&
+            access("/proc/sys/fs/binfmt_misc/qemu-x86_64", F_OK) < 0)
+                ret->image_problem = arena_printf(
+                        arena,
+                        "the image %s is for linux/amd64, and this machine is %s: without an image in the store, "
+                        "{prebuilt: python} is the machine's own Python",
+                        name->text, system.machine);
+}
+
 /* The image of the digest that was applied, never the one that a tag leads to by now. */
 static int load_image(const char *folder, const struct value *image, struct arena *arena,
                       struct local_environment *ret, struct error *err) {
@@ -91,6 +130,7 @@ static int load_image(const char *folder, const struct value *image, struct aren
         if (name.digest && local_image_find(&images, NULL, NULL, name.digest, arena, &found)) {
                 ret->image_digest = found.digest;
                 ret->image_root = found.root;
+                check_machine(&name, arena, ret);
                 if (image_index_variables(folder, found.digest, arena, &ret->image_variables,
                                           &ret->image_variable_count, err) < 0)
                         return error_context(err, "the image %s", name.text);
@@ -126,6 +166,28 @@ static int64_t read_number(const struct value *map, const char *name) {
         return given > INT32_MAX ? INT32_MAX : given;
 }
 
+/* Checked again: what a person wrote into the record may be no host. A network of any other form is one of AWS's, or none. */
+static int load_network(const struct value *network, const char *path, struct arena *arena,
+                        struct allow_list *ret, struct error *err) {
+        const struct value *allow = value_get(network, "allow");
+        int64_t megabytes = value_get_integer(network, "transferMB", TRANSFER_MB);
+        const char **entries;
+
+        if (!allow || allow->type != VALUE_LIST || allow->count == 0)
+                return 0;
+        entries = arena_array(arena, allow->count, sizeof(*entries));
+        for (uint32_t i = 0; i < allow->count; i++) {
+                entries[i] = value_text_of(&allow->items[i]);
+                if (!entries[i] || !allow_is_entry(entries[i]) || allow->count > ALLOW_ENTRIES_MAX)
+                        return error_set(
+                                err, "%s allows a host that is none: run berth apply, which mends it", path);
+        }
+        if (megabytes < 1 || megabytes > INT32_MAX)
+                megabytes = TRANSFER_MB;
+        *ret = (struct allow_list){ entries, allow->count, (uint64_t)megabytes * LOCAL_BYTES_PER_MB };
+        return 0;
+}
+
 static int check_sizes(const struct local_environment *environment, const char *path, struct error *err) {
         if (environment->memory_mb > 0 && environment->storage_mb > 0 && environment->timeout_s > 0)
                 return 0;
@@ -152,6 +214,8 @@ int local_environment_load(const char *root, const char *name, struct arena *are
         environment.tenant_isolation = value_get_boolean(record.spec, "tenantIsolation", false);
         load_variables(value_get(record.spec, "variables"), arena, &environment);
         if (check_sizes(&environment, record.path, err) < 0 ||
+            load_network(value_get(record.spec, "network"), record.path, arena, &environment.network, err) <
+                    0 ||
             load_places(root, arena, &images, &environment.workspaces, err) < 0 ||
             load_image(images, value_get(record.spec, "image"), arena, &environment, err) < 0)
                 return -1;

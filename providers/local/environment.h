@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "egress/allow.h"
 #include "providers/local/layout.h"
 
 #include <stdbool.h>
@@ -36,6 +37,7 @@ struct local_environment {
         int64_t reserved_concurrency; /* the most runs at once, 0 stops it; -1: no limit of its own */
         bool tenant_isolation;
 
+        struct allow_list network; /* what its sandboxes may reach; without entries nothing */
         const struct local_variable *variables;
         size_t variable_count;
         const char *const *elsewhere; /* names of variables whose texts are kept in AWS */

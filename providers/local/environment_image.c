@@ -5,6 +5,7 @@
  * A missing image is no reason to refuse: the environment is made, and nothing runs in it until its image was imported.
  */
 #include "providers/local/images/images.h"
+#include "providers/local/images/prebuilt.h"
 #include "providers/local/provider_local.h"
 
 #include "base/array.h"
@@ -77,12 +78,26 @@ static void add_missing(struct missing_list *list, const struct local_image_name
         item->count++;
 }
 
+/* Where it is a prebuilt image that Berth has no recipe for: the one that may have been meant. */
+static const char *missing_nearest(const struct local_image_name *name) {
+        const struct prebuilt *known;
+        struct error ignored;
+
+        if (!name->prebuilt || prebuilt_find(name->prebuilt, &known, &ignored) == 0)
+                return NULL;
+        return prebuilt_nearest(name->prebuilt);
+}
+
 /* "NAME, pinned to DIGEST," and the environments that need it; of a digest in the name the first `digits` digits. */
 static void append_missing(struct strbuf *text, const struct missing *item, int digits, const char *between) {
         const char *digest = strstr(item->name.text, "@sha256:");
         int length = digest ? (int)(digest - item->name.text) + 8 + digits : -1;
 
+        const char *near = missing_nearest(&item->name);
+
         strbuf_printf(text, "%.*s", length, item->name.text);
+        if (near)
+                strbuf_printf(text, " (did you mean {prebuilt: %s}?)", near);
         if (item->pinned)
                 strbuf_printf(text, ", pinned to %s,", item->pinned);
         strbuf_append(text, between);

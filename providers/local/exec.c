@@ -62,8 +62,11 @@ static int take_slot(struct exec *exec, const char *kind, const char *name, cons
 /* An environment's reserved concurrency turns work away, as it does on AWS; an agent's limits do as the agent says. */
 static int take_slots(struct exec *exec, struct error *err) {
         const struct local_agent *agent = &exec->program.agent;
-        /* Its CPUs are no reason to wait: all that runs for it shares them (sandbox_family). */
-        struct exec_use by_agent = { agent->containers, agent->memory_mb, -1 },
+        /*
+         * Its CPUs are no reason to wait: all that runs for it shares them (sandbox_family). Nor is its memory, which is the most that
+         * one sandbox gets (local_program).
+         */
+        struct exec_use by_agent = { agent->containers, -1, -1 },
                         by_environment = { exec->program.environment.reserved_concurrency, -1, -1 };
 
         if (take_slot(exec, "Environment", exec->program.environment.name, &by_environment, true,
@@ -190,6 +193,28 @@ static void pass_slots(struct exec *exec, int held[2], struct sandbox_spec *spec
         spec->held = held;
 }
 
+static void tell_reached(const struct tally *reached, struct exec *exec) {
+        struct exec_reached *list;
+
+        if (!reached)
+                return;
+        list = arena_array(exec->arena, reached->count + 1, sizeof(*list));
+        for (size_t i = 0; i < reached->count; i++) {
+                const struct tally_line *line = &reached->lines[i];
+
+                list[i] = (struct exec_reached){
+                        .host = line->host[0] ? line->host : NULL,
+                        .port = line->port,
+                        .outcome = line->outcome[0] ? line->outcome : NULL,
+                        .connections = line->connections,
+                        .sent_bytes = line->sent_bytes,
+                        .received_bytes = line->received_bytes,
+                };
+        }
+        exec->result->reached = list;
+        exec->result->reached_count = reached->count;
+}
+
 /* The image is held before it is looked into, so that no removal can empty it under the run. */
 static int run_sandbox(struct exec *exec, struct error *err) {
         const struct exec_request *request = exec->request;
@@ -223,6 +248,7 @@ static int run_sandbox(struct exec *exec, struct error *err) {
         exec->result->wall_ms = ended.wall_ms;
         exec->result->cpu_ms = ended.cpu_ms;
         exec->result->peak_memory_bytes = ended.peak_memory_bytes;
+        tell_reached(ended.reached, exec);
         exec->result->degraded = ended.degraded;
         exec->result->degraded_count = ended.degraded_count;
         return 0;

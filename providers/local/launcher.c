@@ -17,6 +17,7 @@
 #include "providers/local/sandbox/cgroup.h"
 #include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
+#include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@
 struct connection {
         int socket; /* -1: the place is free */
         uid_t client;
+        gid_t client_group;
         unsigned number; /* never given again, as the place is */
         struct frame_reader reader;
 };
@@ -82,7 +84,8 @@ struct sandbox_limits launcher_limits_default(void) {
                 .processes = 512,
                 .workspace_bytes = memory,
                 .workspace_files = 200000,
-                .deadline_ms = INT64_C(15) * 24 * 3600 * 1000, /* 14 days, and one to wait for somebody */
+                .deadline_ms = INT64_C(36525) * 24 * 3600 *
+                               1000, /* a service runs until it is stopped: a hundred years */
         };
 }
 
@@ -113,7 +116,7 @@ static void close_connection(struct connection *connection) {
  * The socket's mode is looked at when it is opened, and by who the other side is: it may have been handed on. What is known is
  * who connected.
  */
-static bool is_client(const struct launcher *launcher, int socket, uid_t *ret) {
+static bool is_client(const struct launcher *launcher, int socket, struct ucred *ret) {
         const struct launcher_config *config = launcher->config;
         struct ucred peer;
         socklen_t length = sizeof(peer);
@@ -123,7 +126,7 @@ static bool is_client(const struct launcher *launcher, int socket, uid_t *ret) {
                 return false;
         for (size_t i = 0; i < config->client_count; i++)
                 may |= peer.uid == config->clients[i];
-        *ret = peer.uid;
+        *ret = peer;
         return may || peer.uid == geteuid();
 }
 
@@ -135,7 +138,7 @@ static void accept_connection(struct launcher *launcher) {
         size_t share = LAUNCHER_CONNECTIONS_MAX / launcher->config->client_count, open = 0;
         struct connection *place = NULL;
         struct error ignored;
-        uid_t client;
+        struct ucred client;
 
         if (socket < 0 || !is_client(launcher, socket, &client))
                 return;
@@ -144,7 +147,7 @@ static void accept_connection(struct launcher *launcher) {
 
                 if (connection->socket < 0 && !place)
                         place = connection;
-                open += connection->socket >= 0 && connection->client == client;
+                open += connection->socket >= 0 && connection->client == client.uid;
         }
         if (!place || open >= share) {
                 (void)!frame_send_now(socket, LAUNCHER_REFUSED, enough, sizeof(enough) - 1, NULL, 0,
@@ -152,7 +155,8 @@ static void accept_connection(struct launcher *launcher) {
                 return;
         }
         *place = (struct connection){ .socket = socket,
-                                      .client = client,
+                                      .client = client.uid,
+                                      .client_group = client.gid,
                                       .number = ++launcher->connections_ever,
                                       .reader = FRAME_READER(socket) };
         socket = -1;
@@ -262,6 +266,54 @@ static int check_family(const struct sandbox_family *family, const struct sandbo
         return 0;
 }
 
+/* --- workspaces that stay --- */
+
+/* Of each client in a folder of its own. */
+static struct sandbox_kept kept_of(const struct launcher *launcher, uid_t client, const char *name,
+                                   uint64_t bytes, uint64_t files, struct arena *arena) {
+        return (struct sandbox_kept){ .folder = arena_printf(arena, "%s/kept/%u/%s",
+                                                             launcher->config->disk ? launcher->config->disk
+                                                                                    : "",
+                                                             (unsigned)client, name),
+                                      .bytes = bytes,
+                                      .files = files,
+                                      .remedy = "Give the machine loop devices and room on the launcher's "
+                                                "disk" };
+}
+
+static int may_keep(const struct launcher *launcher, const char *lasting, struct error *err) {
+        if (launcher->config->disk && geteuid() == 0 && lasting)
+                return 0;
+        return error_set_kind(err, ERROR_REFUSED,
+                              "the workspace that containers of an agent share is kept on the disk of a "
+                              "launcher that is root: start it with --disk FOLDER");
+}
+
+static int keep(struct launcher *launcher, struct connection *connection, const struct frame *frame) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct sandbox_limits *most = &launcher->config->most;
+        struct sandbox_keeping keeping;
+        struct sandbox_kept kept;
+        struct error err = { 0 };
+        int root DESCRIPTOR_CLEANUP = -1, result;
+
+        if (sandbox_keeping_read(frame->payload.data, frame->payload.length, arena, &keeping, &err) < 0)
+                return -1;
+        kept = kept_of(launcher, connection->client, keeping.name, keeping.bytes, keeping.files, arena);
+        result = may_keep(launcher, keeping.name, &err);
+        if (result == 0 && (keeping.bytes > most->workspace_bytes || keeping.files > most->workspace_files))
+                result = error_set(&err, "a limit is larger than this launcher gives");
+        if (result == 0)
+                result = keeping.remove ? sandbox_kept_remove(&kept, &err)
+                                        : sandbox_kept_open(&kept, keeping.make, connection->client,
+                                                            connection->client_group, &root, &err);
+        if (result == 0 || (err.kind == ERROR_NOT_FOUND && !keeping.make))
+                answer(connection, LAUNCHER_KEPT, NULL, 0, root);
+        else
+                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+        return 0;
+}
+
 /* Starts and places the worker; in `run` is what must be undone, whether it works or not. */
 static int start_run(const struct launcher *launcher, const struct sandbox_starting *starting,
                      struct run *run, struct error *err) {
@@ -270,6 +322,7 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
         struct sandbox_placing placing = { .limits = *limits,
                                            .dies_with_parent = true,
                                            .for_another = true,
+                                           .network = starting->network,
                                            .patience_ms = launcher->config->patience_ms };
         struct sandbox_user user = SANDBOX_USER_NONE;
         int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1, listener DESCRIPTOR_CLEANUP = -1,
@@ -305,8 +358,18 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
                 held[count++] = lock;
         if (image >= 0)
                 held[count++] = image;
+        if (starting->kept) {
+                const struct sandbox_kept kept =
+                        kept_of(launcher, run->client, starting->kept, limits->workspace_bytes,
+                                limits->workspace_files, run->arena);
+
+                placing.kept = true;
+                if (may_keep(launcher, starting->name, err) < 0 ||
+                    sandbox_kept_open(&kept, true, user.uid, user.gid, &disk, err) < 0)
+                        return -1;
+        }
         /* Where this host cannot, the workspace is in memory; where the disk is full, that is said. */
-        if (starting->disk && starting->name && launcher->config->disk &&
+        if (!starting->kept && starting->disk && starting->name && launcher->config->disk &&
             sandbox_disk_make(launcher->config->disk, limits->workspace_bytes, limits->workspace_files, &disk,
                               &why) < 0 &&
             why.kind != ERROR_NOT_FOUND) {
@@ -315,8 +378,8 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
         }
         if (!starting->name && sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
                 return -1;
-        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, disk, held, count,
-                                    err);
+        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, disk,
+                                    starting->joins ? *starting->joins : -1, held, count, err);
 }
 
 static int64_t latest_end(const struct launcher *launcher, const struct sandbox_limits *limits) {
@@ -539,9 +602,11 @@ static int read_question(struct launcher *launcher, struct connection *connectio
         int result = frame_receive(&connection->reader, &frame, &err);
 
         if (result == FRAME_WAIT)
-                return connection->reader.length > QUESTION_MAX || connection->reader.frame.count > 0 ? -1
+                return connection->reader.length > QUESTION_MAX || connection->reader.frame.count > 1 ? -1
                                                                                                       : 0;
-        if (result != FRAME_WHOLE || frame.payload.length > QUESTION_MAX || frame.count > 0)
+        /* One descriptor comes with START alone: the network of another sandbox. */
+        if (result != FRAME_WHOLE || frame.payload.length > QUESTION_MAX || frame.count > 1 ||
+            (frame.count > 0 && frame.type != LAUNCHER_START))
                 return -1;
         if (frame.type == LAUNCHER_KILL || frame.type == LAUNCHER_MEASURE)
                 return answer_about_run(launcher, connection, &frame);
@@ -549,12 +614,18 @@ static int read_question(struct launcher *launcher, struct connection *connectio
                 return clear_worker(launcher, connection, &frame);
         if (frame.type == LAUNCHER_SHARE)
                 return share(launcher, connection, &frame);
+        if (frame.type == LAUNCHER_KEEP)
+                return keep(launcher, connection, &frame);
         if (frame.type == LAUNCHER_RENAME)
                 return rename_worker(launcher, connection, &frame);
         if (frame.type != LAUNCHER_START)
                 return -1;
         arena = arena_new();
         result = sandbox_starting_read(frame.payload.data, frame.payload.length, arena, &starting, &err);
+        if (result == 0 && frame.count > 0) {
+                starting.joins = &frame.descriptors[0];
+                result = starting.name ? 0 : -1;
+        }
         if (result == 0)
                 start_for(launcher, connection, &starting);
         arena_free(arena);

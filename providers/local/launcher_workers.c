@@ -56,13 +56,16 @@ int launcher_workers_record(const char *path, pid_t worker, const struct sandbox
         char *record TEXT_CLEANUP = record_of(path), identified[IDENTITY_TEXT_SIZE], state;
         struct process_identity identity = identity_of_self();
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct sandbox_starting kept = *starting;
 
+        /* Of use at the start alone, and long. */
+        kept.network = (struct allow_list){ 0 };
         identity.pid = worker;
         if (!identity_look(worker, &state, &identity.start))
                 return error_set(err, "the sandbox's worker has died");
         identity_write(&identity, identified);
         strbuf_printf(&text, "%s\n", identified);
-        sandbox_starting_write(starting, &text);
+        sandbox_starting_write(&kept, &text);
         return file_write_atomic(record, text.data, text.length, 0600, err);
 }
 
@@ -157,6 +160,11 @@ int launcher_workers_find(const char *folder, struct arena *arena, struct launch
 
                 if (!dot || dot == entry->d_name || entry->d_name[0] < '0' || entry->d_name[0] > '9')
                         continue;
+                if (file_is_leftover(
+                            entry->d_name)) { /* a record that the launcher before us did not come to write */
+                        (void)unlinkat(dirfd(names), entry->d_name, 0);
+                        continue;
+                }
                 if (strcmp(dot, SUFFIX) != 0) {
                         remove_socket(folder, entry->d_name, arena);
                         continue;

@@ -105,6 +105,7 @@ void local_program_describe(const struct local_program *program, int64_t deadlin
                             .workspace_files = LOCAL_FILES_MAX,
                             .deadline_ms = deadline_ms },
                 .family = program->family,
+                .network = environment->network,
                 .input = -1,
         };
         describe_image(environment, arena, ret);

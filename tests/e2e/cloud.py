@@ -2,6 +2,7 @@
 """What a test holds of a cloud: its clients, the calls that were made, and the proxy's controls."""
 
 import json
+import os
 import time
 
 import boto3
@@ -66,6 +67,14 @@ class Cloud:
 
     def client(self, service, retries=0):
         return _client(service, self.url, False, retries)
+
+    def environment(self, home):
+        """Of a program of the tests that asks it as Berth does, and of nothing else that this process has."""
+        return {
+            "PATH": os.environ["PATH"], "HOME": str(home), "AWS_ENDPOINT_URL": self.url, "AWS_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": TEST_ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": TEST_SECRET,
+            **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")},
+        }  # fmt: skip
 
     # --- the proxy's record ---
 

@@ -3,6 +3,8 @@
 
 import collections
 import functools
+import os
+import random
 import signal
 import sys
 from pathlib import Path
@@ -13,10 +15,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from binary import Berth, find_binary  # noqa: E402
 from cloud import Cloud  # noqa: E402
+from places import open_place  # noqa: E402
 from runtime_client import Runtime  # noqa: E402
 from servers import ProxyServer, Standin  # noqa: E402
 
 FLAVORS = ("ministack", "moto")
+PLACES = ("local", "aws")
+# Of each file's tests of sessions, as many run on AWS each time; all of them with BERTH_EXHAUSTIVE=1.
+ON_AWS = 4
 # Of a test without a timeout of its own: about a hundredth of the timeouts that others have, which are for the slowest machines.
 TYPICAL_S = 3
 
@@ -31,6 +37,7 @@ def pytest_configure(config):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     config.addinivalue_line("markers", "only(flavor, reason): the test can only run on this stand-in, for the reason given")
+    config.addinivalue_line("markers", "here(reason): the test is about sessions on this machine, and runs on no other place")
 
 
 def pytest_generate_tests(metafunc):
@@ -72,8 +79,26 @@ def pytest_xdist_make_scheduler(config, log):
     return Units(config, log)
 
 
-def pytest_collection_modifyitems(items):
+def _beyond_the_sample(items):
+    """Of tests that run on both places, those left out on AWS: what is about this machine, and what is beyond the sample (BERTH_SEED)."""
+    by_file, out = collections.defaultdict(list), []
+    for item in items:
+        if hasattr(item, "callspec") and item.callspec.params.get("place") == "aws":
+            (out if item.get_closest_marker("here") else by_file[item.nodeid.partition("::")[0]]).append(item)
+    if os.environ.get("BERTH_EXHAUSTIVE"):
+        return out
+    seed = os.environ.get("BERTH_SEED", "2026-11-21")
+    for file, found in by_file.items():
+        out += random.Random(seed + file).sample(found, max(0, len(found) - ON_AWS))
+    return out
+
+
+def pytest_collection_modifyitems(config, items):
     """What takes longest begins first, so that nobody waits for it at the end: units by what their tests may take in all."""
+    left_out = {id(item) for item in _beyond_the_sample(items)}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+        items[:] = [item for item in items if id(item) not in left_out]
     weights = collections.Counter()
     for item in items:
         marker = item.get_closest_marker("timeout")
@@ -126,6 +151,14 @@ def cloud(request, standins):
     made.assert_no_violations()
 
 
+@pytest.fixture(scope="module", params=PLACES)
+def place(request, standins):
+    """Where sessions run, one after the other (places.py): most tests of sessions hold on this machine and on AWS."""
+    made = open_place(request.param, standins)
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="session")
 def binary():
     found = find_binary()
@@ -140,10 +173,17 @@ def berth(binary, tmp_path, cloud):
     return Berth(binary, tmp_path, cloud.url)
 
 
+def drop_disks(folder):
+    """Agents' workspaces are files of their whole size: what every test leaves of them would fill a disk."""
+    for disk in folder.glob("stack/.berth/local/*/workspaces/agents/*/*/disk"):
+        disk.unlink()
+
+
 @pytest.fixture
 def offline(binary, tmp_path):
     """The binary with no way to any cloud: a request it makes goes to a port where nobody listens."""
-    return Berth(binary, tmp_path, "http://127.0.0.1:1")
+    yield Berth(binary, tmp_path, "http://127.0.0.1:1")
+    drop_disks(tmp_path)
 
 
 @pytest.fixture

@@ -408,6 +408,14 @@ LogLevel VERBOSE
 """
 
 
+def sshd_config(sshd, folder, port):
+    """Of an sshd that has parts of its own (10 and later), those that were unpacked with it: it looks where they would be installed."""
+    parts = sshd.parents[1] / "lib/openssh"
+    found = [f"{option} {parts / name}\n" for option, name in (("SshdSessionPath", "sshd-session"), ("SshdAuthPath", "sshd-auth")) if (parts / name).is_file()]
+    # Such a one also refuses, for a while, whoever was refused before: tests are, on purpose.
+    return SSHD.format(port=port, folder=folder) + "".join(found) + ("PerSourcePenalties no\n" if found else "")
+
+
 def find_sshd():
     for place in (ROOT / "build/tools/openssh-server/usr/sbin/sshd", Path("/usr/sbin/sshd")):
         if place.is_file():
@@ -429,13 +437,14 @@ class Ssh(Server):
         self.key = self.folder / "user_key"
 
     def begin(self):
-        (self.folder / "sshd_config").write_text(SSHD.format(port=self.port, folder=self.folder))
+        sshd = find_sshd()
+        (self.folder / "sshd_config").write_text(sshd_config(sshd, self.folder, self.port))
         return self.start(
             "bwrap", "--unshare-user", "--uid", "1000", "--gid", "1000", "--bind", "/", "/",
             "--ro-bind", self.folder / "passwd", "/etc/passwd", "--ro-bind", self.folder / "group", "/etc/group",
             "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", "--die-with-parent",
             "--setenv", "GIT_CONFIG_GLOBAL", "/dev/null",
-            find_sshd(), "-D", "-e", "-f", self.folder / "sshd_config", log=self.folder / "sshd.log",
+            sshd, "-D", "-e", "-f", self.folder / "sshd_config", log=self.folder / "sshd.log",
         )  # fmt: skip
 
     def host_key(self):

@@ -190,6 +190,11 @@ class RuntimeApi:
             if self.current:
                 self._end(self.current, why)
 
+    def end(self, invocation, error):
+        """An invocation without an answer of its runtime's."""
+        with self.lock:
+            self._end(invocation, error)
+
     def _end(self, invocation, error=None):
         if invocation.over.is_set():
             return
@@ -265,6 +270,21 @@ def pids_below(pid):
         one = more.pop()
         found.append(one)
         more += children.get(one, [])
+    return found
+
+
+def pids_of(environment):
+    """The runtime's own processes: `lambda` speaks with the API, `serve` runs code, `transfer` moves files."""
+    found = {}
+    for pid in pids_below(environment.process.pid):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if words[-2:-1] in (["lambda"], ["serve"]) and "berth-runtime" in words[0]:
+            found[words[-2]] = pid
+        elif any("<berth transfer>" in word for word in words):
+            found["transfer"] = pid
     return found
 
 

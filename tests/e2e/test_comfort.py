@@ -12,12 +12,16 @@ import signal
 import struct
 import subprocess
 import termios
+import threading
 import time
 import unicodedata
 
 import pytest
+import layouts
 import stacks
 import yaml
+
+from controllers import wait_until
 
 VERBS = (
     "init validate plan apply destroy refresh drift get map disassociate reassociate import schema explain state lock "
@@ -28,7 +32,7 @@ VERBS = (
 def test_help_fits_a_screen(offline):
     out = offline("--help").expect(0).out
     lines = out.splitlines()
-    assert len(lines) <= 50
+    assert len(lines) <= 56
     assert [line for line in lines if len(line) > 80] == []
     for verb in VERBS:
         assert f"\n  {verb} " in out or f"\n  {verb}\n" in out
@@ -53,12 +57,20 @@ def test_help_fits_a_screen(offline):
         (["apply", "--parallel", "12x"], "--parallel takes a whole number"),
         (["plan", "extra"], "one too many"),
         (["help", "plna"], 'did you mean "plan"?'),
+        (["help", "session", "rnu"], "did you mean run? It takes create, list, "),
+        (["help", "plan", "x"], 'berth plan has no "x"'),
+        (["approvals", "aprove"], "did you mean approve? It takes list, show, approve or deny"),
+        (["audit", "verfy"], "did you mean verify? It takes list or verify"),
+        (["images", "-o", "wide"], "berth images -o takes name"),
         (["apply", "--lock-timeout", "soon"], "--lock-timeout takes whole seconds from 1 to 86400"),
         (["plan", "--lock-timeout", "5"], "berth plan takes no --lock-timeout"),
         (["import", "Agent/x"], "berth import needs an argument"),
         (["map", "--format", "svg"], "--format takes"),
         (["state", "lst"], 'did you mean list?'),
-        (["state", "frobnicate"], "berth state --help shows"),
+        (["state", "frobnicate"], 'there is no "berth state frobnicate": it takes list, show, mv, rm, '),
+        (["lock", "shw"], "did you mean show? It takes show or release\n"),
+        (["image", "chek", "x"], "did you mean check? It takes check, instructions, "),
+        (["schema", "agnt"], "did you mean Agent?"),
         (["get", "Enviroment"], "did you mean Environment?"),
         (["completion", "csh"], "takes bash, zsh or fish"),
         (["disassociate", "x"], "say --all"),
@@ -101,12 +113,14 @@ def test_options_stand_anywhere(offline):
     offline.write("a=b/m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
     assert offline("validate", "--manifests", "a=b").expect(0).out.startswith("Valid")
     assert offline("validate", "--file", "a=b").expect(0).out.startswith("Valid")
-    assert "given twice" in offline("validate", "--file", "deep", "--file", "a=b").expect(1).err
+    assert "given twice" in offline("validate", "--provider", "local", "--provider", "aws").expect(1).err
 
 
 def test_help_is_a_verb_too(offline):
     assert offline("help").expect(0).out == offline("--help").expect(0).out
     assert offline("help", "plan").expect(0).out == offline("plan", "--help").expect(0).out
+    for words in (("session", "run"), ("controller", "status"), ("completion", "fish")):
+        assert offline("help", *words).expect(0).out == offline(words[0], "--help").expect(0).out
 
 
 def test_explain_alone_lists_the_kinds(offline):
@@ -211,6 +225,96 @@ def test_bash_completes_names(named, offline):
     (offline.stack / "none").mkdir()
     assert complete("berth", "-f", "none", "exec", "--env", "") == []
     assert complete("berth", "-f", offline.stack, "exec", "--env", "") == ["east", "west"]
+
+
+@pytest.fixture
+def imaged(named, offline, tmp_path):
+    """And two images in its store."""
+    layouts.Made(layouts.system()).write(tmp_path / "system")
+    for name in ("data/etl:1", "data/etl:stable"):
+        offline("image", "import", name, tmp_path / "system").expect(0)
+    assert offline("images", "-o", "name").expect(0).out.split() == ["data/etl:1", "data/etl:stable"]
+    return named
+
+
+def test_bash_completes_images(imaged):
+    """Readline parts words at the colon, and puts what it is given behind it."""
+
+    def complete(line, *words):
+        script = 'source <(berth completion bash); COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; echo "${COMPREPLY[@]}"'
+        return imaged("bash", "-c", script, "bash", line, *words)
+
+    assert complete("berth image check ", "berth", "image", "check", "") == ["data/etl:1", "data/etl:stable"]
+    assert complete("berth image remove data/etl:s", "berth", "image", "remove", "data/etl", ":", "s") == ["stable"]
+    assert complete("berth image runtime data/etl:", "berth", "image", "runtime", "data/etl", ":") == ["1", "stable"]
+    assert complete("berth image che", "berth", "image", "che") == ["check"]
+    assert complete("berth image build ", "berth", "image", "build", "")[0].startswith("--")
+    assert complete("berth image check --j", "berth", "image", "check", "--j") == ["--json"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_names_are_not_run(offline, tmp_path, shell):
+    """What a registry calls an image reaches a shell's completion as it is."""
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} on this machine")
+    (tmp_path / "completion").write_text(offline("completion", shell).expect(0).out)
+    (tmp_path / "berth").write_text("#!/bin/sh\nprintf '%s\\n' '$(touch got)' '`touch got`' 'a;touch got' 'team/good:1'\n")
+    (tmp_path / "berth").chmod(0o755)
+    script = {
+        "bash": 'source ./completion; COMP_LINE="berth image check "; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(berth image check ""); COMP_CWORD=3; _berth; echo "${COMPREPLY[@]}"',
+        "zsh": "source ./completion; compadd() { print -l ${(P)2} }; words=(berth image check ''); CURRENT=4; _berth_images",
+        "fish": "source ./completion; complete -C 'berth image check '",
+    }[shell]
+    env = {**offline.env, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run([shell, *(["-f"] if shell == "zsh" else []), "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "team/good:1" in done.stdout and not (tmp_path / "got").exists(), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
+def test_fish_completes_images(imaged):
+    def complete(line):
+        return imaged("fish", "-c", f"berth completion fish | source; complete -C '{line}'")
+
+    assert {"data/etl:1", "data/etl:stable"} <= set(complete("berth image remove "))
+    assert "data/etl:1" not in complete("berth image ")
+
+
+@pytest.mark.parametrize("shell, words", [("bash", "--norc --noprofile"), ("zsh", "-f"), ("fish", "--no-config")])
+def test_shells_at_a_terminal(imaged, offline, tmp_path, shell, words):
+    """As somebody types it, with Tab, into the shell itself."""
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} on this machine")
+    source = "berth completion fish | source" if shell == "fish" else f"source <(berth completion {shell})"
+    env = {**offline.env, "PATH": f"{offline.binary.parent}:{os.environ['PATH']}", "TERM": "dumb", "HOME": str(tmp_path)}
+    ours, its = pty.openpty()
+    process = subprocess.Popen(["setsid", "--ctty", shell, *words.split(), "-i"], cwd=offline.stack, env=env, stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    shown = bytearray()
+
+    def typed(text, until):
+        os.write(ours, text.encode())
+        wait_until(lambda: until.encode() in shown, 60)
+
+    def follow():
+        with contextlib.suppress(OSError):  # EIO: the shell has gone
+            while piece := os.read(ours, 65536):
+                shown.extend(piece)
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    try:
+        typed(source + "; echo so''urced\n", "sourced\r\n")
+        typed("berth exec --accept-degraded --env we\t-c 'print(6 * 7, \"of the code\")' </dev/null\n", "42 of the code")
+        typed("berth map we\t; echo d''one\n", "done\r\n")
+        assert b"map west" in shown
+        typed("berth image rem\tdata/etl:s\t", "data/etl:stable")
+    except AssertionError:
+        raise AssertionError(shown.decode(errors="replace")) from None
+    finally:
+        process.kill()
+        process.wait()
+        reader.join()
+        os.close(ours)
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh on this machine")
@@ -359,6 +463,54 @@ def test_doctor(cloud, berth, prebuilt):
     told = berth("doctor", "--json", env={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}).expect(1).json()
     assert told["works"] is False
     assert not cloud.changing_calls()
+
+
+def test_names_of_what_was_applied(offline):
+    """Each that a command line may name, mistyped."""
+    offline.write(
+        "m.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), stacks.environment("quality"), stacks.agent("reader", "quality"))
+    )  # fmt: skip
+    offline("apply", "--yes").expect(0)
+    for words, code, near in (
+        (("exec", "--env", "qualty", "-c", "1"), 125, "quality"),
+        (("exec", "--agent", "raeder", "-c", "1"), 125, "reader"),
+        (("plan", "--target", "Agent/readr"), 1, "Agent/reader"),
+        (("plan", "--exclude", "Enviroment/quality"), 1, "Environment/quality"),
+        (("destroy", "--target", "Agent/readr", "--yes"), 1, "Agent/reader"),
+        (("map", "qualitty"), 1, "quality"),
+        (("get", "env/qualty"), 1, "Environment/quality"),
+        (("state", "show", "Agent/readr"), 1, "Agent/reader"),
+        (("disassociate", "qualty", "--all", "--yes"), 1, "quality"),
+    ):
+        assert f"did you mean {near}?" in offline(*words).expect(code).err, words
+    # A name that is near to nothing is not guessed at, and what is no name reaches no file.
+    assert "did you mean" not in offline("exec", "--env", "workshop", "-c", "1").expect(125).err
+    assert "cannot be the name" in offline("exec", "--env", "../agents/reader", "-c", "1").expect(125).err
+
+
+def test_a_prebuilt_image_mistyped(offline):
+    offline.write("m.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), stacks.environment("x", image={"prebuilt": "pyhton"})))
+    assert "(did you mean {prebuilt: python}?) is not in the local image store" in " ".join(offline("plan").expect(0).out.split())
+    offline.write("m.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), stacks.environment("x", image={"prebuilt": "node"})))
+    assert "did you mean" not in offline("plan").expect(0).out
+
+
+SONAMES = [b"lmdb", b"crypto", b"ssl", b"curl", b"xml2", b"archive", b"git2", b"cares", b"edit"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="hides libraries in a mount namespace")
+@pytest.mark.parametrize("name", SONAMES, ids=bytes.decode)
+def test_doctor_without_a_library(offline, name):
+    """It is named with what is needed for it, and nothing ends the program."""
+    offline.write("m.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), stacks.environment("x")))
+    (soname,) = set(re.findall(rb"lib" + name + rb"\.so\.[0-9.]*[0-9]", offline.binary.read_bytes()))
+    known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    place = re.search(rf"\t{re.escape(soname.decode())} .*=> (/\S*)", known).group(1)
+    hidden = ["unshare", "--mount", "sh", "-euc", 'mount --bind /dev/null "$(realpath "$1")"; shift; exec "$@"', "sh", place]
+    done = subprocess.run([*hidden, str(offline.binary), "doctor", "--json"], cwd=offline.stack, env=offline.env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and done.stderr == "", done.stderr
+    lost = [finding["detail"] for finding in json.loads(done.stdout)["findings"] if finding["name"] == "libraries"]
+    assert any(soname.decode() in detail and "on Debian it is in the package lib" in detail for detail in lost), lost
 
 
 def test_doctor_without_a_region(offline):

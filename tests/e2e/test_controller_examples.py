@@ -93,12 +93,12 @@ def test_the_image_has_the_packages_that_it_needs():
     install = (binary.ROOT / "docs/install.md").read_text()
     documented = set(re.search(r"apt-get install --no-install-recommends (.*?)\n\n", install, re.S).group(1).replace("\\", " ").split())
     # No sandboxes and no prompt in a container; and who reaps children there.
-    assert run == documented - {"bubblewrap", "libedit2"} | {"tini"}
+    assert run == documented - {"bubblewrap", "libedit2", "libc-ares2"} | {"tini"}
 
 
 def test_the_image_is_built_from_all_there_is():
     cmake = (binary.ROOT / "CMakeLists.txt").read_text()
-    folders = {f.split("/")[0] for f in re.findall(r"^berth_folder\((\S+)", cmake, re.M)} | {"cli", "panel"}
+    folders = {f.split("/")[0] for f in re.findall(r"^berth_folder\((\S+)", cmake, re.M)} | {"cli", "packaging", "panel"}
     assert set(re.findall(r"^COPY (\w+) \1$", CONTAINERFILE, re.M)) == folders
     assert re.findall(r"^FROM (\S+)", CONTAINERFILE, re.M) == ["debian:12", "debian:12-slim"]
     user = re.search(r"^USER (\d+):(\d+)$", CONTAINERFILE, re.M)

@@ -21,8 +21,8 @@ SECRET = "It's a Secret to Everybody"
 
 
 def promtool():
-    unpacked = binary.ROOT / "build/tools/prometheus/usr/bin/promtool"
-    found = str(unpacked) if unpacked.exists() else shutil.which("promtool")
+    unpacked = [binary.ROOT / f"build/tools/{package}/usr/bin/promtool" for package in ("promtool", "prometheus")]
+    found = next((str(path) for path in unpacked if path.exists()), None) or shutil.which("promtool")
     return found or pytest.fail("no promtool: ./dev test unpacks it")
 
 

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import re
 import shutil
 import socket

@@ -21,12 +21,11 @@ SHOWN = "class Chart:\n    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n
 
 
 @pytest.fixture(scope="module")
-def shared(binary, tmp_path_factory):
+def shared(place, binary, tmp_path_factory):
     if is_watched(binary):
         pytest.skip("the runtime of such a build needs more memory than a sandbox has")
-    berth = Berth(binary, tmp_path_factory.mktemp("e2b"), "http://127.0.0.1:1")
-    berth.write("stack.yaml", stack())
-    berth("apply", "--yes").expect(0)
+    berth = place.berth(binary, tmp_path_factory.mktemp("e2b"))
+    place.apply(berth)
     clients = [client("self"), client("narrow", environments=["web"]), client("watcher", may=["observe", "administer"])]
     clients.append(client("users", actsFor="users", realm="company"))
     served = Serve(berth, clients=clients, compat={"e2b": True, "e2bTemplate": "data"})
@@ -105,6 +104,7 @@ def test_variables_of_the_environment(box):
         box.run_code("1", language="r")
 
 
+@pytest.mark.here("its code names /workspace, and on AWS only its working folder is the workspace")
 def test_contexts(box):
     box.run_code("import os; os.makedirs('/workspace/it', exist_ok=True); z = 1")
     context = box.create_code_context(cwd="/home/user/it", language="python")
@@ -138,6 +138,7 @@ def test_contexts(box):
     assert box.get_info().metadata == {"team": "a b", "n": "1"}
 
 
+@pytest.mark.here("its code names /workspace, and on AWS only its working folder is the workspace")
 def test_files(box):
     written = box.files.write("/home/user/data/größe.txt", "10 m\n")
     assert (written.name, written.path, written.type) == ("größe.txt", "/workspace/data/größe.txt", FileType.FILE)
@@ -153,6 +154,7 @@ def test_files(box):
         box.files.read("never.txt")
 
 
+@pytest.mark.here("its code names /workspace, and on AWS only its working folder is the workspace")
 def test_file_system(box):
     files = box.files
     assert files.make_dir("tree/deep/er") and not files.make_dir("/home/user/tree") and not files.make_dir("/workspace")

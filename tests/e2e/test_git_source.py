@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -935,7 +936,9 @@ def test_a_bomb_of_a_pack(daemon, sources, repository):
     answer = json.loads(out)
     assert process.returncode == 0 and not answer["ok"] and answer["reason"] == "OverLimit", answer
     assert "more memory than the 256 MiB" in answer["message"]
-    if "san" not in str(tool("git_check_cli")):
+    # A process begins with the peak of who started it: where that is large by itself, the figure says nothing.
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if "san" not in str(tool("git_check_cli")) and own < 300 * 1024:
         assert usage.ru_maxrss < 400 * 1024, usage.ru_maxrss  # KiB; it was the file's size twice
 
 

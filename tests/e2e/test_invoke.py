@@ -8,36 +8,22 @@ import http.server
 import json
 import os
 import socket
-import struct
 import subprocess
 import threading
-import zlib
 from types import SimpleNamespace
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
 
 from binary import tool
+from proxy.environments import ENTRY
+from proxy.event_stream import chunk as chunk_of
+from proxy.event_stream import complete, event, message
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
 
-def message(headers, payload=b""):
-    packed = b"".join(bytes([len(k)]) + k.encode() + b"\x07" + struct.pack(">H", len(v)) + v.encode() for k, v in headers.items())
-    start = struct.pack(">II", 16 + len(packed) + len(payload), len(packed))
-    whole = start + struct.pack(">I", zlib.crc32(start)) + packed + payload
-    return whole + struct.pack(">I", zlib.crc32(whole))
-
-
-def event(kind, payload):
-    return message({":message-type": "event", ":event-type": kind, ":content-type": "application/json"}, payload)
-
-
 def chunk(text):
-    return event("PayloadChunk", text.encode())
-
-
-def complete(**error):
-    return event("InvokeComplete", json.dumps(error).encode())
+    return chunk_of(text.encode())
 
 
 GOOD = chunk('{"a":') + chunk(" 1}") + complete()
@@ -200,16 +186,15 @@ def test_no_server_has_run_nothing(tmp_path):
     assert invoke(f"http://127.0.0.1:{port}", tmp_path, tenant="t", throttledMs=100).end == "refused"
 
 
-@pytest.mark.only("ministack", "moto has no streams of answers")
-def test_a_stand_in_of_others(cloud, tmp_path):
-    """Signed and formed as AWS wants it, the proxy judges. MiniStack, without Docker, answers with an error of its own as if the code had."""
+def test_a_runtime(cloud, tmp_path):
+    """Signed and formed as AWS wants it, the proxy judges; the runtime that runs behind it refuses what is none of its events."""
     cloud.pushes.amd64("team/tool", "v1")
     cloud.aws("lambda").create_function(
         FunctionName="f", Role=cloud.lambda_role(), PackageType="Image", Code={"ImageUri": cloud.image_uri("team/tool", "v1")},
-        TenancyConfig={"TenantIsolationMode": "PER_TENANT"},
+        TenancyConfig={"TenantIsolationMode": "PER_TENANT"}, ImageConfig={"EntryPoint": [ENTRY, "lambda"]},
     )  # fmt: skip
     cloud.aws("lambda").get_waiter("function_active_v2").wait(FunctionName="f")
     result = invoke(cloud.url, tmp_path, tenant="s-1")
-    assert result.end == "done" and json.loads(result.answer)["errorType"].startswith("Runtime.Docker"), result
+    assert result.end == "failed" and result.code == "Function.MalformedEvent", result
     (call,) = cloud.calls(operation="InvokeWithResponseStream")
     assert call["status"] == 200

@@ -1,152 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Files of a session on Lambda: brought in and out by presigned requests over TLS, with an authority of the tests beside the runtime. The
-bucket is a server of this file's, that takes what S3 would take of a presigned GET and of a POST policy, and counts.
+Files of a session on Lambda: brought in and out by presigned requests over TLS, with an authority of the tests beside the runtime.
 """
 
 import contextlib
 import hashlib
-import http.server
 import json
 import os
-import ssl
 import threading
-import urllib.parse
+from pathlib import Path
 
 import pytest
 
-from certificates import Authority, pem_of_key
-from runtime_api import Environment, RuntimeApi, Session, read_messages
-
-SIGNATURE = "X-Amz-Signature=not-to-be-seen-by-code"
-WORKSPACE, TRANSFER = "workspaces/sessions/s-abc/workspace/", "workspaces/sessions/s-abc/transfer/"
-
-
-class Bucket:
-    def __init__(self, folder, tls=True):
-        self.objects, self.calls, self.faults, self.lock = {}, [], [], threading.Lock()
-        bucket = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *unused):
-                pass
-
-            def say(self, status, body=b""):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def fault(self, kind, key):
-                with bucket.lock:
-                    for fault in bucket.faults:
-                        if fault[0] == kind and key.startswith(fault[1]) and fault[3] > 0:
-                            fault[3] -= 1
-                            return fault[2]
-                return None
-
-            def do_GET(self):
-                url = urllib.parse.urlsplit(self.path)
-                key = urllib.parse.unquote(url.path[1:])
-                bucket.calls.append(("GET", key))
-                fault = self.fault("GET", key)
-                if fault:
-                    return self.say(fault, b"<Error><Code>Fault</Code></Error>")
-                if url.query != SIGNATURE:
-                    return self.say(403, b"<Error><Code>AccessDenied</Code></Error>")
-                return self.say(200, bucket.objects[key]) if key in bucket.objects else self.say(404)
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                boundary = self.headers["Content-Type"].split("boundary=")[1].encode()
-                fields = []
-                assert body.endswith(b"\r\n--" + boundary + b"--\r\n")
-                for part in body[: -len(boundary) - 8].split(b"--" + boundary + b"\r\n")[1:]:
-                    head, _, value = part.partition(b"\r\n\r\n")
-                    name = head.split(b'name="')[1].split(b'"')[0].decode()
-                    fields.append((name, value if name == "file" else value[:-2]))
-                said = dict(fields)
-                key, data = said["key"].decode(), said["file"]
-                bucket.calls.append(("POST", key))
-                assert [name for name, _ in fields][-1] == "file" and len(said) == len(fields)
-                fault = self.fault("POST", key)
-                if fault:
-                    return self.say(fault, b"<Error><Code>Fault</Code></Error>")
-                if said.get("policy") != b"of " + key[: len(said["policy"]) - 3].encode() or said.get("x-amz-signature") != b"signed":
-                    return self.say(403, b"<Error><Code>AccessDenied</Code></Error>")
-                bucket.objects[key] = data
-                return self.say(204)
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *unused):
-                pass
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.authority = Authority(folder)
-        if tls:
-            _, certificate, key = self.authority.issue("localhost")
-            (folder / "server.pem").write_bytes(certificate + pem_of_key(key))
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(folder / "server.pem")
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
-        self.url = f"{'https' if tls else 'http'}://localhost:{self.server.server_port}/"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-    def get(self, key, data=None):
-        data = self.objects[key] if data is None else data
-        return {"get": self.url + urllib.parse.quote(key) + "?" + SIGNATURE, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-    def policy(self, prefix):
-        return {"url": self.url, "prefix": prefix, "fields": {"policy": "of " + prefix, "x-amz-signature": "signed"}}
-
-    def listing(self):
-        return [{"path": key.removeprefix(WORKSPACE), **self.get(key)} for key in sorted(self.objects) if key.startswith(WORKSPACE)]
-
-
-class FilesSession(Session):
-    """Berth's part: says what there is, and deletes what was deleted."""
-
-    def __init__(self, api, bucket):
-        super().__init__(api)
-        self.bucket, self.limits = bucket, {"maxBytes": 10 << 20, "maxFiles": 1000}
-
-    def event(self, code="", n=None, **members):
-        members.setdefault("workspace", {"files": self.bucket.listing(), "put": self.bucket.policy(WORKSPACE), **self.limits})
-        members.setdefault("transfer", self.bucket.policy(f"{TRANSFER}{n or self.n + 1}/"))
-        return super().event(code, n, **members)
-
-    def finish(self, invocation):
-        answer = super().finish(invocation)
-        for file in answer.files:
-            if file["fate"] == "deleted":
-                del self.bucket.objects[WORKSPACE + file["path"]]
-        return answer
-
-
-def fates(answer):
-    return sorted((file["fate"], file["path"]) for file in answer.files)
-
+from lambda_bucket import TRANSFER, WORKSPACE, Bucket, fates, with_bucket
+from runtime_api import pids_of, read_messages
 
 @pytest.fixture
 def session(program, tmp_path):
-    with contextlib.ExitStack() as stack:
-        bucket = Bucket(tmp_path)
-        stack.callback(bucket.close)
-        api = RuntimeApi()
-        stack.callback(api.close)
-        environment = Environment(program, api, authorities=bucket.authority.file)
-        stack.callback(environment.close)
-        environment.wait_ready()
-        made = FilesSession(api, bucket)
-        made.environment = environment
+    with with_bucket(program, tmp_path) as made:
         yield made
 
 
@@ -215,7 +86,7 @@ def test_what_cannot_go_out_is_said(session):
     session.limits = {"maxBytes": 1000, "maxFiles": 3}
     answer = session.ok("import os\nos.symlink('/etc/passwd', 'link'); os.mkfifo('pipe'); open(b'\\xff', 'w').close(); open('large', 'wb').write(bytes(2000)); open('small', 'w').write('x')")
     said = {file["path"]: file["reason"] for file in answer.files if file["fate"] == "skipped"}
-    assert said == {"link": "it is no regular file", "pipe": "it is no regular file", "\\udcff": "its name is not UTF-8", "large": "there is no room for it in the workspace"}
+    assert said == {"link": "it is no regular file", "pipe": "it is no regular file", "\\xFF": "its name is not UTF-8", "large": "there is no room for it in the workspace"}
     assert [key for key in session.bucket.objects if key.startswith(WORKSPACE)] == [WORKSPACE + "small"]
 
 
@@ -328,3 +199,125 @@ _ = subprocess.Popen([sys.executable, '-c', spy], start_new_session=True)
         session.run(f"open('out-{number}', 'w').write('x')")
     session.environment.temporary.joinpath("stop").touch()
     assert not session.environment.temporary.joinpath("stolen").exists()
+
+
+def test_files_that_nobody_wants_do_not_push_others_out_of_an_answer(session):
+    """Skipped ones by the ten thousands: some are told, the rest is counted, and what changed is all there."""
+    answer = session.ok("import os\nfor i in range(60000): os.symlink('x', f'link-{i}')\nopen('kept', 'w').write('k'); 1", answer="buffered")
+    told = fates(answer)
+    assert ("changed", "kept") in told and answer.end["files"]["complete"]
+    skipped = len([fate for fate, _ in told if fate == "skipped"])
+    assert 0 < skipped <= 1000 and answer.end["files"]["skippedLeftOut"] == 60000 - skipped
+
+
+def test_a_buffered_answer_that_is_full_says_what_it_leaves_out(session):
+    """Output and paths as long as may be: the answer fits, and the result in the bucket tells all."""
+    session.limits = {"maxBytes": 50 << 20, "maxFiles": 20000}
+    make = """
+import os
+top = '\\x01' * 200 + '/' + 'd' * 200
+os.makedirs(top)
+for i in range(3000): open(f'{top}/{i}', 'w').close()
+print('x' * 9_000_000)
+"""
+    answer = session.ok(make, answer="buffered")
+    assert len(answer.invocation.body) <= 6291556 and answer.end["files"]["complete"]
+    assert answer.end["files"]["leftOut"] == 3000 - len(answer.files) > 0
+    assert answer.end["leftResult"] is True
+    left = read_messages(session.bucket.objects[f"{TRANSFER}1/result"])
+    assert len([head for head, _ in left if head["type"] == "file"]) == 3000 and left[-1][0]["files"]["leftOut"] == 0
+    output = b"".join(body for head, body in left if head["type"] == "output")
+    assert len(answer.stdout) < len(output) == 9_000_001 - left[-1][0]["cutBytes"]
+
+
+@contextlib.contextmanager
+def peaks(environment):
+    """The most memory that each of the runtime's processes has had, in bytes."""
+    found, over = {}, threading.Event()
+
+    def look():
+        while not over.wait(0.02):
+            for who, pid in pids_of(environment).items():
+                with contextlib.suppress(OSError, IndexError):
+                    size = int(Path(f"/proc/{pid}/status").read_text().split("VmHWM:")[1].split()[0]) << 10
+                    found[who] = max(found.get(who, 0), size)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def is_bounded(bucket, found):
+    return bucket.most_at_once <= 16 and found["transfer"] < 80 << 20 and found["lambda"] < 40 << 20
+
+
+def test_a_hundred_megabytes_out_and_in(session):
+    bucket, session.limits = session.bucket, {"maxBytes": 200 << 20, "maxFiles": 1000}
+    with peaks(session.environment) as found:
+        answer = session.ok("import os\nopen('big', 'wb').write(os.urandom(100 << 20))")
+        assert fates(answer) == [("changed", "big")] and answer.end["files"]["complete"] and is_bounded(bucket, found)
+    data = bucket.objects[WORKSPACE + "big"]
+    assert len(data) == 100 << 20 and hashlib.sha256(data).hexdigest() == answer.files[0]["sha256"]
+    session.environment.lose()
+    session.environment.wait_ready()
+    with peaks(session.environment) as found:
+        answer = session.ok("import hashlib; hashlib.sha256(open('big', 'rb').read()).hexdigest()")
+        assert answer.text == repr(hashlib.sha256(data).hexdigest()) and is_bounded(bucket, found)
+
+
+def test_ten_thousand_files_out_and_in(session):
+    """What is alike on both sides takes one list and no other request."""
+    bucket, session.limits = session.bucket, {"maxBytes": 200 << 20, "maxFiles": 20000}
+    make = "import os\nfor i in range(10000):\n  os.makedirs(f'd{i % 100}', exist_ok=True)\n  open(f'd{i % 100}/{i}', 'w').write(str(i))"
+    timing = {"timeoutMs": 600000, "seconds": 600}
+    with peaks(session.environment) as found:
+        answer = session.ok(make, **timing)
+        assert len(answer.files) == 10000 and answer.end["files"]["complete"] and is_bounded(bucket, found)
+    assert all(bucket.objects[f"{WORKSPACE}d{i % 100}/{i}"] == b"%d" % i for i in range(10000))
+    bucket.objects[TRANSFER + "list"] = json.dumps(bucket.listing()).encode()
+    workspace = {"files": [], "more": bucket.get(TRANSFER + "list"), "put": bucket.policy(WORKSPACE), **session.limits}
+    bucket.calls.clear()
+    assert session.ok("1", workspace=workspace, **timing).files == []
+    assert bucket.calls == [("GET", TRANSFER + "list"), ("POST", f"{TRANSFER}2/result")]
+    session.environment.lose()
+    session.environment.wait_ready()
+    with peaks(session.environment) as found:
+        answer = session.ok("sum(int(open(f'd{i % 100}/{i}').read()) for i in range(10000))", workspace=workspace, **timing)
+        assert answer.text == str(sum(range(10000))) and answer.files == [] and is_bounded(bucket, found)
+
+
+def with_body(session, code, stdin=None, change=None):
+    """An event whose code and input lie in the bucket; `change` makes of the object's bytes others, or removes it."""
+    n, data = session.n + 1, code.encode() + (stdin or b"")
+    key = f"{TRANSFER}{n}/body"
+    session.bucket.objects[key] = data
+    request = {"type": "execute", "n": n, **({} if stdin is None else {"stdinBytes": len(stdin)})}
+    event = session.event(request=request, body=session.bucket.get(key))
+    event.pop("code", None)
+    if change:
+        session.bucket.objects[key] = change(data)
+        if session.bucket.objects[key] is None:
+            del session.bucket.objects[key]
+    return session.finish(session.api.invoke(event, session.tenant))
+
+
+def test_code_and_input_that_an_event_has_no_room_for(session):
+    stdin = bytes(range(256)) * 32768
+    code = f"import sys, hashlib\nx = {'y' * 7_000_000!r}\nlen(x), hashlib.sha256(sys.stdin.buffer.read()).hexdigest()"
+    answer = with_body(session, code, stdin)
+    assert answer.text == repr((7_000_000, hashlib.sha256(stdin).hexdigest()))
+    # Nothing of it is left for what runs next, and without input it is at its end.
+    assert with_body(session, "import sys; len(x), sys.stdin.read()").text == "(7000000, '')"
+    assert session.ok("len(x)").text == "7000000"
+
+
+@pytest.mark.parametrize("change", [lambda data: None, lambda data: data + b"#", lambda data: b"#" + data[1:], lambda data: data[:-1]], ids=["gone", "longer", "another", "cut"])
+def test_code_that_is_not_what_was_put_there_does_not_run(session, change):
+    session.ok("open('ran', 'w').write('0')")
+    answer = with_body(session, "open('ran', 'w').write('1')", change=change)
+    assert answer.end["refused"] == "failed" and "code and input could not be brought in" in answer.end["reason"], answer.end
+    assert session.ok("open('ran').read()").text == "'0'"

@@ -675,6 +675,19 @@ def test_variables_that_code_never_gets_are_named(run, berth):
     assert sorted(told["sandbox"]["withheld"]) == ["AWS_THING", "BERTH_THING"]
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64" or os.path.exists("/proc/sys/fs/binfmt_misc/qemu-x86_64"), reason="this machine is told to be another one")
+def test_a_machine_that_images_are_not_for(run, berth):
+    """It says so, and runs its own Python where that is all that was asked for."""
+    run("python", "print(1)").expect(0)
+    elsewhere = lambda *words: subprocess.run(["setarch", "i686", berth.binary, *words], cwd=berth.stack, env=berth.env, capture_output=True, text=True)  # noqa: E731
+    done = elsewhere("exec", "--env", "own", "--accept-degraded", "-c", "print(1)")
+    assert done.returncode == 125 and "the image data/etl:stable is for linux/amd64, and this machine is i686: " in done.stderr, done.stderr
+    berth.write("e.yaml", stacks.text(stacks.environment("own")))
+    berth.apply()
+    done = elsewhere("exec", "--env", "own", "--accept-degraded", "-c", "print(1)")
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
 # --- who reads them ---
 
 

@@ -12,11 +12,11 @@ import mcp
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from binary import Berth, is_watched
+from binary import is_watched
 from controllers import PATIENCE, wait_until
 from mcp_client import META, NEWEST, Client, messages, meta
 from serving import Serve
-from test_serve import TOKENS, client, stack
+from test_serve import TOKENS, client
 
 TOOLS = ["run_code", "list_sessions", "end_session", "list_files", "read_file", "write_file", "copy_files"]
 NEVER = "s-" + "a" * 26
@@ -25,12 +25,11 @@ ERAS = pytest.mark.parametrize("newest", [True, False], ids=["newest", "before"]
 
 
 @pytest.fixture(scope="module")
-def shared(binary, tmp_path_factory):
+def shared(place, binary, tmp_path_factory):
     if is_watched(binary):
         pytest.skip("the runtime of such a build needs more memory than a sandbox has")
-    berth = Berth(binary, tmp_path_factory.mktemp("mcp"), "http://127.0.0.1:1")
-    berth.write("stack.yaml", stack())
-    berth("apply", "--yes").expect(0)
+    berth = place.berth(binary, tmp_path_factory.mktemp("mcp"))
+    place.apply(berth)
     clients = [client("self"), client("users", actsFor="users", realm="company", may=["execute", "observe", "administer"])]
     served = Serve(berth, clients=[*clients, client("narrow", environments=["web"]), client("watcher", may=["observe"])])
     served.start("--accept-degraded")

@@ -179,7 +179,8 @@ def test_its_examples_and_every_operation(serve, document, judge):
     ask("getEnvironment", "GET", "/v1/environments/none").problem(404, "unknown-environment")
     ask("listSessions", "GET", "/v1/sessions?what=1").problem(400, "invalid")
     ask("createSession", "POST", "/v1/sessions", {"environment": "data"}, token=TOKENS["watcher"]).problem(403, "not-permitted")
-    every = {o["operationId"] for p in document["paths"].values() for o in p.values()}
+    # Those of containers and approvals are used in test_containers.py and test_approvals.py.
+    every = {o["operationId"] for p in document["paths"].values() for o in p.values() if o["tags"][0] not in ("Containers", "Commands on the host")}
     assert every - {name for name, _ in judge.seen} == {"followAll", "getFileHead"}
 
 

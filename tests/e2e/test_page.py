@@ -4,7 +4,6 @@ The page of `berth serve` in Debian's Chromium, driven by roles and names, as wh
 said in the browser's console, nothing asked of anybody else, and nothing that an agent wrote may run.
 """
 
-import http.client
 import io
 import json
 import os
@@ -473,10 +472,9 @@ def offer(looking, decided):
 def test_containers_and_approvals(looking, serve):
     """What a server has none of is said, and asked of nobody; where it has them, they are all there."""
     page, decided = looking.open(TOKENS["self"]), []
-    for view in ("Containers", "Approvals"):
-        go(page, view)
-        expect(page.get_by_role("main").get_by_role("paragraph")).to_have_text(re.compile(f"^This server has no {view.lower()}"))
-    assert not any("/v1/containers" in url or "/v1/approvals" in url for url in looking.asked)
+    go(page, "Approvals")
+    expect(page.get_by_role("main").get_by_role("paragraph")).to_have_text(re.compile("^This server has no approvals"))
+    assert not any("/v1/approvals" in url for url in looking.asked)
     calls = offer(looking, decided)
     page.reload()
     go(page, "Containers")
@@ -584,3 +582,44 @@ def test_by_keyboard_alone(looking, serve, session):
     page.keyboard.press("Enter")
     expect(page.get_by_role("img", name="chart.png")).to_be_visible()
     expect(page.get_by_role("link", name="chart.png")).to_be_focused()
+
+
+def test_containers_of_a_server(looking, serve):
+    """Not in the server's place: what runs, what it uses, what it prints, over a restart, and what can be done to it."""
+    page = looking.open(TOKENS["self"])
+    go(page, "Containers")
+    expect(page.get_by_text("No container is there.")).to_be_visible()
+    code = f"import os, time\nprint('begun', {HOSTILE!r}, flush=True)\nn = 0\nwhile True:\n  n += 1\n  print(os.getpid(), 'line', n, flush=True)\n  time.sleep(0.2)"
+    made = serve.call("POST", "/v1/containers", {"agent": "coder", "name": "db", "type": "service", "code": code})
+    assert made.status == 201, made.body
+    # By itself: nothing is pressed, nothing reloaded.
+    row = page.get_by_role("row").filter(has=page.get_by_role("button", name="Logs db", exact=True))
+    expect(row).to_contain_text("running")
+    expect(row).to_contain_text(re.compile(r"\d+\.\d %"))
+    expect(row).to_contain_text(re.compile(r"\d+\.\d MB"))
+    page.get_by_role("button", name="Logs db", exact=True).click()
+    lines = page.get_by_role("log", name="Logs db").get_by_role("paragraph")
+    expect(lines.filter(has_text="begun")).to_have_count(1)
+    expect(lines.filter(has_text=SAID)).to_have_count(1)
+    expect(lines.filter(has_text=re.compile(r"line 7$"))).to_have_count(1)
+    page.get_by_role("button", name="Restart db", exact=True).click()
+    expect(lines.filter(has_text="begun")).to_have_count(2)
+    expect(lines.filter(has_text=re.compile(r"line 7$"))).to_have_count(2)
+    page.get_by_role("button", name="Stop db", exact=True).click()
+    expect(row).to_contain_text("stopped")
+    # The log's stream has ended, and is asked for again: nothing is told twice, nothing is left out.
+    page.get_by_role("button", name="Restart db", exact=True).click()
+    expect(lines.filter(has_text="begun")).to_have_count(3)
+    expect(lines.filter(has_text=re.compile(r"line 7$"))).to_have_count(3)
+    page.get_by_role("button", name="Stop db", exact=True).click()
+    expect(row).to_contain_text("stopped")
+    # Who may look, and no more, has nothing to press that would be refused.
+    observer = looking.open(TOKENS["watcher"])
+    go(observer, "Containers")
+    expect(observer.get_by_role("row").filter(has_text="db")).to_contain_text("stopped")
+    expect(observer.get_by_role("row").get_by_role("button")).to_have_count(0)
+    kept = serve.call("GET", f"/v1/containers/{made.json()['id']}/logs").body.decode().splitlines()
+    expect(lines).to_have_count(len(kept))
+    page.get_by_role("button", name="Remove db", exact=True).click()
+    expect(row).to_have_count(0)
+    expect(page.get_by_text("No container is there.")).to_be_visible()

@@ -132,6 +132,20 @@ def test_an_error_is_told_as_python_tells_it(runtime):
     assert runtime.ok("2").state["was"] == "kept"
 
 
+def test_one_expression_is_compiled_as_any_code(runtime):
+    """It takes a shorter way: with the same value, the same errors, and no warning twice."""
+    for source, text in (("1 + 1", "2"), ("(1,\n2)", "(1, 2)"), ("1 # one", "1"), ("'a;b'", "'a;b'"), ("await __import__('asyncio').sleep(0, 5)", "5")):
+        assert runtime.ok(source).text == text
+    assert runtime.ok("1;").value is None and runtime.ok("y = 3").value is None and runtime.ok("del y").value is None
+    for source in ("1 +", "1 1", "del missing", "print(1", "return 1"):
+        shown = runtime.run(source)
+        assert shown.status == "error" and "During handling" not in "\n".join(shown.error["traceback"]), source
+        assert shown.error["name"] == ("NameError" if "missing" in source else "SyntaxError")
+    for source in ("1 is 1", "'\\d'", "x = 1 is 1"):
+        assert runtime.run("import warnings; warnings.simplefilter('always')").status == "ok"
+        assert runtime.run(source).stderr.count(b"Warning:") == 1, source
+
+
 TAG = "import sys\nsys.implementation.cache_tag = 'another'\n"
 
 

@@ -430,6 +430,7 @@ def test_what_goes_wrong_costs_the_checkpoint_and_not_the_kernel(runtime, anothe
     runtime.ok("kept = 1\n" + code)
     said, file = runtime.checkpoint(max_ms=1000 if code == STUBBORN else 60000)
     assert said["reason"] is None and said["contexts"][0]["reason"].startswith(reason) and said["contexts"][0]["kept"] == 0, said
+    assert said.get("late", False) == (code == STUBBORN), said
     assert runtime.ok("kept").state["was"] == "kept"
     second = another()
     second.restore(file)
@@ -441,6 +442,7 @@ def test_a_kernel_that_hangs_itself_is_killed(runtime):
     runtime.ok("import os\ndef hang():\n    while True: pass\nos.register_at_fork(before=hang)")
     said, _ = runtime.checkpoint(max_ms=300)
     assert said["contexts"][0]["reason"] == "it was killed: it did not take its checkpoint in 300 ms"
+    assert "late" not in said  # of a kernel that is gone another attempt keeps nothing
     assert runtime.ok("1").state == {"generation": 2, "was": "lost", "reason": "it was killed: it did not take its checkpoint in 300 ms"}
 
 
@@ -449,6 +451,7 @@ def test_no_time_is_left_for_the_next_context(runtime):
     runtime.ok("x = 1", context="second")
     said, _ = runtime.checkpoint(max_ms=1000)
     assert [item["reason"] for item in said["contexts"]] == ["it was not taken in 1000 ms", "there was no time left for its checkpoint"]
+    assert said["late"] is True
     assert runtime.ok("x", context="second").state["was"] == "kept"
 
 

@@ -33,6 +33,7 @@ def send(serve, session, body, boundary="XX", headers=(), **kwargs):
 
 
 def staged(serve, session):
+    """What lies there on this machine's disk; on AWS that is the bucket's, and no test looks there."""
     folder = serve.state / f"local/lab/workspaces/sessions/{session}/staged"
     return os.listdir(folder) if folder.exists() else []
 
@@ -85,7 +86,7 @@ def test_files_of_what_never_begins_go(serve, workspace):
     assert serve.call("POST", path, {"code": "import time\nwhile True: time.sleep(1)"}, headers=later).status == 202
     serve.wait_for_start(workspace, 1)
     assert serve.call("POST", path, {"code": "1", "files": [{"path": "f", "content": "x"}]}, headers=later).status == 202
-    assert len(staged(serve, workspace)) == 1
+    assert len(staged(serve, workspace)) == (serve.place == "local")
     assert serve.call("POST", f"{path}/2/interrupt").status == 204
     assert nothing_is_staged(serve, workspace) and serve.paths(workspace) == []
     # More than may wait: what came with it goes at once.
@@ -199,6 +200,7 @@ def test_a_directory_where_a_file_should_be(serve, workspace):
     assert result["files"]["skippedTotal"] == 1 and "ok" in serve.paths(workspace)
 
 
+@pytest.mark.here("500 MB of a disk that is not written")
 def test_more_than_the_workspace_holds(serve, workspace):
     """Said before anything runs: 512 MB is what it may have."""
     serve.run(workspace, "open('big', 'wb').truncate(500 << 20)")
@@ -262,7 +264,8 @@ def test_a_session_is_parked(serve, workspace):
     parked = serve.call("POST", f"{path}/park")
     assert (parked.status, parked.json()["status"]) == (200, "parked"), parked.body
     assert serve.call("POST", f"{path}/park").json()["status"] == "parked"
-    assert serve.run(workspace, "x + 1")["state"]["was"] == "restored"
+    # An environment of Lambda's may live still, with all that it knows.
+    assert serve.run(workspace, "x + 1")["state"]["was"] == ("restored" if serve.place == "local" else "kept")
     assert serve.call("POST", f"{path}/park", headers=later).status == 202
     wait_until(lambda: serve.call("GET", path).json()["status"] == "parked")
     assert serve.call("POST", f"{path}/executions", {"code": "import time\nwhile True: time.sleep(1)"}, headers=later).status == 202

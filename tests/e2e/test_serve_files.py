@@ -48,12 +48,12 @@ class Files(Sessions):
 
 
 @pytest.fixture(scope="module")
-def shared(binary, tmp_path_factory):
+def shared(place, binary, tmp_path_factory):
     """One server for all of these tests; each has sessions of its own."""
-    berth = Berth(binary, tmp_path_factory.mktemp("files"), "http://127.0.0.1:1")
-    berth.write("stack.yaml", stack(POLICY))
-    berth("apply", "--yes").expect(0)
+    berth = place.berth(binary, tmp_path_factory.mktemp("files"))
+    place.apply(berth, POLICY)
     made = Files(berth, clients=CLIENTS)
+    made.place = place.name
     made.start("--accept-degraded")
     yield made
     assert made.stop() == 0
@@ -209,7 +209,12 @@ def test_what_a_sandbox_makes_is_no_way_out(serve, workspace):
     assert serve.paths(workspace) == ["back\\slash", "c:drive", "fine"]
     for path in ("link", "folder/passwd", "up/x", "loop", "pipe", "sock", "sparse", "deep"):
         assert serve.get(workspace, path).status == 404, path
-    # The workspace's own links: put there by hand, as a damaged disk may have them.
+
+
+@pytest.mark.here("a folder on this machine's disk")
+def test_links_on_a_damaged_disk_are_no_way_out(serve, workspace):
+    """The workspace's own, put there by hand."""
+    assert serve.run(workspace, "for name in ('back\\\\slash', 'c:drive', 'fine'): open(name, 'w').close()")["status"] == "ok"
     folder = serve.state / f"local/lab/workspaces/sessions/{workspace}/workspace"
     os.symlink("/etc/passwd", folder / "planted")
     os.symlink("/etc", folder / "planted-folder")
@@ -320,11 +325,13 @@ def test_bodies_that_come_in_other_ways(serve, workspace):
     assert refused.startswith(b"HTTP/1.1 412")
     assert serve.raw((head % "x" + f"Content-Length: {(100 << 20) + 1}\r\n\r\n").encode()).startswith(b"HTTP/1.1 413")
     # Who leaves in the middle leaves nothing.
+    folder = serve.state / f"local/lab/workspaces/sessions/{workspace}/incoming"
     with socket.create_connection(("127.0.0.1", serve.port)) as client:
         client.sendall((head % "half" + "Content-Length: 1000\r\n\r\n").encode() + b"x" * 500)
-        folder = serve.state / f"local/lab/workspaces/sessions/{workspace}/incoming"
-        wait_until(lambda: os.listdir(folder))
-    wait_until(lambda: not os.listdir(folder))
+        if serve.place == "local":
+            wait_until(lambda: os.listdir(folder))
+    if serve.place == "local":
+        wait_until(lambda: not os.listdir(folder))
     assert serve.get(workspace, "half").status == 404
 
 
@@ -357,6 +364,7 @@ def test_a_client_that_leaves_ends_an_archive(serve, workspace):
     assert serve.paths(workspace) == [f"f{i}" for i in range(4)]
 
 
+@pytest.mark.here("put there by hand, on this machine's disk")
 def test_very_many_files(serve, workspace):
     """Lists take memory for a page, and counting is done once. Put there by hand: code in a sandbox takes its time."""
     folder = serve.state / f"local/lab/workspaces/sessions/{workspace}/workspace"
@@ -485,6 +493,7 @@ threading.Thread(target=count, daemon=True).start()
 """
 
 
+@pytest.mark.here("between invocations an environment stands still")
 def test_what_was_left_behind_is_in_lists(serve, workspace):
     """Processes and threads that outlive their execution go on writing: who reads the workspace sees it, without another execution."""
     serve.run(workspace, "open('early', 'w').write('x'); open('kept', 'w').write('kept')")
@@ -530,6 +539,39 @@ def test_what_was_left_behind_is_in_lists(serve, workspace):
     # Parked with processes that write, it is read as ever.
     assert serve.call("POST", f"/v1/sessions/{workspace}/park", {}).status == 200
     assert number("by-process") > third and number("by-process") == number("by-process")
+
+
+LEFT_MAPPED = """
+import subprocess, sys
+code = '''
+import mmap, os, time
+memory = mmap.mmap(os.open("mapped", os.O_RDWR), 0)
+open("ready", "w").close()
+for i in range(1 << 30):
+    memory[:8] = b"%08d" % i
+    time.sleep(0.1)
+'''
+open("mapped", "wb").write(b"0" * 8192)
+subprocess.Popen([sys.executable, "-c", code])
+import os, time
+while not os.path.exists("ready"): time.sleep(0.01)
+"""
+
+
+@pytest.mark.here("between invocations an environment stands still")
+def test_what_was_left_behind_writes_through_memory(serve, workspace):
+    """No time of such a file changes, and yet lists and what is parked have it."""
+    assert serve.run(workspace, LEFT_MAPPED)["status"] == "ok"
+
+    def number():
+        return int(serve.get(workspace, "mapped").body[:8])
+
+    first = number()
+    wait_until(lambda: number() > first)
+    second = number()
+    wait_until(lambda: number() > second)
+    assert serve.call("POST", f"/v1/sessions/{workspace}/park", {}).status == 200
+    assert number() > second
 
 
 def test_what_is_put_while_code_runs(serve, workspace):

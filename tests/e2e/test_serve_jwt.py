@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-import stacks
 from binary import Berth
 from certificates import Authority, pem_of_key, write_private
 from controllers import wait_until

@@ -7,13 +7,14 @@ import json
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 import stacks
 from controllers import PATIENCE, wait_until
 from serving import Serve
-from test_serve import TOKENS, client, stack
+from test_serve import TOKENS, client
 
 CLIENTS = [
     client("self"),
@@ -71,10 +72,11 @@ class Sessions(Serve):
 
 
 @pytest.fixture
-def serve(offline):
-    offline.write("stack.yaml", stack())
-    offline("apply", "--yes").expect(0)
-    made = Sessions(offline, clients=CLIENTS)
+def serve(place, binary, tmp_path):
+    berth = place.berth(binary, tmp_path)
+    place.apply(berth)
+    made = Sessions(berth, clients=CLIENTS)
+    made.place = place.name
     yield made.start("--accept-degraded")
     if made.process is None:
         made.start("--accept-degraded")
@@ -83,8 +85,7 @@ def serve(offline):
         assert made.call("DELETE", f"/v1/sessions/{session}", token=TOKENS["file"]).status == 204
     assert made.stop() == 0
     # Not one worker waits for somebody to hear of its end, though the server stopped right after it was told to end.
-    own = os.environ.get("XDG_RUNTIME_DIR", "/run")
-    assert [p for s in sessions for d in ("/run/berth/s-*", "/tmp/berth-s-*", f"{own}/berth/s-*") for p in glob.glob(f"{d}/{s}*")] == []
+    assert [path for session in sessions for path in sockets_of(session)] == []
 
 
 def test_the_life_of_a_session(serve):
@@ -111,7 +112,8 @@ def test_the_life_of_a_session(serve):
     assert serve.call("GET", "/v1/sessions?label=team=blue").items() == []
     ended = serve.call("DELETE", f"/v1/sessions/{session}")
     assert (ended.status, ended.body) == (204, b"")
-    assert (serve.state / f"local/lab/workspaces/sessions/{session}/workspace/kept.txt").read_text() == "kept"
+    assert serve.call("GET", f"/v1/workspaces/{session}/files/kept.txt").body == b"kept"
+    assert serve.place == "aws" or (serve.state / f"local/lab/workspaces/sessions/{session}/workspace/kept.txt").read_text() == "kept"
     gone, never = (serve.call("GET", f"/v1/sessions/{s}") for s in (session, "s-" + "a" * 26))
     assert gone.problem(404, "not-found") and gone.body == never.body
 
@@ -207,13 +209,13 @@ def test_who_looks_at_all_and_who_may_end_them(serve):
     serve.call("GET", f"/v1/sessions/{session}", owner="alice").problem(404, "not-found")
 
 
-def test_environments_and_agents(serve, offline):
+def test_environments_and_agents(serve):
     assert serve.call("POST", "/v1/sessions", {"agent": "coder"}).json()["environment"] == "data"
     for wish, code in (({"environment": "none"}, "unknown-environment"), ({"agent": "none"}, "unknown-agent")):
         serve.call("POST", "/v1/sessions", wish).problem(404, code)
     hidden, absent = (serve.call("POST", "/v1/sessions", {"environment": e}, token=TOKENS["narrow"]) for e in ("data", "none"))
     assert hidden.problem(404, "unknown-environment") and hidden.json()["detail"].replace("data", "none") == absent.json()["detail"]
-    offline("disassociate", "data", "--all", "--yes").expect(0)
+    serve.berth("disassociate", "data", "--all", "--yes").expect(0)
     serve.call("POST", "/v1/sessions", {"agent": "coder"}).problem(409, "agent-out-of-service")
 
 
@@ -227,6 +229,58 @@ def test_a_server_that_is_killed_finds_its_sessions(serve):
     serve.start("--accept-degraded")
     assert serve.follow(f"/v1/sessions/{session}/executions/2/events")[-1][2]["value"]["text"] == "'ended'"
     assert serve.run(session, "x")["value"]["text"] == "'still here'"
+
+
+def test_a_sandbox_that_nobody_comes_to_ends_when_its_session_has_expired(serve):
+    """By idleness, too: its age may be days."""
+    if serve.place != "local":
+        pytest.skip("Lambda ends its environments itself")
+    session, kept = serve.create(idleSeconds=1), serve.create()
+    running = serve.create(idleSeconds=1)
+    serve.run(session, "1", timeoutSeconds=1)
+    serve.run(kept, "x = 'here'")
+    asked = {"code": "import time; time.sleep(600)", "timeoutSeconds": 60}
+    assert serve.call("POST", f"/v1/sessions/{running}/executions", asked, headers=[("Prefer", "respond-async")]).status == 202
+    serve.wait_for_start(running, 1)
+    left = sockets_of(session)
+    assert left and living(session) and serve.stop(signal.SIGKILL) == -signal.SIGKILL
+    wait_until(lambda: not living(session))
+    assert living(running), "what runs is activity"
+    serve.start("--accept-degraded")
+    wait_until(lambda: not sockets_of(session))
+    serve.call("GET", f"/v1/sessions/{session}").problem(404, "not-found")
+    assert serve.run(kept, "x")["value"]["text"] == "'here'"
+    assert serve.call("DELETE", f"/v1/sessions/{running}").status == 204
+
+
+def test_what_a_killed_server_was_about_to_write_goes(serve):
+    """The record of a worker, under the name that it has until it is whole."""
+    if serve.place != "local":
+        pytest.skip("no worker is on this machine")
+    session = serve.create()
+    serve.run(session, "x = 1")
+    (record,) = [path for path in sockets_of(session) if path.endswith(".worker")]
+    left = Path(f"{record}.3.4711.new")
+    left.write_text("4711-1")
+    assert serve.stop(signal.SIGKILL) == -signal.SIGKILL
+    serve.start("--accept-degraded")
+    assert serve.run(session, "x")["value"]["text"] == "1" and not left.exists()
+
+
+def living(session):
+    """The worker, by what it wrote of itself: PID-START-..."""
+    (record,) = [path for path in sockets_of(session) if path.endswith(".worker")]
+    pid, began = Path(record).read_text().split("-")[:2]
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] == began
+    except OSError:
+        return False
+
+
+def sockets_of(session):
+    """And all else that its worker has there."""
+    own = os.environ.get("XDG_RUNTIME_DIR", "/run")
+    return {path for folder in ("/run/berth/s-*", "/tmp/berth-s-*", f"{own}/berth/s-*") for path in glob.glob(f"{folder}/{session}*")}
 
 
 def test_a_server_that_stops_does_not_end_what_runs(serve):
@@ -283,12 +337,12 @@ def test_what_is_no_request(serve):
     assert serve.run(session, "1")["n"] == 1
 
 
-def test_a_stack_of_aws_has_no_sessions(berth, cloud, prebuilt):
+def test_a_stack_of_aws_without_a_table_has_no_sessions(berth, cloud, prebuilt):
     berth.write("stack.yaml", stacks.text(stacks.document("Stack", "alphaagent", {"provider": "aws", "aws": {"region": "us-east-1"}}), stacks.document("Environment", "data", {"image": {"prebuilt": "python"}})))
     berth("apply", "--yes").expect(0)
     serve = Sessions(berth, clients=CLIENTS).start()
     try:
-        assert "no sessions yet: sessions run on this machine alone" in serve.lines()
+        assert "no table for sessions" in serve.lines()
         serve.call("POST", "/v1/sessions", {"environment": "data"}).problem(503, "no-sessions")
         assert serve.call("GET", "/v1/environments").names() == ["data"]
     finally:

@@ -2,14 +2,12 @@
 """The records of sessions in DynamoDB by themselves (session_records_cli): what every store must do, and what a network does to writes."""
 
 import json
-import os
 import subprocess
 import time
 
 import pytest
 
 from binary import tool
-from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
 SESSIONS, CONVERSATIONS, EXECUTIONS, KEYS = range(4)
 NOTHING, ABSENT, VERSION = range(3)
@@ -29,11 +27,7 @@ def make_table(cloud, name=TABLE, partition="shard", sort="id"):
 class Records:
     def __init__(self, cloud, folder):
         self.cloud = cloud
-        self.env = {
-            "PATH": os.environ["PATH"], "HOME": str(folder), "AWS_ENDPOINT_URL": cloud.url, "AWS_REGION": cloud.region,
-            "AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": TEST_ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": TEST_SECRET,
-            **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")},
-        }  # fmt: skip
+        self.env = cloud.environment(folder)
 
     def run(self, *arguments, lines=(), table=TABLE, stack="lab"):
         text = "".join(json.dumps(line) + "\n" for line in lines)

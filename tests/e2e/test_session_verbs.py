@@ -22,7 +22,7 @@ import pytest
 from binary import ROOT, Berth, is_watched
 from controllers import PATIENCE, wait_until
 from serving import Serve
-from test_serve import TOKENS, client, stack
+from test_serve import TOKENS, client
 
 NEVER = "s-" + "a" * 26
 PNG = "class P:\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'\nP()"
@@ -54,12 +54,11 @@ class Sessions(Berth):
 
 
 @pytest.fixture(scope="module")
-def shared(binary, tmp_path_factory):
+def shared(place, binary, tmp_path_factory):
     if is_watched(binary):
         pytest.skip("the runtime of such a build needs more memory than a sandbox has")
-    made = Sessions(binary, tmp_path_factory.mktemp("session"), "http://127.0.0.1:1")
-    made.write("stack.yaml", stack())
-    Berth.__call__(made, "apply", "--yes").expect(0)
+    made = place.berth(binary, tmp_path_factory.mktemp("session"), Sessions)
+    place.apply(made)
     made.server = Serve(made, clients=[client("users", actsFor="users", realm="company")])
     made.server.start("--accept-degraded")
     yield made
@@ -222,6 +221,7 @@ def test_mistakes_of_run_are_no_exit_code_of_the_code(sessions, args, said):
     assert said in sessions("run", *args).expect(125).err
 
 
+@pytest.mark.here("a parked session's environment may live on, and its variables with it")
 def test_parked_and_back(sessions, session):
     sessions.run(session, "x = 5\nimport threading\nlock = threading.Lock()").expect(0)
     sessions("park", session).expect(0)
@@ -404,6 +404,7 @@ def test_a_prompt_without_a_terminal_takes_cells(sessions, session):
     assert sessions("run", session, "-i", stdin="1 / 0\n").expect(1).out == ""
 
 
+@pytest.mark.here("doctor tries sandboxes of this machine")
 def test_doctor_tries_a_session(sessions):
     findings = {f["name"]: f for f in Berth.__call__(sessions, "doctor", "--json", "--self-test").json()["findings"]}
     assert findings["session"]["works"] and "of the environment data kept its variable" in findings["session"]["detail"], findings

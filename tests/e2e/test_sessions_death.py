@@ -31,6 +31,10 @@ CODE = "open('log', 'a').write('{n} ')\nmarks = globals().get('marks', []) + [{n
 MARKS = "try: log = open('log').read().split()\nexcept FileNotFoundError: log = []\nprint(*log)\nglobals().get('marks')"
 
 
+# What a folder of sockets begins with: root's, and an ordinary user's.
+FOLDERS = ("/run/berth/", "/tmp/berth-", f"{os.environ.get('XDG_RUNTIME_DIR', '/run')}/berth/")
+
+
 class Life:
     """What one client did, and was told."""
 
@@ -98,8 +102,7 @@ class Life:
 
 def workers():
     """The records of workers: the folder of sockets is this state's, and nobody else's of this test."""
-    own = os.environ.get("XDG_RUNTIME_DIR", "/run")
-    return {path for top in ("/run/berth/s-*", "/tmp/berth-s-*", f"{own}/berth/s-*") for path in glob.glob(f"{top}/s-*.worker")}
+    return {path for top in FOLDERS for path in glob.glob(f"{top}s-*/s-*.worker")}
 
 
 def groups():
@@ -225,7 +228,7 @@ class Disturbed:
             life.check(note)
             life.finish(note)
         assert serve.stop() == 0
-        assert not [path for path in workers() if serve_folder(serve) in path], note
+        assert not [path for top in FOLDERS for path in glob.glob(f"{top}{serve_folder(serve)}*")], note
 
 
 def test_death_of_the_server(serve, tmp_path):

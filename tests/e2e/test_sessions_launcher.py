@@ -288,10 +288,12 @@ def test_a_stopped_launcher_that_is_to_be_told_of_cpus(serve, box):
 
 def test_without_a_launcher(box):
     """Refused, and the remedies are named; a launcher whose workers are elsewhere is none for sessions."""
-    serve = Sessions(box, clients=CLIENTS)
+    serve = Sessions(box, clients=CLIENTS, shell={"enabled": True})
     serve.start("--accept-degraded")
     try:
         assert "no sessions are served" in serve.lines() and "--launcher SOCKET" in serve.lines()
+        # Nothing else is said to be there: neither commands on the host, nor sessions at the end.
+        assert "commands run on this host" not in serve.lines() and "it serves what was applied, by HTTP" in serve.lines()
         assert serve.call("GET", "/v1/sessions").status == 404
     finally:
         assert serve.stop() == 0

@@ -8,6 +8,9 @@ import os
 import re
 
 import pytest
+import yaml
+
+from binary import ROOT
 
 PREBUILT = "  image: {prebuilt: python}\n"
 
@@ -185,6 +188,74 @@ def test_duplicates_over_files(offline):
     assert [(os.path.basename(d["file"]), d["line"]) for d in errors] == [("b.yaml", 4), ("b.yaml", 10)]
     for error in errors:
         assert "a.yaml" in error["message"] + (error["hint"] or ""), "the first one's place is named"
+
+
+def test_several_paths_are_one_stack(offline):
+    offline.write("team/m.yaml", environment("one"))
+    offline.write("team/deep/n.yaml", environment("two"))
+    offline.write("more.yaml", agent("  type: general\n  environment: two\n"))
+    offline.write("empty.yaml", "# nothing yet\n")
+    os.mkdir(os.path.join(offline.stack, "bare"))
+    found = offline("validate", "-f", "team", "--file", "more.yaml", "-f", "-", "--json", stdin=environment("three")).expect(0).json()
+    assert (found["files"], found["resources"]) == (4, {"Environment": 3, "Agent": 1})
+    offline("apply", "--yes", "--provider", "local", "-f", "team", "-f", "more.yaml").expect(0)
+    assert os.path.isdir(os.path.join(offline.stack, "team/.berth")), "the state lies beside the first"
+    assert "Nothing to do" in offline("plan", "--provider", "local", "-f", "team", "-f", "more.yaml").expect(0).out
+    twice = offline("validate", "-f", "team", "-f", "team/m.yaml").expect(1).err
+    assert "Environment/one is declared twice" in twice
+    bare = offline("validate", "-f", "team", "-f", "bare").expect(1).err
+    assert "bare: error: no manifests in this folder" in bare and "team" not in bare
+    assert "empty.yaml:" in offline("validate", "-f", "team", "-f", "empty.yaml").expect(1).err, "as when it stands alone"
+    assert "absent" in offline("validate", "-f", "team", "-f", "absent").expect(1).err
+    for wrong in (["serve"], ["session", "list"], ["plan", "--stacks"]):
+        assert "takes one -f" in offline(*wrong, "-f", "team", "-f", "more.yaml").expect(1).err
+    assert "read once" in offline("validate", "-f", "-", "-f", "-", stdin="").expect(1).err
+
+
+UNTIDY = "# whose\nkind:   Environment\r\napiVersion: berth/v1\nmetadata:\n    name: x   # the name\n    # labels come\n\n\n\n    labels: {a:  b}\nspec:\n        image: {prebuilt: python}\n"
+TIDY = "# whose\nkind: Environment\napiVersion: berth/v1\nmetadata:\n  name: x   # the name\n  # labels come\n\n  labels: {a:  b}\nspec:\n  image: {prebuilt: python}\n"
+
+
+def test_fmt_changes_whitespace_alone(offline):
+    for name in ("a/one.yaml", "a/deep/two.yml", "a/.hidden/no.yaml", "a/notes.txt"):
+        offline.write(name, UNTIDY)
+    offline.write("a/broken.yaml", "kind: [\n")
+    offline.write("a/tidy.yaml", TIDY.replace("name: x", "name: y"))
+    path = offline.stack / "a/one.yaml"
+    path.write_bytes(UNTIDY.encode())
+    path.chmod(0o640)
+    before = path.stat()
+    check = offline("fmt", "-f", "a", "--check").expect(1)
+    assert check.out.splitlines() == ["a/deep/two.yml", "a/one.yaml"] and "2 of 4 files would change" in check.err
+    assert "a/broken.yaml: line 2" in check.err and path.read_bytes() == UNTIDY.encode()
+    offline("fmt", "a/deep", "a/one.yaml", "--check").expect(2)
+    told = offline("fmt", "a", "--json").expect(1).json()
+    assert told == {"files": 4, "failed": 1, "changed": ["a/deep/two.yml", "a/one.yaml"]}
+    assert path.read_text() == TIDY and path.stat().st_mode == before.st_mode
+    assert (offline.stack / "a/notes.txt").read_text() == (offline.stack / "a/.hidden/no.yaml").read_text() != TIDY
+    (offline.stack / "a/broken.yaml").unlink()
+    assert "Nothing to do: 3 files" in offline("fmt", "-f", "a").expect(0).err
+    offline("fmt", "--check", "-f", "a").expect(0)
+    for words in (["-f", "-"], ["-"]):
+        assert offline("fmt", *words, stdin=UNTIDY).expect(0).out == TIDY
+    os.symlink("one.yaml", offline.stack / "a/link.yaml")
+    assert "link.yaml: this is no regular file" in offline("fmt", "a").expect(1).err
+    assert "a/absent" in offline("fmt", "a/absent").expect(1).err
+    assert "both" in offline("fmt", "a", "-f", "a").expect(1).err
+
+
+def test_fmt_means_the_same_to_others(offline):
+    """Judged by PyYAML: what the examples say, and their comments, in other layouts."""
+    comments = re.compile(r"#.*")
+    for source in sorted((ROOT / "examples").rglob("*.yaml")):
+        text = source.read_text()
+        wide = re.sub(r"^(?!---)(?=.)", "   ", text, flags=re.M)
+        for given in (text, text.replace("\n", "\r\n"), wide):
+            out = offline("fmt", "-f", "-", stdin=given).expect(0).out
+            assert list(yaml.safe_load_all(out)) == list(yaml.safe_load_all(given)), source
+            assert comments.findall(out) == [line.rstrip() for line in comments.findall(text)], source
+            assert offline("fmt", "-f", "-", stdin=out).expect(0).out == out, source
+    offline("fmt", "--check", ROOT / "examples/manifests").expect(0)
 
 
 def test_nothing_to_read(offline):

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arbitrary bytes as a manifest. Seeds: tests/unit/schema/corpus, which corpus_test.c knows more about. */
+/* Arbitrary bytes as a manifest, loaded and laid out. Seeds: tests/unit/schema/corpus, which corpus_test.c knows more about. */
 #include "base/json.h"
 #include "parts.h"
+#include "schema/format.h"
 #include "schema/manifest.h"
 
 #include <stdio.h>
@@ -46,11 +47,24 @@ static void load(const char *path) {
         json_decref(diagnostics_to_json(&diagnostics));
 }
 
+/* What was laid out stays as it is. */
+static void lay_out(const char *text, size_t length) {
+        struct strbuf once STRBUF_CLEANUP = STRBUF_INIT, twice STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err;
+
+        if (format_yaml(text, length, &once, &err) < 0)
+                return;
+        if (format_yaml(strbuf_text(&once), once.length, &twice, &err) < 0 || once.length != twice.length ||
+            memcmp(strbuf_text(&once), strbuf_text(&twice), once.length) != 0)
+                abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         char path[MEMORY_PATH_SIZE];
         int descriptor = memory_file(data, size, path);
 
         load(path);
         close(descriptor);
+        lay_out((const char *)data, size);
         return 0;
 }

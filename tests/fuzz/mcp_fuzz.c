@@ -38,7 +38,8 @@ static void check_fault(const struct mcp_fault *fault, const struct mcp_message 
 static void check_call(const struct mcp_message *message) {
         const char *name = json_text(message->params, "name");
         json_t *arguments = json_object_get(message->params, "arguments");
-        const struct mcp_tool *tool = name ? mcp_tool_find(name) : NULL;
+        const struct mcp_tool *tool =
+                name ? mcp_tool_find(name, BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_SHELL) : NULL;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct problem problem;
         const json_t *code;

@@ -46,9 +46,9 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         const char *const *words, *name, *to;
         struct error err;
 
-        if (sandbox_placing_read(bytes, length, &placing, &err) == 0) {
+        if (sandbox_placing_read(bytes, length, arena, &placing, &err) == 0) {
                 sandbox_placing_write(&placing, &first);
-                if (sandbox_placing_read(first.data, first.length, &placing, &err) < 0)
+                if (sandbox_placing_read(first.data, first.length, arena, &placing, &err) < 0)
                         abort();
                 sandbox_placing_write(&placing, &second);
                 again(&first, &second);

@@ -133,13 +133,13 @@ static void close_place(struct place *base) {
         (void)base;
 }
 
-static int open_place(void *context, const char *state, const struct applied_stack *stack,
-                      const struct workspace_bounds *bounds, struct arena *arena, struct broker_place *ret,
-                      struct error *err) {
+static int open_place(void *context, const char *state, struct applied *applied,
+                      const struct applied_stack *stack, const struct workspace_bounds *bounds,
+                      struct arena *arena, struct broker_place *ret, struct error *err) {
         static struct place_class class;
 
         (void)context;
-        (void)stack;
+        (void)applied;
         (void)bounds;
         (void)err;
         class = fake_class;
@@ -150,7 +150,8 @@ static int open_place(void *context, const char *state, const struct applied_sta
         place.place.class = &class;
         place.agent_max = 2;
         ret->place = &place.place;
-        ret->workspaces = path_join_in(state, "workspaces", arena);
+        ret->workspaces = (struct workspaces){ .folder = path_join_in(state, "workspaces", arena),
+                                               .stack = stack->name };
         ret->files_max = 1000;
         return 0;
 }

@@ -7,16 +7,16 @@ release=$1 folder=$(realpath "$2") here=$(dirname "$(realpath "$0")")
 
 packages=(systemd systemd-sysv udev dbus dbus-user-session libpam-systemd linux-image-cloud-amd64 initramfs-tools
     # What Berth needs where it runs (docs/install.md); bubblewrap's uidmap is for "berth image build".
-    libjansson4 libyaml-0-2 liblmdb0 libxml2 ca-certificates bubblewrap gpgv openssh-client
+    libjansson4 libyaml-0-2 liblmdb0 libxml2 ca-certificates bubblewrap libc-ares2 libedit2 gpgv openssh-client
     # What the tests need.
     python3 git procps mount util-linux skopeo zstd curl podman crun)
 sources=() # mmdebstrap's own: the release with its security updates
 case $release in
 bookworm) packages+=(libutf8proc2 libssl3 libcurl4 libarchive13 libgit2-1.5) ;;
 trixie)
-    # The program that was built on bookworm, and two of its libraries whose names have changed since. Compiled parts of the
-    # tests' own Python packages are for bookworm's Python as well.
-    packages+=(libutf8proc2 libssl3t64 libcurl4t64 libarchive13t64 libgit2-1.5 python3-cffi-backend)
+    # The program that was built on bookworm, and two of its libraries whose names have changed since, beside those of trixie's own
+    # package. Compiled parts of the tests' own Python packages are for bookworm's Python as well.
+    packages+=(libutf8proc2 libutf8proc3 libssl3t64 libcurl4t64 libarchive13t64 libgit2-1.5 libgit2-1.9 python3-cffi-backend)
     sources=("deb http://deb.debian.org/debian trixie main" "deb http://deb.debian.org/debian trixie-updates main"
         "deb http://security.debian.org/debian-security trixie-security main" "deb http://deb.debian.org/debian bookworm main")
     ;;

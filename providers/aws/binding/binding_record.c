@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
 #include "providers/aws/client/texts.h"
+#include "providers/aws/shared/names.h"
 
 #include <stdlib.h>
 
@@ -51,7 +52,7 @@ static const char *function_name(const struct binding_place *place, const struct
                                  struct arena *arena) {
         const char *environment = value_get_text(spec, "environment");
 
-        return environment ? arena_printf(arena, "%s-env-%s", place->prefix, environment) : NULL;
+        return environment ? names_function(place->prefix, environment, arena) : NULL;
 }
 
 const char *binding_text(const struct binding_place *place, const struct value *spec, struct arena *arena) {

@@ -13,6 +13,7 @@
 #include "providers/aws/client/xml.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* "com.amazonaws.ecr#Name", "Name:http://internal..." -> "Name". */
@@ -59,6 +60,15 @@ static json_t *parse_json(const struct http_response *answer, json_error_t *prob
                           problem);
 }
 
+/* Only what can be such a word ("ReservedFunctionConcurrentInvocationLimitExceeded"): it is quoted, whoever has answered. */
+static void take_reason(struct aws_response *ret, const char *reason) {
+        size_t length = reason ? strlen(reason) : 0;
+
+        if (length > 0 && length < sizeof(ret->error_reason) &&
+            strspn(reason, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == length)
+                memcpy(ret->error_reason, reason, length + 1);
+}
+
 static void read_json_error(const struct http_response *answer, struct aws_response *ret) {
         json_error_t problem;
         json_t *body JSON_CLEANUP = answer->body.length ? parse_json(answer, &problem) : NULL;
@@ -79,6 +89,7 @@ static void read_json_error(const struct http_response *answer, struct aws_respo
                 take_code(ret, code);
         if (message)
                 take_message(ret, message, strlen(message));
+        take_reason(ret, json_text(body, "Reason"));
 }
 
 static void read_xml_error(const struct http_response *answer, struct aws_response *ret) {
@@ -172,6 +183,16 @@ static int64_t date_of(const struct http_response *answer, const char *header) {
         return ms > 0 ? ms : 0;
 }
 
+static int64_t length_of(const struct http_response *answer) {
+        char text[24], *end;
+        long long length;
+
+        if (!http_header(answer, "content-length", text, sizeof(text)) || *text < '0' || *text > '9')
+                return -1;
+        length = strtoll(text, &end, 10);
+        return *end ? -1 : (int64_t)length;
+}
+
 int answer_read(enum service_protocol protocol, const char *what, const struct http_response *answer,
                 struct aws_response *ret, struct error *err) {
         json_error_t problem;
@@ -180,6 +201,7 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
         ret->status = answer->status;
         ret->date_ms = date_of(answer, "date");
         ret->modified_ms = date_of(answer, "last-modified");
+        ret->content_length = length_of(answer);
         http_header(answer, "etag", ret->etag, sizeof(ret->etag));
         http_header(answer, "x-amz-function-error", ret->function_error, sizeof(ret->function_error));
         http_header(answer, "x-amz-transition-default-minimum-object-size", ret->minimum_size,

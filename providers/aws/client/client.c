@@ -17,9 +17,11 @@
 #include "providers/aws/client/service_facts.h"
 #include "providers/aws/client/xml_answer.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ANSWER_LIMIT (16U * 1024U * 1024U)
 #define SKEW_WORTH_MENDING_MS (4 * 60 * 1000)
@@ -99,9 +101,30 @@ static enum retry_reason reason_to_retry(struct aws_client *client, const struct
         return reason;
 }
 
+/* What is left of a file. */
+struct sending {
+        const struct aws_file *file;
+        uint64_t sent;
+};
+
+static ssize_t send_piece(void *context, char *buffer, size_t size) {
+        struct sending *sending = context;
+        uint64_t left = sending->file->length - sending->sent;
+        ssize_t count;
+
+        do
+                count = pread(sending->file->descriptor, buffer, size < left ? size : (size_t)left,
+                              (off_t)(sending->file->offset + sending->sent));
+        while (count < 0 && errno == EINTR);
+        if (count > 0)
+                sending->sent += (uint64_t)count;
+        return count == 0 && left > 0 ? -1 : count; /* it is shorter than it was said to be */
+}
+
 static int send_signed(struct aws_client *client, const struct aws_request *request,
                        const struct endpoint *endpoint, const struct signed_request *ready,
                        struct http_response *answer, enum http_failure *ret_failure, struct error *err) {
+        struct sending sending = { .file = request->file };
         struct http_request http = {
                 .method = ready->method,
                 .url = strbuf_text(&ready->url),
@@ -120,6 +143,11 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
                 .ended_by = request->ended_by,
         };
 
+        if (request->file) {
+                http.source_length = (int64_t)request->file->length;
+                http.source = send_piece;
+                http.context = &sending;
+        }
         return http_send(client->http, &http, answer, ret_failure, err);
 }
 
@@ -475,6 +503,32 @@ int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit
                 if (wait_until(client, when_ms, &request, err) < 0)
                         return -1;
         }
+}
+
+int aws_send_presigned(struct aws_client *client, const char *method, const char *url,
+                       const char *content_type, const void *body, size_t length, size_t limit,
+                       int *ret_status, struct strbuf *ret, struct error *err) {
+        const struct http_header header = { "Content-Type", content_type };
+        const struct http_request http = {
+                .method = method,
+                .url = url,
+                .headers = &header,
+                .header_count = content_type ? 1 : 0,
+                .body = body,
+                .body_length = length,
+                .answer_limit = limit,
+                .timeout_ms = PRESIGNED_MS,
+                .allow_plain = true,
+                .interrupt = client->clock->interrupt,
+        };
+        struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        enum http_failure failure;
+
+        if (http_send(client->http, &http, &answer, &failure, err) < 0)
+                return -1;
+        *ret_status = answer.status;
+        strbuf_append_bytes(ret, strbuf_text(&answer.body), answer.body.length);
+        return 0;
 }
 
 /* With the account's lock held. */

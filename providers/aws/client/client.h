@@ -72,6 +72,8 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
 const char *aws_client_region(const struct aws_client *client);    /* "eu-west-1" */
 const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn" ... */
 const struct clock *aws_client_clock(const struct aws_client *client);
+/* Since 1970, by AWS's clock where ours is known to be wrong. */
+int64_t aws_client_wall_ms(const struct aws_client *client);
 /* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "secretsmanager", ... */
 const char *aws_service_name(enum aws_service service);
 
@@ -83,6 +85,14 @@ struct aws_query {
 
 #define AWS_QUERY_MAX 8
 #define AWS_HEADERS_MAX 8
+
+/* A body that is read from a file while it is sent, so that it needs no memory. */
+struct aws_file {
+        int descriptor; /* pread(2) */
+        uint64_t offset, length;
+        const char *
+                sha256; /* of these bytes, in hex: what is signed. A file that is changed meanwhile is refused by AWS */
+};
 
 struct aws_request {
         enum aws_service service;
@@ -101,6 +111,8 @@ struct aws_request {
         const char *
                 body; /* JSON, XML or the form of the query protocol (without Action and Version); NULL for none */
         size_t body_length;
+        const struct aws_file
+                *file;            /* in place of `body`; or NULL. Of a rest service; aws_ahead() takes none */
         const char *content_type; /* NULL: what the service's protocol asks */
         bool once;                /* each sending makes something: struct http_request */
         bool finishes;            /* its waits between tries end at INTERRUPT_NOW, not at INTERRUPT_FINISH */
@@ -119,14 +131,17 @@ struct aws_response {
         int status; /* HTTP status, 0 where no answer came */
         struct strbuf body;
         json_t *json; /* the body parsed, for Lambda and the JSON services; owned by the response; may be NULL */
-        int64_t date_ms;     /* Date: the server's clock as it answered, in whole seconds; 0 where absent */
-        int64_t modified_ms; /* Last-Modified, by that same clock; 0 where absent */
+        int64_t date_ms; /* Date: the server's clock as it answered, in whole seconds; 0 where absent */
+        int64_t content_length;  /* Content-Length; -1 where absent */
+        int64_t modified_ms;     /* Last-Modified, by that same clock; 0 where absent */
         char function_error[64]; /* X-Amz-Function-Error: what a function's code came to; "" where absent */
         char etag[128];          /* with its quotes, as S3 gives it; "" where absent */
         char minimum_size
                 [40]; /* S3's x-amz-transition-default-minimum-object-size: a lifecycle's; "" where absent */
         char error_code[96]; /* "ResourceNotFoundException", without namespace or suffix; "" on success */
         char error_message[1024];
+        char error_reason
+                [96]; /* Lambda's word for which quota throttles (`Reason`), letters alone; "" elsewhere */
         char request_id[96];
 };
 #define AWS_RESPONSE_INIT \
@@ -197,6 +212,14 @@ int aws_call_accepting(struct aws_client *client, const struct aws_request *requ
  */
 int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
                         struct error *err) MUST_USE;
+
+/*
+ * A presigned request of any method, once, as whoever has no keys makes it: 0 with the status, whatever it is, and the answer's body. Unlike
+ * all else it may go without TLS, to show that S3 refuses that. `content_type` and `body` may be NULL.
+ */
+int aws_send_presigned(struct aws_client *client, const char *method, const char *url,
+                       const char *content_type, const void *body, size_t length, size_t limit,
+                       int *ret_status, struct strbuf *ret, struct error *err) MUST_USE;
 
 /* Whether the last error answer has this code. */
 bool aws_failed_with(const struct aws_response *response, const char *code);

@@ -27,6 +27,10 @@ const struct clock *aws_client_clock(const struct aws_client *client) {
         return client->clock;
 }
 
+int64_t aws_client_wall_ms(const struct aws_client *client) {
+        return client->clock->wall_ms(client->clock) + (int64_t)atomic_load(&client->skew_ms);
+}
+
 static const char *stack_text(const struct value *stack_aws, const char *name) {
         const char *text = value_get_text(stack_aws, name);
 

@@ -110,6 +110,13 @@ void credentials_chain_free(struct credentials_chain *chain);
 /* A new reference to keys that are good for a while; `ret_reason`, `ret_asked_ms` as in fetch. */
 int credentials_chain_get(struct credentials_chain *chain, struct credentials **ret,
                           enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) MUST_USE;
+/*
+ * The same of keys that live for another `life_ms`: what is signed with them is used for so long. Where those at hand end sooner the source is
+ * asked, once a minute at most; it may have no others yet, and then *ret are those that there are.
+ */
+int credentials_chain_get_long(struct credentials_chain *chain, int64_t life_ms, struct credentials **ret,
+                               enum retry_reason *ret_reason, int64_t *ret_asked_ms,
+                               struct error *err) MUST_USE;
 /* These were refused as expired: forgets them if they are still the current ones. True where others may be had. */
 bool credentials_chain_expired(struct credentials_chain *chain, const struct credentials *refused);
 

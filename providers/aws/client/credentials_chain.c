@@ -229,6 +229,46 @@ int credentials_chain_get(struct credentials_chain *chain, struct credentials **
         return result;
 }
 
+static bool lives_on(const struct credentials_chain *chain, const struct credentials *credentials,
+                     int64_t life_ms) {
+        const struct clock *clock = chain->settings.clock;
+        int64_t expires_ms = credentials_expire_ms(credentials);
+
+        return expires_ms == 0 || expires_ms >= clock->wall_ms(clock) + life_ms;
+}
+
+int credentials_chain_get_long(struct credentials_chain *chain, int64_t life_ms, struct credentials **ret,
+                               enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
+        const struct clock *clock = chain->settings.clock;
+        struct credentials *fetched;
+        struct error ignored;
+        int64_t now_ms;
+        bool asks;
+
+        if (credentials_chain_get(chain, ret, ret_reason, ret_asked_ms, err) < 0)
+                return -1;
+        if (lives_on(chain, *ret, life_ms))
+                return 0;
+        pthread_mutex_lock(&chain->fetching);
+        pthread_mutex_lock(&chain->lock);
+        /* Whoever held the lock may have brought some. */
+        if (chain->current && chain->current != *ret) {
+                credentials_unref(*ret);
+                *ret = credentials_ref(chain->current);
+        }
+        now_ms = clock->monotonic_ms(clock);
+        asks = !lives_on(chain, *ret, life_ms) && now_ms - chain->fetched_ms >= JUST_FETCHED_MS &&
+               !(chain->failed_ms && now_ms - chain->failed_ms < JUST_FETCHED_MS);
+        pthread_mutex_unlock(&chain->lock);
+        if (asks && fetch_from_source(chain, &fetched, ret_reason, ret_asked_ms, &ignored) == 0) {
+                credentials_unref(*ret);
+                *ret = fetched;
+        }
+        pthread_mutex_unlock(&chain->fetching);
+        *ret_reason = RETRY_NOT;
+        return 0;
+}
+
 bool credentials_chain_expired(struct credentials_chain *chain, const struct credentials *refused) {
         struct credentials *dropped = NULL;
 

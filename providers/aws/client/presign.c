@@ -24,7 +24,7 @@ static int take_keys(struct aws_client *client, int64_t seconds, struct credenti
         if (seconds < 1 || seconds > PRESIGN_SECONDS_MAX)
                 return error_set(err, "a presigned request lives 1 to %d seconds, not %lld",
                                  PRESIGN_SECONDS_MAX, (long long)seconds);
-        if (credentials_chain_get(client->chain, ret, &reason, &asked_ms, err) < 0)
+        if (credentials_chain_get_long(client->chain, seconds * 1000, ret, &reason, &asked_ms, err) < 0)
                 return error_context(err, "a presigned request");
         end_ms = credentials_expire_ms(*ret);
         if (end_ms != 0 && end_ms < now_ms + seconds * 1000)
@@ -34,7 +34,7 @@ static int take_keys(struct aws_client *client, int64_t seconds, struct credenti
                         "with them",
                         credentials_origin(*ret), (long long)((end_ms - now_ms) / 1000), (long long)seconds);
         /* AWS's clock, where it is known that ours is wrong. */
-        *ret_now_ms = now_ms + (int64_t)atomic_load(&client->skew_ms);
+        *ret_now_ms = aws_client_wall_ms(client);
         return 0;
 }
 

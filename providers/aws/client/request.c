@@ -130,6 +130,11 @@ static int add_callers_headers(const struct aws_request *request, struct signed_
         return 0;
 }
 
+static void from_hex(const char *hex, uint8_t digest[SHA256_SIZE]) {
+        for (size_t i = 0; i < SHA256_SIZE; i++)
+                digest[i] = (uint8_t)(digest_from_hex(hex[2 * i]) << 4 | digest_from_hex(hex[2 * i + 1]));
+}
+
 /* S3 takes this in place of Content-MD5 ("Checking object integrity"), and MD5 is not to be had everywhere. */
 static void add_checksum(const struct aws_request *request, struct signed_request *ret) {
         uint8_t digest[SHA256_SIZE];
@@ -137,7 +142,10 @@ static void add_checksum(const struct aws_request *request, struct signed_reques
 
         if (!request->checksum)
                 return;
-        digest_sha256(ret->body_length ? ret->body : "", ret->body_length, digest);
+        if (request->file)
+                from_hex(request->file->sha256, digest);
+        else
+                digest_sha256(ret->body_length ? ret->body : "", ret->body_length, digest);
         digest_base64(digest, sizeof(digest), text);
         strbuf_append(&ret->checksum, text);
         add_header(ret, "x-amz-checksum-sha256", strbuf_text(&ret->checksum));
@@ -217,7 +225,7 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
         make_body(request, ret);
 
         add_header(ret, "host", strbuf_text(&ret->host));
-        if (ret->body)
+        if (ret->body || request->file)
                 add_header(ret, "content-type", content_type(request));
         add_target(request, ret);
         add_checksum(request, ret);
@@ -238,6 +246,7 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
                         .header_count = ret->header_count,
                         .body = ret->body,
                         .body_length = ret->body_length,
+                        .payload_hash = request->file ? request->file->sha256 : NULL,
                         .service = facts->signing_name,
                         .region = endpoint->signing_region,
                 },

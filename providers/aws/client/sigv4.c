@@ -338,7 +338,11 @@ void sigv4_sign(const struct sigv4_request *request, const struct sigv4_keys *ke
         char hash[SHA256_HEX_SIZE];
 
         snprintf(ret->date, sizeof(ret->date), "%s", date);
-        digest_sha256_hex(request->body_length ? request->body : "", request->body_length, ret->payload_hash);
+        if (request->payload_hash)
+                snprintf(ret->payload_hash, sizeof(ret->payload_hash), "%s", request->payload_hash);
+        else
+                digest_sha256_hex(request->body_length ? request->body : "", request->body_length,
+                                  ret->payload_hash);
         make_canonical_request(request, keys, &names, ret);
 
         strbuf_printf(&scope, "%.8s/%s/%s/aws4_request", date, request->region, request->service);

@@ -33,8 +33,10 @@ struct sigv4_request {
         size_t header_count;
         const void *body;
         size_t body_length;
-        const char *service; /* the signing name: "lambda", "s3" */
-        const char *region;  /* the signing region */
+        const char
+                *payload_hash; /* of a body that is not at hand: its SHA-256 in hex; NULL: that of `body` */
+        const char *service;   /* the signing name: "lambda", "s3" */
+        const char *region;    /* the signing region */
 };
 
 struct sigv4_keys {

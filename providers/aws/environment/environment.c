@@ -4,12 +4,13 @@
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/variable_source.h"
 #include "providers/aws/shared/bound_records.h"
+#include "providers/aws/shared/names.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/image_layer.h"
 #include "providers/tenancy.h"
 
 const char *environment_function(const struct provider *provider, const char *name, struct arena *arena) {
-        return arena_printf(arena, "%s-env-%s", provider->prefix, name);
+        return names_function(provider->prefix, name, arena);
 }
 
 const char *environment_log_group(const struct provider *provider, const char *name, struct arena *arena) {
@@ -98,7 +99,8 @@ static int environment_ask(struct provider *provider, struct change *change, str
         refuse_zip(change, arena);
         environment_ask_sources(change, arena);
         environment_ask_role(provider, change, arena);
-        if (environment_ask_ties(provider, change, arena, err) < 0 ||
+        if (environment_ask_sessions(provider, change, arena, err) < 0 ||
+            environment_ask_ties(provider, change, arena, err) < 0 ||
             environment_ask_logs(provider, change, arena, err) < 0)
                 return -1;
         return environment_ask_image(provider, change, arena, err);

@@ -72,6 +72,12 @@ void environment_observation(const struct provider *provider, const char *name, 
  */
 int environment_see_left(struct provider *provider, const struct observe_args *args,
                          struct observation *observations, struct error *err) MUST_USE;
+/* environment_sessions.c: the guard has-sessions. Reads the table of sessions' records, once in a plan. */
+int environment_ask_sessions(struct provider *provider, struct change *change, struct arena *arena,
+                             struct error *err) MUST_USE;
+/* A plan begins. */
+void environment_sessions_forget(struct provider *provider);
+
 /* Begins the two calls of one function. */
 void environment_see_left_ahead(struct provider *provider, const struct wanted *wanted,
                                 const struct observation *seen, struct arena *arena);

@@ -26,14 +26,11 @@ static struct execution_role_of own_role_of(const char *environment) {
         return (struct execution_role_of){ .environment = environment };
 }
 
-/* With what its tags and its policy come from. */
-static struct execution_role_of wanted_role_of(const struct provider *provider, const char *environment,
-                                               const struct resource *resource,
-                                               const struct value *recorded) {
+/* With what its tags come from. */
+static struct execution_role_of wanted_role_of(const char *environment, const struct resource *resource) {
         return (struct execution_role_of){
                 .environment = environment,
                 .labels = resource ? resource->labels : NULL,
-                .key = aws_desired_key(provider, value_get_text(recorded, "kmsKey")),
         };
 }
 
@@ -63,9 +60,8 @@ void environment_desire_role(const struct provider *provider, const struct resou
 
         if (declares_own(resource)) {
                 const struct environment_role *seen = find_role(provider, resource->name);
-                struct value *own = execution_role_desire(
-                        provider, wanted_role_of(provider, resource->name, resource, recorded),
-                        value_get(recorded, ENVIRONMENT_OWN_ROLE), arena);
+                struct value *own = execution_role_desire(provider, wanted_role_of(resource->name, resource),
+                                                          value_get(recorded, ENVIRONMENT_OWN_ROLE), arena);
 
                 value_set(arena, spec, ENVIRONMENT_OWN_ROLE, *own);
                 role = execution_role_wished_arn(provider, own, seen && seen->exists ? seen->arn : NULL,
@@ -149,8 +145,7 @@ static int observe_own(struct provider *provider, const struct observe_args *arg
                        struct error *err) {
         struct arena *arena = args->arena;
         const struct value *recorded = value_get(wanted->recorded, ENVIRONMENT_OWN_ROLE);
-        const struct execution_role_of of =
-                wanted_role_of(provider, wanted->name, wanted->desired, wanted->recorded);
+        const struct execution_role_of of = wanted_role_of(wanted->name, wanted->desired);
         bool wished = declares_own(wanted->desired);
         const struct value *wish = execution_role_desire(provider, of, recorded, arena);
         const struct execution_role_look look = {

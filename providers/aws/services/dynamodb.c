@@ -60,6 +60,10 @@ struct aws_request dynamodb_get_item(const char *table, json_t *key, struct aren
                 arena);
 }
 
+struct aws_request dynamodb_delete_item(const char *table, json_t *key, struct arena *arena) {
+        return of_items("DeleteItem", json_pack("{s:s, s:o}", "TableName", table, "Key", key), arena);
+}
+
 struct aws_request dynamodb_query(const struct dynamodb_query *query, struct arena *arena) {
         json_t *body = json_checked(json_pack(
                 "{s:s, s:s, s:o, s:o, s:b, s:b, s:I}", "TableName", query->table, "KeyConditionExpression",

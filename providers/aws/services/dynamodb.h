@@ -29,6 +29,9 @@ int dynamodb_number_of(const json_t *item, const char *name, uint64_t *ret) MUST
 /* GetItem {TableName, Key, ConsistentRead true} -> {"Item"?}. */
 struct aws_request dynamodb_get_item(const char *table, json_t *key, struct arena *arena);
 
+/* DeleteItem {TableName, Key}, whether it is there or not. */
+struct aws_request dynamodb_delete_item(const char *table, json_t *key, struct arena *arena);
+
 struct dynamodb_query {
         const char *table;
         const char *condition;  /* KeyConditionExpression */

@@ -142,6 +142,10 @@ struct aws_request ecr_batch_get_image(const char *repository, json_t *ids, stru
                                arena);
 }
 
+struct aws_request ecr_batch_delete_image(const char *repository, json_t *ids, struct arena *arena) {
+        return on_repository("BatchDeleteImage", repository, json_pack("{s:o}", "imageIds", ids), arena);
+}
+
 struct aws_request ecr_download_url(const char *repository, const char *digest, struct arena *arena) {
         return read_repository("GetDownloadUrlForLayer", repository,
                                json_pack("{s:s}", "layerDigest", digest), arena);

@@ -51,6 +51,8 @@ struct aws_request ecr_list_one_image(const char *repository, struct arena *aren
  * imageTag?}, imageManifest, imageManifestMediaType}], failures: [{imageId, failureCode}]}: `ids` is taken.
  */
 struct aws_request ecr_batch_get_image(const char *repository, json_t *ids, struct arena *arena);
+/* BatchDeleteImage {repositoryName, imageIds} -> {imageIds, failures: [{failureCode}]}: `ids` is taken. An image whose last tag goes, goes. */
+struct aws_request ecr_batch_delete_image(const char *repository, json_t *ids, struct arena *arena);
 /* GetDownloadUrlForLayer {repositoryName, layerDigest} -> {downloadUrl}: a presigned URL, of any blob. */
 struct aws_request ecr_download_url(const char *repository, const char *digest, struct arena *arena);
 /* DescribeImages {repositoryName, maxResults 1000[, nextToken]} -> {imageDetails: [{imageDigest, imageTags?,

@@ -5,15 +5,18 @@
  */
 #include "providers/aws/services/s3.h"
 
+#include "base/array.h"
+#include "base/text.h"
 #include "providers/aws/client/encode.h"
 #include "providers/aws/client/xml.h"
 #include "providers/aws/client/xml_answer.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* A request of this file has two headers at the most; AWS_HEADERS_MAX are more. */
+/* A request of this file has four headers at the most; AWS_HEADERS_MAX are more. */
 static void add_header(struct aws_request *request, const char *name, const char *value) {
         size_t i = 0;
 
@@ -303,6 +306,16 @@ struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *p
         return request;
 }
 
+struct aws_request s3_list_objects_after(const struct s3_bucket *bucket, const char *prefix,
+                                         const char *after, size_t limit, struct arena *arena) {
+        struct aws_request request = s3_list_objects(bucket, prefix, NULL);
+
+        request.query[3] = (struct aws_query){ "max-keys", arena_printf(arena, "%zu", limit) };
+        if (after)
+                request.query[4] = (struct aws_query){ "start-after", after };
+        return request;
+}
+
 /* A key as it is; some servers leave it as it is though they were asked to encode it, and say so (is_encoded). */
 static const char *read_key(const struct xml_node *node, const char *name, bool encoded,
                             struct arena *arena) {
@@ -469,29 +482,58 @@ struct aws_request s3_delete_objects(const struct s3_bucket *bucket, const struc
                 xml_add(object, "Key", objects[i].key);
                 if (objects[i].version)
                         xml_add(object, "VersionId", objects[i].version);
+                if (objects[i].only)
+                        xml_add(object, "ETag", objects[i].only);
         }
         xml_add(xml_root(document), "Quiet", "true");
         set_xml_body(&request, document, arena);
         return request;
 }
 
-int s3_read_deleted(const struct aws_response *response, struct arena *arena, struct error *err) {
+/* `ret` NULL: each that stays is an error. */
+static int read_deleted(const struct aws_response *response, struct arena *arena, const char ***ret,
+                        size_t *ret_count, struct error *err) {
+        static const char *const changed[] = { "PreconditionFailed", "ConditionalRequestConflict", NULL };
         struct xml_document *document XML_CLEANUP = NULL;
-        const struct xml_node *failure;
-        const char *key, *code, *message;
 
         if (response->body.length == 0)
                 return 0;
         if (aws_answer_xml(response, "s3 DeleteObjects", "DeleteResult", &document, err) < 0)
                 return -1;
-        failure = xml_child(xml_root(document), "Error");
-        if (!failure)
-                return 0;
-        key = xml_text(failure, "Key", arena);
-        code = xml_text(failure, "Code", arena);
-        message = xml_text(failure, "Message", arena);
-        return error_set(err, "s3 DeleteObjects: %s stays: %s: %s", key ? key : "an object",
-                         code ? code : "no code", message ? message : "no reason given");
+        for (const struct xml_node *failure = xml_child(xml_root(document), "Error"); failure;
+             failure = xml_next(failure, "Error")) {
+                const char *key = xml_text(failure, "Key", arena), *code = xml_text(failure, "Code", arena),
+                           *message = xml_text(failure, "Message", arena);
+
+                if (ret && key && code && text_is_among(code, changed)) {
+                        *ret = array_grow(arena, *ret, *ret_count, sizeof(**ret));
+                        (*ret)[(*ret_count)++] = key;
+                } else if (!ret || !code || strcmp(code, "NoSuchKey") != 0) {
+                        return error_set(err, "s3 DeleteObjects: %s stays: %s: %s", key ? key : "an object",
+                                         code ? code : "no code", message ? message : "no reason given");
+                }
+        }
+        return 0;
+}
+
+int s3_read_deleted(const struct aws_response *response, struct arena *arena, struct error *err) {
+        return read_deleted(response, arena, NULL, NULL, err);
+}
+
+int s3_read_deleted_but(const struct aws_response *response, struct arena *arena, const char ***ret,
+                        size_t *ret_count, struct error *err) {
+        *ret = NULL;
+        *ret_count = 0;
+        return read_deleted(response, arena, ret, ret_count, err);
+}
+
+/* U+FFFE and U+FFFF are no characters of XML either. */
+bool s3_is_for_xml(const char *key) {
+        for (const char *at = key; *at; at++) {
+                if ((unsigned char)*at < ' ')
+                        return false;
+        }
+        return !strstr(key, "\xef\xbf\xbe") && !strstr(key, "\xef\xbf\xbf");
 }
 
 static const char *object_path(const char *key, struct arena *arena) {
@@ -512,17 +554,78 @@ struct aws_request s3_get_object(const struct s3_bucket *bucket, const char *key
         return request_of(bucket, "GetObject", "GET", object_path(key, arena));
 }
 
+struct aws_request s3_get_object_part(const struct s3_bucket *bucket, const char *key, uint64_t from,
+                                      uint64_t length, const char *etag, struct arena *arena) {
+        struct aws_request request = s3_get_object(bucket, key, arena);
+
+        if (etag)
+                add_header(&request, "If-Match", etag);
+        add_header(&request, "Range",
+                   arena_printf(arena, "bytes=%" PRIu64 "-%" PRIu64, from, from + length - 1));
+        return request;
+}
+
+struct aws_request s3_head_object(const struct s3_bucket *bucket, const char *key, struct arena *arena) {
+        return request_of(bucket, "HeadObject", "HEAD", object_path(key, arena));
+}
+
+struct aws_request s3_write_object(const struct s3_bucket *bucket, const struct s3_write *write,
+                                   struct arena *arena) {
+        struct aws_request request = request_of(bucket, "PutObject", "PUT", object_path(write->key, arena));
+
+        set_text_body(&request, write->body ? write->body : "", write->length, write->content_type);
+        if (write->file && write->file->length)
+                request.file = write->file;
+        if (request.file)
+                request.body = NULL;
+        if (write->if_match)
+                add_header(&request, "If-Match", write->if_match);
+        else if (write->if_absent)
+                add_header(&request, "If-None-Match", "*");
+        if (write->tagging)
+                add_header(&request, "x-amz-tagging", write->tagging);
+        return request;
+}
+
 struct aws_request s3_put_object(const struct s3_bucket *bucket, const char *key, const char *body,
                                  size_t length, const char *content_type, const char *if_match,
                                  struct arena *arena) {
-        struct aws_request request = request_of(bucket, "PutObject", "PUT", object_path(key, arena));
+        const struct s3_write write = { .key = key,
+                                        .body = body,
+                                        .length = length,
+                                        .content_type = content_type,
+                                        .if_match = if_match,
+                                        .if_absent = !if_match };
 
-        set_text_body(&request, body, length, content_type);
-        if (if_match)
-                add_header(&request, "If-Match", if_match);
-        else
-                add_header(&request, "If-None-Match", "*");
+        return s3_write_object(bucket, &write, arena);
+}
+
+struct aws_request s3_copy_object(const struct s3_bucket *bucket, const char *from, const char *etag,
+                                  const char *to, struct arena *arena) {
+        struct aws_request request = request_of(bucket, "CopyObject", "PUT", object_path(to, arena));
+        struct strbuf source STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&source, "%s/", bucket->name);
+        encode_percent(&source, from, strlen(from), true);
+        add_header(&request, "x-amz-copy-source", arena_strdup(arena, strbuf_text(&source)));
+        add_header(&request, "x-amz-copy-source-if-match", etag);
+        if (bucket->account)
+                add_header(&request, "x-amz-source-expected-bucket-owner", bucket->account);
         return request;
+}
+
+int s3_read_copied(const struct aws_response *response, struct arena *arena, const char **ret_etag,
+                   struct error *err) {
+        struct xml_document *document XML_CLEANUP = NULL;
+        const char *etag;
+
+        if (aws_answer_xml(response, "s3 CopyObject", "CopyObjectResult", &document, err) < 0)
+                return -1;
+        etag = xml_text(xml_root(document), "ETag", arena);
+        if (!etag || !*etag)
+                return error_set(err, "the answer to s3 CopyObject has no ETag");
+        *ret_etag = etag;
+        return 0;
 }
 
 struct aws_request s3_delete_object(const struct s3_bucket *bucket, const char *key, const char *if_match,

@@ -109,6 +109,7 @@ struct s3_object {
         int64_t modified_ms; /* LastModified; 0 where the answer has none that can be read */
         bool is_marker;      /* a delete marker: no data */
         bool is_noncurrent;  /* a version that another one, or a delete marker, has taken the place of */
+        const char *only;    /* of s3_delete_objects() only: the ETag that it must still have; NULL: any */
 };
 struct s3_page {
         struct s3_object *objects;
@@ -120,6 +121,9 @@ struct s3_page {
 
 /* GET ?list-type=2&encoding-type=url&prefix= [&continuation-token=], 1,000 objects a page, by key in byte order. */
 struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *prefix, const char *token);
+/* One page of at most `limit` behind the key `after` (NULL: from the first on). */
+struct aws_request s3_list_objects_after(const struct s3_bucket *bucket, const char *prefix,
+                                         const char *after, size_t limit, struct arena *arena);
 int s3_read_objects(const struct aws_response *response, struct arena *arena, struct s3_page *ret,
                     struct error *err) MUST_USE;
 /* The following pages of s3_list_objects(), for aws_ahead_pages(). */
@@ -139,14 +143,44 @@ int s3_read_versions(const struct aws_response *response, struct arena *arena, s
 struct aws_request s3_get_object_tagging(const struct s3_bucket *bucket, const char *key, const char *version,
                                          struct arena *arena);
 
-/* POST ?delete <Delete><Quiet>true</Quiet><Object><Key/><VersionId/></Object>...: 1,000 at most. */
+/* POST ?delete <Delete><Quiet>true</Quiet><Object><Key/><VersionId/><ETag/></Object>...: 1,000 at most, each s3_is_for_xml(). */
 struct aws_request s3_delete_objects(const struct s3_bucket *bucket, const struct s3_object *objects,
                                      size_t count, struct arena *arena);
 /* The answer is 200 even where objects stayed: fails with the first of them. */
 int s3_read_deleted(const struct aws_response *response, struct arena *arena, struct error *err) MUST_USE;
+/*
+ * The same of objects that had `only`: *ret are the keys of those that stay since they are other versions by now, in the arena. One that is
+ * not there any more is as good as deleted.
+ */
+int s3_read_deleted_but(const struct aws_response *response, struct arena *arena, const char ***ret,
+                        size_t *ret_count, struct error *err) MUST_USE;
+/* Whether XML can tell of it. One call of DeleteObjects fails for all, where one key has a control character: that goes by s3_delete_object(). */
+bool s3_is_for_xml(const char *key);
 
 /* GET /key. 404 NoSuchKey. */
 struct aws_request s3_get_object(const struct s3_bucket *bucket, const char *key, struct arena *arena);
+/*
+ * The same of `length` bytes from `from` on, or as many as there are: 206; of an object that ends before them 416 InvalidRange. With `etag`
+ * only of that version: 412.
+ */
+struct aws_request s3_get_object_part(const struct s3_bucket *bucket, const char *key, uint64_t from,
+                                      uint64_t length, const char *etag, struct arena *arena);
+/* HEAD /key: an error has no body, so its code is that of the status: NotFound. */
+struct aws_request s3_head_object(const struct s3_bucket *bucket, const char *key, struct arena *arena);
+
+/* A PUT of an object whatever its conditions; what is NULL or false is not said. All borrowed. */
+struct s3_write {
+        const char *key;
+        const char *body;
+        size_t length;
+        const struct aws_file *file; /* in place of them; or NULL */
+        const char *content_type;
+        const char *if_match; /* as of s3_put_object() */
+        bool if_absent;       /* If-None-Match: * */
+        const char *tagging;  /* x-amz-tagging: "name=value&..." with each of them encoded */
+};
+struct aws_request s3_write_object(const struct s3_bucket *bucket, const struct s3_write *write,
+                                   struct arena *arena);
 
 /*
  * PUT /key. With `if_match` (an ETag) only over that very version: 412 PreconditionFailed, 404 NoSuchKey; without it
@@ -155,6 +189,15 @@ struct aws_request s3_get_object(const struct s3_bucket *bucket, const char *key
 struct aws_request s3_put_object(const struct s3_bucket *bucket, const char *key, const char *body,
                                  size_t length, const char *content_type, const char *if_match,
                                  struct arena *arena);
+/*
+ * PUT /key with x-amz-copy-source: an object of the same bucket under another key, with its tags and all it has. Only if it still is
+ * `etag`: 412. The answer may be 200 and yet an error: s3_read_copied().
+ */
+struct aws_request s3_copy_object(const struct s3_bucket *bucket, const char *from, const char *etag,
+                                  const char *to, struct arena *arena);
+/* The copy's ETag, in the arena. */
+int s3_read_copied(const struct aws_response *response, struct arena *arena, const char **ret_etag,
+                   struct error *err) MUST_USE;
 /* DELETE /key with If-Match -> 204; 412 PreconditionFailed. */
 struct aws_request s3_delete_object(const struct s3_bucket *bucket, const char *key, const char *if_match,
                                     struct arena *arena);

@@ -23,7 +23,7 @@
 #define COMPLETE_MAX ((size_t)64 << 10)
 
 struct try {
-        const struct invocation *invocation;
+        const struct invoke_call *invocation;
         struct invoke_result *result;
         struct event_stream *stream;
         struct error failure; /* of what came */
@@ -187,7 +187,7 @@ static void read_streamed(struct try *try) {
 /* What a try came to: whether there may be another, and when. */
 enum step { STEP_ENDED, STEP_WAIT, STEP_AT_ONCE };
 
-static struct aws_request request_of(const struct invocation *invocation, struct try *try, bool buffered,
+static struct aws_request request_of(const struct invoke_call *invocation, struct try *try, bool buffered,
                                      struct arena *arena) {
         struct aws_request request =
                 buffered ? lambda_invoke(invocation->function, invocation->tenant, invocation->payload,
@@ -211,6 +211,7 @@ static enum step judge_refusal(struct try *try, const struct aws_response *respo
 
         if (is_throttled(response)) {
                 refuse(result, INVOKE_THROTTLED, response, err);
+                memcpy(result->reason, response->error_reason, sizeof(result->reason));
                 return STEP_WAIT;
         }
         if (!*buffered && has_no_streams(response)) {
@@ -221,7 +222,7 @@ static enum step judge_refusal(struct try *try, const struct aws_response *respo
         return STEP_ENDED;
 }
 
-static enum step try_once(struct aws_client *client, const struct invocation *invocation, bool *buffered,
+static enum step try_once(struct aws_client *client, const struct invoke_call *invocation, bool *buffered,
                           unsigned *mended, unsigned *unsent, struct arena *arena,
                           struct invoke_result *result) {
         struct try try = { .invocation = invocation, .result = result };
@@ -264,7 +265,7 @@ static enum step try_once(struct aws_client *client, const struct invocation *in
         }
 }
 
-static bool can_be_sent(const struct invocation *invocation, struct invoke_result *result) {
+static bool can_be_sent(const struct invoke_call *invocation, struct invoke_result *result) {
         result->end = INVOKE_REFUSED;
         if (invocation->tenant && !invoke_tenant_is_valid(invocation->tenant))
                 set_details(result, NULL, "the tenant's id is none that Lambda takes");
@@ -275,13 +276,14 @@ static bool can_be_sent(const struct invocation *invocation, struct invoke_resul
         return false;
 }
 
-void invoke(struct aws_client *client, const struct invocation *invocation, struct invoke_result *ret) {
+void invoke(struct aws_client *client, const struct invoke_call *invocation, struct invoke_result *ret) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const struct clock *clock = aws_client_clock(client);
         int64_t give_up_ms = clock->monotonic_ms(clock) + invocation->throttled_ms;
         struct aws_request waiting = { .service = AWS_LAMBDA,
                                        .operation = "Invoke",
-                                       .ended_by = invocation->ended_by };
+                                       .ended_by = invocation->unsent_by ? invocation->unsent_by
+                                                                         : invocation->ended_by };
         bool buffered = invocation->buffered;
         unsigned mended = 0, unsent = 0;
 

@@ -12,7 +12,7 @@
 #define INVOKE_PAYLOAD_MAX ((size_t)6 << 20)
 #define INVOKE_TENANT_MAX 256
 
-struct invocation {
+struct invoke_call {
         const char *function; /* name or ARN */
         const char *
                 tenant; /* its id, [a-zA-Z0-9._:/=+\-@ ]{1,256}; NULL for a function without tenant isolation */
@@ -25,6 +25,8 @@ struct invocation {
         bool (*sink)(void *context, const void *bytes, size_t length);
         void *context;
         const struct interrupt *ended_by; /* or NULL */
+        const struct interrupt
+                *unsent_by; /* or NULL: ends waiting for another try, and not a try that is under way */
 };
 
 enum invoke_end {
@@ -39,13 +41,14 @@ struct invoke_result {
         enum invoke_end end;
         bool streams_missing; /* this place does not have streams: the answer came as one */
         bool tenant_unexpected; /* INVOKE_REFUSED: the function has tenant isolation and no tenant was named, or the other way round */
+        char reason[96];    /* INVOKE_THROTTLED: which quota, in Lambda's word; "" where it does not say */
         char code[96];      /* of AWS or of the function; "" where there is none */
         char details[1024]; /* for people, one line */
         char request_id[96];
 };
 
 /* Waits for the end. The sink is called on this thread. */
-void invoke(struct aws_client *client, const struct invocation *invocation, struct invoke_result *ret);
+void invoke(struct aws_client *client, const struct invoke_call *invocation, struct invoke_result *ret);
 
 /* Whether Lambda takes it as a tenant's id. */
 bool invoke_tenant_is_valid(const char *tenant);

@@ -427,6 +427,8 @@ static const struct session_store_class records_class = {
         .write = records_write,
         .list = records_list,
         .close = records_close,
+        .shared = true,
+        .expires = true,
 };
 
 static int check_table(const struct session_records_config *config, struct error *err) {

@@ -78,8 +78,6 @@ struct policy_place execution_role_place(const struct provider *provider, struct
                 .region = provider->region,
                 .account = provider->account,
                 .prefix = provider->prefix,
-                .bucket = provider->bucket,
-                .key = of.key,
                 .environment = of.environment,
         };
 }

@@ -24,8 +24,6 @@
 struct execution_role_of {
         const char *environment;    /* NULL: the Stack's */
         const struct value *labels; /* of that Environment, for its tags; may be NULL */
-        const char *
-                key; /* of KMS, which the bucket's objects are encrypted with; an ARN, or NULL. For its policy alone */
 };
 
 /*

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define VERSION "2012-10-17"
-#define WORKSPACES "workspaces/sessions/"
 
 json_t *policy_document_trust(void) {
         return json_checked(json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}]}", "Version", VERSION, "Statement",
@@ -34,34 +33,6 @@ static json_t *logs_statement(const struct policy_place *place, struct arena *ar
                                       "logs:PutLogEvents", "Resource", groups));
 }
 
-/* Of the sessions' objects alone: records, locks and notes in the same bucket are nothing that code in a function may read. */
-static json_t *objects_statement(const struct policy_place *place, struct arena *arena) {
-        const char *objects =
-                arena_printf(arena, "arn:%s:s3:::%s/" WORKSPACES "*", place->partition, place->bucket);
-
-        return json_checked(json_pack("{s:s, s:s, s:[s,s,s,s,s,s], s:s}", "Sid", "UseWorkspaces", "Effect",
-                                      "Allow", "Action", "s3:AbortMultipartUpload", "s3:DeleteObject",
-                                      "s3:GetObject", "s3:GetObjectTagging", "s3:PutObject",
-                                      "s3:PutObjectTagging", "Resource", objects));
-}
-
-static json_t *listing_statement(const struct policy_place *place, struct arena *arena) {
-        const char *bucket = arena_printf(arena, "arn:%s:s3:::%s", place->partition, place->bucket);
-
-        return json_checked(json_pack("{s:s, s:s, s:s, s:s, s:{s:{s:s}}}", "Sid", "ListWorkspaces", "Effect",
-                                      "Allow", "Action", "s3:ListBucket", "Resource", bucket, "Condition",
-                                      "StringLike", "s3:prefix", WORKSPACES "*"));
-}
-
-static json_t *key_statement(const struct policy_place *place, struct arena *arena) {
-        /* The host's ending differs by partition. */
-        const char *through = arena_printf(arena, "s3.%s.*", place->region);
-
-        return json_checked(json_pack("{s:s, s:s, s:[s,s], s:s, s:{s:{s:s}}}", "Sid", "UseKey", "Effect",
-                                      "Allow", "Action", "kms:Decrypt", "kms:GenerateDataKey", "Resource",
-                                      place->key, "Condition", "StringLike", "kms:ViaService", through));
-}
-
 /* Of one environment: the group itself, which CreateLogGroup names, and all that is in it. No star meets "x-2" for "x". */
 static json_t *own_logs_statement(const struct policy_place *place, struct arena *arena) {
         const char *group =
@@ -72,41 +43,6 @@ static json_t *own_logs_statement(const struct policy_place *place, struct arena
                                       "Action", "logs:CreateLogGroup", "logs:CreateLogStream",
                                       "logs:PutLogEvents", "Resource", group,
                                       arena_printf(arena, "%s:*", group)));
-}
-
-static json_t *objects_where(const struct policy_place *place, const char *sid, json_t *actions,
-                             json_t *condition, struct arena *arena) {
-        const char *objects =
-                arena_printf(arena, "arn:%s:s3:::%s/" WORKSPACES "*", place->partition, place->bucket);
-        json_t *statement = json_checked(json_pack("{s:s, s:s, s:o, s:s}", "Sid", sid, "Effect", "Allow",
-                                                   "Action", actions, "Resource", objects));
-
-        if (condition)
-                json_object_set_new(statement, "Condition", condition);
-        return statement;
-}
-
-/*
- * S3 judges by the tags of what is there when it is read or tagged, and by the tags that come with what is written; a new
- * object has none yet, and a part of a larger one brings none. So what has no tag passes but for reading.
- */
-static json_t *document_of_one(const struct policy_place *place, struct arena *arena) {
-        static const char existing[] = "s3:ExistingObjectTag/berth:environment",
-                          requested[] = "s3:RequestObjectTag/berth:environment";
-        const char *name = place->environment;
-        json_t *reads = objects_where(place, "ReadWorkspaces",
-                                      json_pack("[s,s]", "s3:GetObject", "s3:GetObjectTagging"),
-                                      json_pack("{s:{s:s}}", "StringEquals", existing, name), arena);
-        json_t *writes = objects_where(
-                place, "WriteWorkspaces", json_pack("[s,s]", "s3:PutObject", "s3:PutObjectTagging"),
-                json_pack("{s:{s:s, s:s}}", "StringEqualsIfExists", existing, name, requested, name), arena);
-        json_t *removes =
-                objects_where(place, "RemoveWorkspaces",
-                              json_pack("[s,s]", "s3:AbortMultipartUpload", "s3:DeleteObject"), NULL, arena);
-
-        return json_checked(json_pack("{s:s, s:[o,o,o,o,o]}", "Version", VERSION, "Statement",
-                                      own_logs_statement(place, arena), reads, writes, removes,
-                                      listing_statement(place, arena)));
 }
 
 /* What Lambda asks of the role of a function in a VPC (Lambda Developer Guide, "Giving Lambda functions access to a VPC"). */
@@ -137,16 +73,9 @@ static void add_network_statements(json_t *statements, const struct policy_place
 
 json_t *policy_document_execution(const struct policy_place *place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        json_t *document;
+        json_t *logs = place->environment ? own_logs_statement(place, arena) : logs_statement(place, arena);
+        json_t *document = json_checked(json_pack("{s:s, s:[o]}", "Version", VERSION, "Statement", logs));
 
-        if (place->environment)
-                document = document_of_one(place, arena);
-        else
-                document = json_checked(json_pack(
-                        "{s:s, s:[o,o,o]}", "Version", VERSION, "Statement", logs_statement(place, arena),
-                        objects_statement(place, arena), listing_statement(place, arena)));
-        if (place->key)
-                json_array_append_new(json_object_get(document, "Statement"), key_statement(place, arena));
         if (place->attaches)
                 add_network_statements(json_object_get(document, "Statement"), place);
         return document;

@@ -17,16 +17,14 @@
 json_t *policy_document_trust(void);
 
 struct policy_place {
-        const char *partition, *region, *account, *prefix, *bucket;
-        const char *key;         /* of KMS, which the bucket's objects are encrypted with; an ARN, or NULL */
+        const char *partition, *region, *account, *prefix;
         const char *environment; /* the one that the role is for; NULL: all of the prefix */
         bool attaches;           /* functions may be in networks of VPCs */
 };
 /*
- * What a function needs and no more: its logs, and the session workspaces of the bucket (the objects, their tags, and
- * a listing of that prefix alone; the key of those objects, by way of S3 alone). For one environment: its own log group; of objects it reads and tags none that is tagged
- * as another environment's (berth:environment), and tags none so. Deleting and writing over an object cannot be bound to
- * its tags in S3. With `attaches` also what Lambda itself needs to put functions into a VPC, which the functions may not use.
+ * What a function needs and no more: to write its logs, for one environment those of its own log group. No object of the bucket
+ * and no key: files of sessions come and go by presigned requests, whose rights are those of the server that signed them. With
+ * `attaches` also what Lambda itself needs to put functions into a VPC, which the functions may not use.
  */
 #define POLICY_NETWORK_SID "JoinNetworks"
 json_t *policy_document_execution(const struct policy_place *place);

@@ -68,8 +68,9 @@ struct provider {
         size_t log_group_count;
         /* How many more functions are asked what hangs on them, in this plan; owned by environment_ties.c. */
         unsigned ties_to_ask;
-        struct image_use *image_uses;    /* digests that environments run; owned by image_use.c */
-        struct image_rules *image_rules; /* declared `retain`s; owned by image_use.c */
+        struct living_sessions *living_sessions; /* as read; NULL: not yet; owned by environment_sessions.c */
+        struct image_use *image_uses;            /* digests that environments run; owned by image_use.c */
+        struct image_rules *image_rules;         /* declared `retain`s; owned by image_use.c */
         /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */
         atomic_llong usual_wait_ms[2];
 };

@@ -58,25 +58,15 @@ static struct value *desire_bucket(const struct provider *provider, const struct
         return bucket;
 }
 
-static struct value *desire_role(const struct provider *provider, const struct value *recorded,
-                                 const char *key, struct arena *arena) {
+struct value *stack_desired_role(const struct provider *provider, const struct value *recorded,
+                                 struct arena *arena) {
         struct value *role;
 
         if (provider->manages_role)
-                return execution_role_desire(provider, (struct execution_role_of){ .key = key }, recorded,
-                                             arena);
+                return execution_role_desire(provider, STACK_ROLE, value_get(recorded, "role"), arena);
         role = value_new_map(arena);
         value_set_text(arena, role, "arn", provider->execution_role);
         return role;
-}
-
-struct value *stack_desired_role(const struct provider *provider, const struct value *recorded,
-                                 struct arena *arena) {
-        const struct value *bucket = desire_bucket(provider, value_get(recorded, "bucket"), arena);
-        /* In a bucket that is another stack's, objects may well be under the key of both. */
-        const char *key = aws_desired_key(provider, value_get_text(bucket, "kmsKey"));
-
-        return desire_role(provider, value_get(recorded, "role"), key, arena);
 }
 
 /*

@@ -104,6 +104,7 @@ struct local_image_name local_image_name(const struct value *image, struct arena
         };
 
         if (prebuilt) {
+                name.prebuilt = prebuilt;
                 name.repository = arena_printf(arena, "prebuilt/%s", prebuilt);
                 name.tag = "latest";
                 name.host_without = strcmp(prebuilt, "python") == 0;

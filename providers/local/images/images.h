@@ -58,6 +58,7 @@ int local_image_hold_in(const char *folder, const char *digest, struct error *er
 struct local_image_name {
         const char *text; /* for people: "REPOSITORY:TAG" or "REPOSITORY@DIGEST" */
         const char *repository, *tag, *digest;
+        const char *prebuilt; /* its name, or NULL */
         bool host_without;
 };
 struct local_image_name local_image_name(const struct value *image, struct arena *arena);

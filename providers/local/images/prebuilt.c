@@ -47,8 +47,17 @@ const struct prebuilt prebuilt_table[] = {
         { 0 },
 };
 
-static int fail_unknown(const char *name, const char *const *names, size_t count, struct error *err) {
-        const char *near = suggest_nearest(name, names, count);
+const char *prebuilt_nearest(const char *name) {
+        const char *names[PREBUILT_MAX];
+        size_t count = 0;
+
+        for (const struct prebuilt *row = prebuilt_table; row->name && count < PREBUILT_MAX; row++)
+                names[count++] = row->name;
+        return suggest_nearest(name, names, count);
+}
+
+static int fail_unknown(const char *name, struct error *err) {
+        const char *near = prebuilt_nearest(name);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         for (const struct prebuilt *row = prebuilt_table; row->name; row++)
@@ -59,18 +68,13 @@ static int fail_unknown(const char *name, const char *const *names, size_t count
 }
 
 int prebuilt_find(const char *name, const struct prebuilt **ret, struct error *err) {
-        const char *names[PREBUILT_MAX];
-        size_t count = 0;
-
         for (const struct prebuilt *row = prebuilt_table; row->name; row++) {
                 if (strcmp(row->name, name) == 0) {
                         *ret = row;
                         return 0;
                 }
-                if (count < PREBUILT_MAX)
-                        names[count++] = row->name;
         }
-        return fail_unknown(name, names, count, err);
+        return fail_unknown(name, err);
 }
 
 const char *prebuilt_script(const struct prebuilt *prebuilt, struct arena *arena) {

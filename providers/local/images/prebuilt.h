@@ -35,6 +35,9 @@ extern const struct prebuilt prebuilt_table[];
 /* An unknown name is ERROR_NOT_FOUND; the message lists the known ones. */
 int prebuilt_find(const char *name, const struct prebuilt **ret, struct error *err) MUST_USE;
 
+/* The recipe whose name is nearest to one that has none, or NULL. */
+const char *prebuilt_nearest(const char *name);
+
 /* A shell script that removes the packages and then does what `finish` says. */
 const char *prebuilt_script(const struct prebuilt *prebuilt, struct arena *arena);
 

@@ -437,12 +437,14 @@ void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret) {
         if (!group->memory || !group->cpu)
                 return;
         if (group->method == METHOD_V1) {
+                ret->memory_bytes = cgroup_file_number(group->memory, "memory.usage_in_bytes", NULL);
                 ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.max_usage_in_bytes", NULL);
                 ret->memory_kills = cgroup_file_number(group->memory, "memory.oom_control", "oom_kill");
                 ret->cpu_us = cgroup_file_number(group->cpu, "cpuacct.usage", NULL) / 1000;
                 ret->known = true;
                 return;
         }
+        ret->memory_bytes = cgroup_file_number(group->memory, "memory.current", NULL);
         ret->memory_kills = cgroup_file_number(group->memory, "memory.events", "oom_kill");
         ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.peak", NULL);
         ret->cpu_us = cgroup_file_number(group->cpu, "cpu.stat", "usage_usec");
@@ -458,11 +460,13 @@ void cgroup_gauges_open(const struct cgroup *group, struct cgroup_gauges *ret) {
                         cgroup_file_open(group->memory, v1 ? "memory.max_usage_in_bytes" : "memory.peak");
                 gauges.kills = cgroup_file_open(group->memory, v1 ? "memory.oom_control" : "memory.events");
                 gauges.cpu = cgroup_file_open(group->cpu, v1 ? "cpuacct.usage" : "cpu.stat");
+                gauges.used =
+                        cgroup_file_open(group->memory, v1 ? "memory.usage_in_bytes" : "memory.current");
         }
         /* No peak before Linux 5.19: what stands in for it has no number to begin with. */
         if (gauges.memory < 0 && gauges.kills >= 0)
                 gauges.memory = fcntl(gauges.kills, F_DUPFD_CLOEXEC, 0);
-        if (gauges.memory < 0 || gauges.kills < 0 || gauges.cpu < 0)
+        if (gauges.memory < 0 || gauges.kills < 0 || gauges.cpu < 0 || gauges.used < 0)
                 cgroup_gauges_close(&gauges);
         *ret = gauges;
 }
@@ -475,6 +479,8 @@ void cgroup_gauges_measure(const struct cgroup_gauges *gauges, struct cgroup_usa
                 return;
         if (!cgroup_descriptor_number(gauges->memory, NULL, &ret->peak_memory_bytes))
                 ret->peak_memory_bytes = 0;
+        if (!cgroup_descriptor_number(gauges->used, NULL, &ret->memory_bytes))
+                ret->memory_bytes = 0;
         if (!cgroup_descriptor_cpu_us(gauges->cpu, &ret->cpu_us))
                 ret->cpu_us = 0;
 }
@@ -483,6 +489,7 @@ void cgroup_gauges_close(struct cgroup_gauges *gauges) {
         close_descriptor(&gauges->memory);
         close_descriptor(&gauges->kills);
         close_descriptor(&gauges->cpu);
+        close_descriptor(&gauges->used);
 }
 
 void cgroup_close(struct cgroup *group) {

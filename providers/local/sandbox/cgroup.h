@@ -41,10 +41,11 @@ struct cgroup_limits {
 };
 
 struct cgroup_usage {
-        bool known; /* false: there is no group to ask; the next two are 0 then */
+        bool known; /* false: there is no group to ask; all others are 0 then */
         uint64_t peak_memory_bytes;
         uint64_t cpu_us;
         uint64_t memory_kills; /* processes killed for exceeding the memory limit */
+        uint64_t memory_bytes; /* now, with its files in memory; 0 where it is not known */
 };
 
 struct cgroup;
@@ -101,10 +102,10 @@ void cgroup_kill(struct cgroup *group);
 void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret);
 /* The files that tell what is used, open for reading: whoever has them needs no right to look. Each -1 where there is none. */
 struct cgroup_gauges {
-        int memory, kills, cpu;
+        int memory, kills, cpu, used;
 };
 #define CGROUP_GAUGES_NONE \
-        { -1, -1, -1 }
+        { -1, -1, -1, -1 }
 /* All of them, or none. */
 void cgroup_gauges_open(const struct cgroup *group, struct cgroup_gauges *ret);
 void cgroup_gauges_measure(const struct cgroup_gauges *gauges, struct cgroup_usage *ret);

@@ -49,6 +49,7 @@ struct sandbox {
         int64_t late_ms; /* when the worker should have spoken */
         bool cancelled, ended;
         struct sandbox_ending ending;
+        struct tally *reached; /* in the arena, where it has a way out */
 };
 
 /* --- what this host cannot enforce --- */
@@ -161,6 +162,10 @@ int sandbox_tell_run(int worker, const struct sandbox_spec *spec, bool session, 
         if (send_words(worker, MESSAGE_ARGUMENTS, &arguments, "arguments", err) < 0 ||
             send_words(worker, MESSAGE_VARIABLES, &variables, "variables", err) < 0)
                 return -1;
+        if (spec->shared && frame_send(worker, MESSAGE_PORTS, spec->shared->ports,
+                                       spec->shared->port_count * sizeof(*spec->shared->ports),
+                                       spec->shared->listeners, spec->shared->port_count, err) < 0)
+                return -1;
         for (; running.file_count < spec->file_count; running.file_count++) {
                 size_t i = running.file_count;
 
@@ -196,6 +201,7 @@ static int place(struct sandbox *sandbox, struct error *err) {
                 .limits = spec->limits,
                 .limit_address_space = cgroup_missing(sandbox->group) & CGROUP_MEMORY,
                 .dies_with_parent = true,
+                .network = spec->network,
         };
 
         if (spec->image_root && (image = open(spec->image_root, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -209,8 +215,8 @@ static int place(struct sandbox *sandbox, struct error *err) {
                 memcpy(held, spec->held, held_count * sizeof(int));
         if (user_lock >= 0)
                 held[held_count++] = user_lock;
-        if (sandbox_keeper_place(&sandbox->keeper, sandbox->group, &placing, image, -1, -1, held, held_count,
-                                 err) < 0)
+        if (sandbox_keeper_place(&sandbox->keeper, sandbox->group, &placing, image, -1, -1, -1, held,
+                                 held_count, err) < 0)
                 return -1;
         release_held(spec);
         return 0;
@@ -243,7 +249,8 @@ static int start_by_launcher(struct sandbox *sandbox, struct error *err) {
         const struct sandbox_spec *spec = &sandbox->spec;
         struct sandbox_starting starting = { .limits = spec->limits,
                                              .image = spec->image_digest,
-                                             .family = spec->family };
+                                             .family = spec->family,
+                                             .network = spec->network };
 
         if (spec->image_root && !spec->image_digest)
                 abort();
@@ -270,6 +277,8 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
                 .pipes = { -1, -1, -1 },
                 .late_ms = sandbox_now_ms() + PATIENCE_MS,
         };
+        if (spec->network.count > 0)
+                sandbox->reached = arena_alloc(arena, sizeof(*sandbox->reached));
         if ((spec->launcher ? start_by_launcher(sandbox, err) : start_ourselves(sandbox, err)) < 0)
                 goto failed;
         sandbox->reader.socket = sandbox->keeper.socket;
@@ -369,6 +378,16 @@ static int give_up_waiting(struct sandbox *sandbox, enum sandbox_event *ret, str
         return 0;
 }
 
+static int note_reached(struct sandbox *sandbox, const struct frame *frame, struct error *err) {
+        struct tally told = { 0 };
+
+        if (tally_read(frame->payload.data, frame->payload.length, &told, err) < 0)
+                return -1;
+        for (size_t i = 0; i < told.count; i++)
+                tally_add(sandbox->reached, &told.lines[i]);
+        return 0;
+}
+
 int sandbox_next(struct sandbox *sandbox, enum sandbox_event *ret, struct error *err) {
         struct frame frame FRAME_CLEANUP = { 0 };
         int answer;
@@ -388,6 +407,8 @@ int sandbox_next(struct sandbox *sandbox, enum sandbox_event *ret, struct error 
                 return sandbox_keeper_explain(&sandbox->keeper, err);
         if (frame.type == MESSAGE_FAILED)
                 return error_set(err, "%s", strbuf_text(&frame.payload));
+        if (frame.type == MESSAGE_REACHED && sandbox->reached)
+                return note_reached(sandbox, &frame, err);
         if (frame.type == MESSAGE_READY && sandbox->pipes.output < 0) {
                 *ret = SANDBOX_STARTED;
                 return become_started(sandbox, &frame, err);
@@ -423,6 +444,7 @@ int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int sig
                                                                      : ending->peak_memory_bytes,
                 .degraded = sandbox->degraded,
                 .degraded_count = sandbox->degraded_count,
+                .reached = sandbox->reached,
         };
 
         /* The limit kills with signal 9; a program that lives on after one of its processes was killed ends as it likes. */

@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "egress/tally.h"
 #include "providers/exec.h"
 #include "providers/local/sandbox/output.h"
 #include "providers/local/sandbox/sandbox_workspace.h"
@@ -53,6 +54,7 @@ struct sandbox_family {
 #define SANDBOX_FAMILY_NAME_MAX 40
 
 struct sandbox_keeper; /* sandbox_keeper.h */
+struct sandbox_kept;   /* sandbox_kept.h */
 
 struct sandbox_variable {
         const char *name, *text;
@@ -69,6 +71,15 @@ struct sandbox_file {
         const char *name;
         const void *bytes;
         size_t length;
+};
+
+/* What sandboxes of one owner and agent have together. All borrowed. */
+struct sandbox_shared {
+        int network; /* the network namespace of one of them, or -1: this is the first */
+        /* What connects to the i-th of the sockets, which listen, comes to the i-th port of its loopback device. */
+        const int *listeners;
+        const uint16_t *ports;
+        size_t port_count; /* at most SANDBOX_PORTS_MAX */
 };
 
 struct sandbox_spec {
@@ -89,8 +100,14 @@ struct sandbox_spec {
         size_t file_count;
         struct sandbox_limits limits;
         struct sandbox_family family;
+        struct allow_list network; /* the hosts that it may reach; without entries it has no way out */
+        /* Of one that lasts: its network is shared; NULL: it is its own alone. */
+        const struct sandbox_shared *shared;
         /* Of one that lasts: a folder on the disk that the workspace is to lie on, where the host can; else, and for NULL, in memory. */
         const char *disk;
+        /* Of one that lasts: its workspace is this one, which stays, with `bytes` and `files` as the limits say; NULL: it is its own. */
+        const struct sandbox_kept *kept;
+        const char *kept_name; /* the same, where a launcher has it: KEEP's */
         bool accept_degraded;
         /* For sandbox_run() alone: what the program reads, or -1; who may end it, or NULL. */
         int input;
@@ -126,6 +143,7 @@ struct sandbox_result {
         uint64_t peak_memory_bytes;
         const char *const *degraded; /* what this host could not enforce */
         size_t degraded_count;
+        const struct tally *reached; /* what it reached, and was refused; NULL: it had no way out */
 };
 
 struct sandbox;

@@ -95,24 +95,6 @@ static void add_piece(struct sandbox_checkpoint *checkpoint, const struct report
         }
 }
 
-/*
- * The runtime's own words for a kernel that lives, and was not done in time: a busy machine, or much memory. To end it for that
- * would lose what another attempt may keep.
- */
-static bool was_late(const struct report *report) {
-        const json_t *context;
-        size_t index;
-
-        json_array_foreach (report->contexts, index, context) {
-                const char *reason = json_string_value(json_object_get(context, "reason"));
-
-                if (reason &&
-                    (strstr(reason, "it was not taken in ") || strstr(reason, "there was no time left")))
-                        return true;
-        }
-        return false;
-}
-
 /* The envelope last: it says that all the rest is there. */
 static void finish(struct sandbox_checkpoint *checkpoint, const struct report *report, int64_t mark) {
         struct sandbox_envelope envelope = { .mark = mark, .bytes = checkpoint->bytes };
@@ -122,7 +104,8 @@ static void finish(struct sandbox_checkpoint *checkpoint, const struct report *r
         checkpoint->ended = true;
         if (report->reason)
                 fail(checkpoint, report->reason);
-        else if (checkpoint->patient && was_late(report))
+        else if (checkpoint->patient &&
+                 report->is_late) /* another attempt may keep what ending it now would lose */
                 fail(checkpoint, "its memory could not be kept in the time for it: checkpointSeconds");
         else if ((uint64_t)report->total != checkpoint->bytes)
                 fail(checkpoint, "its runtime has sent more or less than it says");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mke2fs is asked once for each size: what it writes are some hundred KB, which are kept, and written into each further image. Without a
- * journal, since nothing in it needs to survive a crash, and with tables that are not written before they are needed: in a new file
- * they read as zeros.
+ * journal, since nothing in it needs to survive a crash (one that stays has one), and with tables that are not written before they are
+ * needed: in a new file they read as zeros.
  *
  * An image is larger than its workspace by what ext4 needs for itself. Of the rest, what is beyond the quota is reserved for root, whom
  * no sandbox has: so what a program can fill is the quota, to the block.
@@ -14,19 +14,23 @@
 #include "base/files.h"
 #include "process/run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/loop.h>
 #include <linux/magic.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BLOCK 4096
@@ -42,6 +46,7 @@
 /* Of a disk, this part stays for others. */
 #define DISK_SHARE 10
 #define ATTEMPTS 64
+#define BUSY_MS 50
 #define MKE2FS_MS 60000
 #define IMAGE_DESCRIPTOR 3
 #define TEMPLATES 8
@@ -51,13 +56,19 @@
 #define RESERVED_AT (SUPERBLOCK + 8)
 #define FREE_AT (SUPERBLOCK + 12)
 
-#define FEATURES \
-        "none,extent,filetype,dir_index,sparse_super,large_file,huge_file,flex_bg,extra_isize,uninit_bg"
+/* Of one that stays. */
+#define JOURNAL ((uint64_t)8 << 20)
+#define JOURNAL_OPTIONS "size=8"
+
+#define FEATURES "extent,filetype,dir_index,sparse_super,large_file,huge_file,flex_bg,extra_isize,uninit_bg"
 
 /* What mke2fs writes for one size. Nobody changes it once it is in the list, and the last who has it frees it. */
 struct template {
         unsigned references;
-        uint64_t bytes, files;
+        struct size {
+                uint64_t bytes, files;
+                bool stays;
+        } size;
         struct piece {
                 off_t at;
                 size_t length;
@@ -74,22 +85,26 @@ static int cannot(struct error *err, const char *why) {
         return error_set_kind(err, ERROR_NOT_FOUND, "%s", why);
 }
 
-static uint64_t image_size(uint64_t bytes, uint64_t files) {
-        uint64_t size = bytes + bytes / OVERHEAD_SHARE + files * INODE + OVERHEAD;
+static uint64_t image_size(const struct size *size) {
+        uint64_t bytes = size->bytes + size->bytes / OVERHEAD_SHARE + size->files * INODE + OVERHEAD +
+                         (size->stays ? JOURNAL : 0);
 
-        return (size + BLOCK - 1) / BLOCK * BLOCK;
+        return (bytes + BLOCK - 1) / BLOCK * BLOCK;
 }
 
 /* --- the template --- */
 
-static int run_mke2fs(int file, uint64_t files, struct error *err) {
+static int run_mke2fs(int file, const struct size *size, struct error *err) {
         char inodes[32], path[32];
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *words[] = {
-                "mke2fs", "-q",     "-F", "-t",   "ext4",
-                "-O",     FEATURES, "-b", "4096", "-I",
-                "256",    "-m",     "0",  "-E",   "lazy_itable_init=1,nodiscard,root_owner=0:0",
-                "-N",     inodes,   path, NULL
+                "mke2fs", "-q",   "-F",
+                "-t",     "ext4", "-O",
+                "",       "-b",   "4096",
+                "-I",     "256",  "-m",
+                "0",      "-E",   "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0",
+                "-N",     inodes, path,
+                NULL,     NULL,   NULL
         };
         struct run_args args = { .process = { .arguments = words },
                                  .output_max = 4096,
@@ -99,7 +114,13 @@ static int run_mke2fs(int file, uint64_t files, struct error *err) {
         args.process.program = process_find_program("mke2fs", PROCESS_SYSTEM_FOLDERS, arena);
         if (!args.process.program)
                 return cannot(err, "mke2fs is not installed (e2fsprogs)");
-        snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)files);
+        words[6] = size->stays ? "none,has_journal," FEATURES : "none," FEATURES;
+        if (size->stays) {
+                words[17] = "-J";
+                words[18] = JOURNAL_OPTIONS;
+                words[19] = path;
+        }
+        snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)size->files);
         snprintf(path, sizeof(path), "/proc/self/fd/%d", IMAGE_DESCRIPTOR);
         args.process.descriptors[args.process.descriptor_count++] =
                 (struct process_descriptor){ file, IMAGE_DESCRIPTOR };
@@ -145,7 +166,7 @@ static int read_pieces(int file, struct template *template, struct error *err) {
 /* What is free beyond the quota is root's. It is in the first piece, with the superblock. */
 static int reserve(struct template *template, struct error *err) {
         struct piece *first = template->count > 0 ? template->pieces : NULL;
-        uint32_t blocks, all, kept, wanted = (uint32_t)(template->bytes / BLOCK);
+        uint32_t blocks, all, kept, wanted = (uint32_t)(template->size.bytes / BLOCK);
 
         if (!first || first->at != 0 || first->length < FREE_AT + sizeof(blocks))
                 return cannot(err, "the file system that mke2fs makes is not as it should be");
@@ -160,19 +181,19 @@ static int reserve(struct template *template, struct error *err) {
         return 0;
 }
 
-static int make_template(const char *folder, uint64_t bytes, uint64_t files, struct template **ret,
+static int make_template(const char *folder, const struct size *size, struct template **ret,
                          struct error *err) {
         int file DESCRIPTOR_CLEANUP = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         struct template *made;
 
-        if (file < 0 || ftruncate(file, (off_t)image_size(bytes, files)) < 0)
+        if (file < 0 || ftruncate(file, (off_t)image_size(size)) < 0)
                 return cannot(err, "the disk has no files without a name");
-        if (run_mke2fs(file, files, err) < 0)
+        if (run_mke2fs(file, size, err) < 0)
                 return -1;
         made = calloc(1, sizeof(*made));
         if (!made)
                 abort();
-        *made = (struct template){ .references = 1, .bytes = bytes, .files = files };
+        *made = (struct template){ .references = 1, .size = *size };
         if (read_pieces(file, made, err) < 0 || reserve(made, err) < 0) {
                 free_template(made);
                 return -1;
@@ -182,9 +203,12 @@ static int make_template(const char *folder, uint64_t bytes, uint64_t files, str
 }
 
 /* With the lock: one that is there, for the caller to drop; or NULL. */
-static struct template *hold_template(uint64_t bytes, uint64_t files) {
+static struct template *hold_template(const struct size *size) {
         for (size_t i = 0; i < template_count; i++) {
-                if (templates[i]->bytes == bytes && templates[i]->files == files) {
+                const struct size *other = &templates[i]->size;
+
+                if (other->bytes == size->bytes && other->files == size->files &&
+                    other->stays == size->stays) {
                         templates[i]->references++;
                         return templates[i];
                 }
@@ -196,17 +220,17 @@ static struct template *hold_template(uint64_t bytes, uint64_t files) {
  * mke2fs may take its time, and who wants another size need not wait for it. Two that want the same at once may both ask it: one of the
  * two is kept. The oldest gives way.
  */
-static int find_template(const char *folder, uint64_t bytes, uint64_t files, struct template **ret,
+static int find_template(const char *folder, const struct size *size, struct template **ret,
                          struct error *err) {
         struct template *made = NULL, *there;
 
         pthread_mutex_lock(&lock);
-        there = hold_template(bytes, files);
+        there = hold_template(size);
         pthread_mutex_unlock(&lock);
-        if (!there && make_template(folder, bytes, files, &made, err) < 0)
+        if (!there && make_template(folder, size, &made, err) < 0)
                 return -1;
         pthread_mutex_lock(&lock);
-        if (made && (there = hold_template(bytes, files)))
+        if (made && (there = hold_template(size)))
                 drop_template(made);
         if (!there) {
                 if (template_count == TEMPLATES) {
@@ -256,8 +280,8 @@ static int check_host(const char *folder, uint64_t size, struct error *err) {
         return 0;
 }
 
-int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *ret, struct error *err) {
-        uint64_t size = image_size(bytes, files);
+static int make_image(const char *folder, const struct size *of, int *ret, struct error *err) {
+        uint64_t size = image_size(of);
         int image DESCRIPTOR_CLEANUP = -1, result = 0;
         struct template *template;
 
@@ -270,8 +294,8 @@ int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *r
                 return errno == EOPNOTSUPP
                                ? cannot(err, "the disk cannot set room aside")
                                : error_set(err, "the disk has no room for a workspace of %llu MB: %s",
-                                           (unsigned long long)(bytes >> 20), strerror(errno));
-        if (find_template(folder, bytes, files, &template, err) < 0)
+                                           (unsigned long long)(of->bytes >> 20), strerror(errno));
+        if (find_template(folder, of, &template, err) < 0)
                 return -1;
         for (size_t i = 0; result == 0 && i < template->count; i++) {
                 const struct piece *piece = &template->pieces[i];
@@ -287,6 +311,27 @@ int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *r
                 return -1;
         *ret = image;
         image = -1;
+        return 0;
+}
+
+int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *ret, struct error *err) {
+        return make_image(folder, &(struct size){ bytes, files, false }, ret, err);
+}
+
+/* It has its name once all of it is on the disk: a death before that leaves nothing. Of two that make it at once, one is. */
+int sandbox_disk_keep(const char *path, uint64_t bytes, uint64_t files, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        int image DESCRIPTOR_CLEANUP = -1;
+        char own[32];
+
+        if (access(path, F_OK) == 0)
+                return 0;
+        if (make_image(path_folder(path, arena), &(struct size){ bytes, files, true }, &image, err) < 0)
+                return -1;
+        snprintf(own, sizeof(own), "/proc/self/fd/%d", image);
+        if (fsync(image) < 0 ||
+            (linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 && errno != EEXIST))
+                return error_set(err, "%s: %s", path, strerror(errno));
         return 0;
 }
 
@@ -321,6 +366,81 @@ static int attach(int image, char path[32], int *ret, struct error *err) {
                         break;
         }
         return error_set(err, "cannot have a loop device for the workspace: %s", strerror(errno));
+}
+
+/*
+ * The device that has this image already, or -1. Held open it stays that: it is taken from its image by the last who closes it. What is
+ * opened for reading alone tells nobody who watches for devices that one may have changed.
+ */
+static int find_device(const struct stat *image, char path[32]) {
+        DIR *devices = opendir("/dev");
+        const struct dirent *entry;
+        int found = -1;
+
+        while (devices && found < 0 && (entry = readdir(devices))) {
+                struct loop_info64 info;
+                unsigned number;
+                int device DESCRIPTOR_CLEANUP = -1;
+
+                if (sscanf(entry->d_name, "loop%u", &number) != 1)
+                        continue;
+                snprintf(path, 32, "/dev/loop%u", number);
+                device = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+                if (device < 0 || ioctl(device, LOOP_GET_STATUS64, &info) < 0 ||
+                    info.lo_inode != image->st_ino || info.lo_device != image->st_dev)
+                        continue;
+                found = device;
+                device = -1;
+        }
+        if (devices)
+                closedir(devices);
+        return found;
+}
+
+/* Until the kernel has let go of one that was mounted a moment ago, the same device is not free for another. */
+static int mount_device(const char *path, struct error *err) {
+        static const struct timespec pause = { .tv_nsec = BUSY_MS * 1000000 };
+
+        for (int attempt = 0;; attempt++) {
+                int context DESCRIPTOR_CLEANUP = fsopen("ext4", FSOPEN_CLOEXEC), made;
+
+                if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "source", path, 0) < 0 ||
+                    fsconfig(context, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
+                    fsconfig(context, FSCONFIG_SET_STRING, "errors", "remount-ro", 0) < 0)
+                        return error_set(err, "cannot mount the workspace's file system: %s",
+                                         strerror(errno));
+                if (fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0) {
+                        if (errno != EBUSY || attempt == ATTEMPTS)
+                                return error_set(err, "cannot mount the workspace's file system: %s",
+                                                 strerror(errno));
+                        (void)nanosleep(&pause, NULL);
+                        continue;
+                }
+                made = fsmount(context, FSMOUNT_CLOEXEC,
+                               MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
+                return made >= 0 ? made
+                                 : error_set(err, "cannot mount the workspace's file system: %s",
+                                             strerror(errno));
+        }
+}
+
+/* The lock is the image's, by a descriptor that no device has: two that look for a device at once would have two. */
+int sandbox_disk_open(const char *path, int *ret, struct error *err) {
+        int locked DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC),
+                   image DESCRIPTOR_CLEANUP = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC),
+                   device DESCRIPTOR_CLEANUP = -1, made;
+        struct stat status;
+        char name[32];
+
+        if (locked < 0 || image < 0 || flock(locked, LOCK_EX) < 0 || fstat(image, &status) < 0)
+                return error_set(err, "%s: %s", path, strerror(errno));
+        device = find_device(&status, name);
+        made = device < 0 && attach(image, name, &device, err) < 0 ? -1 : mount_device(name, err);
+        flock(locked, LOCK_UN);
+        if (made < 0)
+                return error_context(err, "%s", path);
+        *ret = made;
+        return 0;
 }
 
 int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct error *err) {

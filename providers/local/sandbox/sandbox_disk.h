@@ -4,7 +4,7 @@
  * name and is as large from the beginning as it can ever be, so that a full disk is said when it is made and not when code writes.
  *
  * Nothing of it outlives its use, however that ends: the mount goes with its namespace, the device with the mount, and the file with
- * the device. What is mounted was made by this program alone: a sandbox writes files in it, and never the file that it lies in.
+ * the device, but for one that stays. What is mounted was made by this program alone: a sandbox writes files in it, and never the file that it lies in.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_DISK_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_DISK_H
@@ -22,6 +22,16 @@ int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *r
                       struct error *err) MUST_USE;
 /* With root's rights: it is mounted at `path`, which is the user's then and empty. */
 int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct error *err) MUST_USE;
+/*
+ * One that stays: under a name, and with a journal, so that what was synced in it survives a crash. Where there is one of that name it
+ * stays as it is, of whatever size. Fails as above.
+ */
+int sandbox_disk_keep(const char *path, uint64_t bytes, uint64_t files, struct error *err) MUST_USE;
+/*
+ * With root's rights: a mount of it that is attached nowhere yet, and ends with its last descriptor. All mounts of one image are one file
+ * system, whoever opens them.
+ */
+int sandbox_disk_open(const char *path, int *ret_mount, struct error *err) MUST_USE;
 /* For doctor. 0: it can be done here. */
 int sandbox_disk_try(const char *folder, struct error *err) MUST_USE;
 

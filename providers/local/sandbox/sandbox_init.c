@@ -9,9 +9,11 @@
  * are free once the run is dead.
  */
 #include "base/files.h"
+#include "egress/proxy.h"
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/sandbox_ports.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +32,10 @@
 #include <unistd.h>
 
 #define LEFT_MS 1000
+/* Of the proxy: beside standard input, output and errors, which lead nowhere, it has this one. */
+#define PROXY_CHANNEL 3
+/* Above all that is open before they come. */
+#define PORTS_FIRST 200
 
 /* Bubblewrap, and then the sandbox, is started without anything of ours in its environment. */
 static char *const no_environment[] = { NULL };
@@ -84,16 +90,17 @@ static void become_bubblewrap(const struct sandbox_init *init, const struct fram
  * process 1 first of all, and only who is waited for is counted in what the run used. A program may hold that one up: not for
  * long, and then it is killed with us.
  */
-static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, int64_t until_ms,
-                             int children) __attribute__((noreturn));
-static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, int64_t until_ms,
-                             int children) {
+static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, pid_t proxy, pid_t ports,
+                             int64_t until_ms, int children) __attribute__((noreturn));
+static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, pid_t proxy, pid_t ports,
+                             int64_t until_ms, int children) {
         struct pollfd polled[] = { { .fd = children, .events = POLLIN },
                                    { .fd = init->channel, .events = POLLIN } };
 
         for (;;) {
                 int64_t left = until_ms - sandbox_now_ms();
                 struct signalfd_siginfo ignored;
+                struct error lost;
                 pid_t ended;
 
                 if (left <= 0)
@@ -109,7 +116,19 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
                         if (ended == bubblewrap) {
                                 bubblewrap = 0;
                                 until_ms = sandbox_now_ms() + LEFT_MS;
+                                /* It tells what it has not told yet. */
+                                if (proxy > 0)
+                                        kill(proxy, SIGTERM);
+                                if (ports > 0)
+                                        kill(ports, SIGKILL);
                         }
+                        /* Whoever connects would wait for ever: the sandbox ends, and may be started again. */
+                        if (ended == ports && bubblewrap != 0) {
+                                (void)error_set(&lost, "what passes on its ports was killed");
+                                give_up(init->channel, &lost);
+                        }
+                        if (ended == proxy)
+                                proxy = 0;
                 }
                 if (bubblewrap == 0 && ended < 0)
                         _exit(EXIT_SUCCESS);
@@ -132,12 +151,67 @@ static int mount_proc(struct error *err) {
         return 0;
 }
 
+/*
+ * The way out, made before the network is another one: so the proxy is in the machine's, and yet within this PID namespace and this
+ * cgroup. It ends with us, what it keeps is counted against the run, and nothing in the sandbox sees it. Of all that we hold it keeps
+ * its channel alone.
+ */
+static pid_t start_proxy(const struct sandbox_init *init) {
+        pid_t pid = init->proxy < 0 ? 0 : fork();
+        struct error err;
+        int null;
+
+        if (init->proxy < 0 || pid != 0)
+                return pid;
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+            dup2(null, STDERR_FILENO) < 0 || (!init->born && cgroup_enter(init->doors) < 0) ||
+            sandbox_drop_rights(init->placing, &err) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
+            getppid() != 1 || dup2(init->proxy, PROXY_CHANNEL) < 0 ||
+            close_range(PROXY_CHANNEL + 1, ~0U, 0) < 0)
+                _exit(EXIT_FAILURE);
+        proxy_main(PROXY_CHANNEL, &init->placing->network);
+}
+
 /* It takes as long as all of the worker's mounts, and goes on beside them. The worker comes after us into it. */
-static int make_network(int ret[2], struct error *err) {
-        if (sandbox_network_make(&ret[1], err) < 0)
+static int make_network(const struct sandbox_init *init, int ret[3], uint16_t *ret_port, struct error *err) {
+        if ((init->network >= 0 ? sandbox_network_join(init->network, &ret[1], err)
+                                : sandbox_network_make(&ret[1], err)) < 0 ||
+            (init->proxy >= 0 && proxy_listen(&ret[2], ret_port, err) < 0))
                 return -1;
         ret[0] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
         return ret[0] < 0 ? error_set(err, "cannot open a network namespace: %s", strerror(errno)) : 0;
+}
+
+/*
+ * What passes on connections from outside: in the sandbox's network, as which we are by now, in its cgroup and without rights. Of all that
+ * we hold it keeps the sockets alone.
+ */
+static pid_t start_ports(const struct sandbox_init *init, const struct frame *frame) {
+        size_t count = frame->count;
+        uint16_t ports[SANDBOX_PORTS_MAX];
+        int listeners[SANDBOX_PORTS_MAX], null;
+        pid_t pid;
+
+        if (count == 0 || count > SANDBOX_PORTS_MAX || frame->payload.length != count * sizeof(*ports))
+                return -1;
+        memcpy(ports, frame->payload.data, frame->payload.length);
+        pid = fork();
+        if (pid != 0)
+                return pid;
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != 1 || null < 0 ||
+            dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
+                _exit(EXIT_FAILURE);
+        close(init->channel);
+        for (size_t i = 0; i < count; i++) {
+                listeners[i] = fcntl(frame->descriptors[i], F_DUPFD_CLOEXEC, PORTS_FIRST);
+                if (listeners[i] < 0)
+                        _exit(EXIT_FAILURE);
+        }
+        if (close_range(STDERR_FILENO + 1, PORTS_FIRST - 1, 0) < 0)
+                _exit(EXIT_FAILURE);
+        sandbox_ports_main(listeners, ports, count);
 }
 
 /* For the worker, who counts them: what this /proc shows is the locks of this PID namespace. */
@@ -154,18 +228,27 @@ void sandbox_init_main(const struct sandbox_init *init) {
         struct error err;
         int64_t until_ms;
         sigset_t children;
-        int signals, locks, network[2]; /* its namespace, its count of sockets */
-        size_t count;
-        pid_t pid;
+        int signals, locks, network[3]; /* its namespace, its count of sockets, what the proxy listens on */
+        size_t count, shown = init->proxy >= 0 ? 3 : 2;
+        uint16_t port = 0;
+        pid_t pid, ports = 0, proxy = start_proxy(init);
 
         for (size_t i = 0; i < init->unwanted_count; i++)
                 close(init->unwanted[i]);
-        if (make_network(network, &err) < 0)
+        if (proxy < 0) {
+                (void)error_set(&err, "cannot start a process: %s", strerror(errno));
                 give_up(init->channel, &err);
-        if (frame_send(init->channel, INIT_NETWORK, NULL, 0, network, 2, &err) < 0)
+        }
+        if (init->proxy >= 0)
+                close(init->proxy);
+        if (make_network(init, network, &port, &err) < 0)
+                give_up(init->channel, &err);
+        if (frame_send(init->channel, INIT_NETWORK, &port, sizeof(port), network, shown, &err) < 0)
                 _exit(EXIT_FAILURE);
-        close(network[0]);
-        close(network[1]);
+        for (size_t i = 0; i < shown; i++)
+                close(network[i]);
+        if (init->network >= 0)
+                close(init->network);
         if (!init->born && cgroup_enter(init->doors) < 0) {
                 (void)error_set(&err, "cannot enter the cgroup that was made for it: %s", strerror(errno));
                 give_up(init->channel, &err);
@@ -186,8 +269,20 @@ void sandbox_init_main(const struct sandbox_init *init) {
         if (signals < 0 || frame_send(init->channel, INIT_READY, NULL, 0, &locks, 1, &err) < 0)
                 _exit(EXIT_FAILURE);
         close(locks);
-        if (frame_receive(&reader, &go, &err) != FRAME_WHOLE || go.type != INIT_GO || go.count < 3 ||
-            go.payload.length < sizeof(until_ms))
+        if (frame_receive(&reader, &go, &err) != FRAME_WHOLE)
+                _exit(EXIT_FAILURE);
+        if (go.type == INIT_PORTS) {
+                ports = start_ports(init, &go);
+                frame_release(&go);
+                if (ports < 0) {
+                        err = (struct error){ 0 };
+                        (void)error_set(&err, "cannot start what passes on its ports: %s", strerror(errno));
+                        give_up(init->channel, &err);
+                }
+                if (frame_receive(&reader, &go, &err) != FRAME_WHOLE)
+                        _exit(EXIT_FAILURE);
+        }
+        if (go.type != INIT_GO || go.count < 3 || go.payload.length < sizeof(until_ms))
                 _exit(EXIT_FAILURE);
         memcpy(&until_ms, go.payload.data, sizeof(until_ms));
         if (sandbox_words_read(go.payload.data + sizeof(until_ms), go.payload.length - sizeof(until_ms),
@@ -202,5 +297,5 @@ void sandbox_init_main(const struct sandbox_init *init) {
                 give_up(init->channel, &err);
         }
         frame_release(&go);
-        wait_for_the_end(init, pid, until_ms, signals);
+        wait_for_the_end(init, pid, proxy, ports, until_ms, signals);
 }

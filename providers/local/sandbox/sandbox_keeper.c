@@ -112,8 +112,8 @@ static int open_address(int listener, int *ret, struct error *err) {
 }
 
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
-                         struct sandbox_placing *placing, int image, int listener, int disk, const int *held,
-                         size_t held_count, struct error *err) {
+                         struct sandbox_placing *placing, int image, int listener, int disk, int network,
+                         const int *held, size_t held_count, struct error *err) {
         struct cgroup_doors doors __attribute__((cleanup(cgroup_doors_close))) = CGROUP_DOORS_NONE;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct cgroup_gauges gauges __attribute__((cleanup(cgroup_gauges_close))) = CGROUP_GAUGES_NONE;
@@ -148,10 +148,14 @@ int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgrou
                 descriptors[count++] = gauges.memory;
                 descriptors[count++] = gauges.kills;
                 descriptors[count++] = gauges.cpu;
+                descriptors[count++] = gauges.used;
         }
         placing->disk = disk >= 0;
         if (disk >= 0)
                 descriptors[count++] = disk;
+        placing->joins = network >= 0;
+        if (network >= 0)
+                descriptors[count++] = network;
         sandbox_placing_write(placing, &text);
         if (frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err) < 0)
                 return sandbox_keeper_heed(keeper->socket, err);

@@ -33,11 +33,12 @@ unsigned sandbox_keeper_missing(const struct cgroup *group);
 /*
  * Tells PLACE: what of it the cgroup and the descriptors decide is filled in. Only once, and before the socket is given to
  * whoever has code to run. `image` is the image's root folder, or -1; `listener` is where a
- * worker that lasts is found again, or -1; `disk` is the image of the workspace, or -1.
+ * worker that lasts is found again, or -1; `disk` is the image of the workspace, or -1; `network` the
+ * network namespace of another sandbox that it is to have, or -1.
  */
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
-                         struct sandbox_placing *placing, int image, int listener, int disk, const int *held,
-                         size_t held_count, struct error *err) MUST_USE;
+                         struct sandbox_placing *placing, int image, int listener, int disk, int network,
+                         const int *held, size_t held_count, struct error *err) MUST_USE;
 /*
  * After something could not be sent to a worker: it may have failed, and said why. Always -1; err is left as it is where nothing
  * was said. The socket does not block afterwards.

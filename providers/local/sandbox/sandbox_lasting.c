@@ -6,6 +6,7 @@
 #include "process/identity.h"
 #include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
+#include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_users.h"
@@ -94,9 +95,11 @@ static int place(const struct sandbox_spec *spec, int image, int listener, struc
         const struct cgroup_limits of_group = sandbox_keeper_limits(&spec->limits, &spec->family, arena);
         static const struct sandbox_users users = SANDBOX_USERS_DEFAULT;
         static const char *const no_words[] = { NULL };
-        struct sandbox_placing placing = {
-                .limits = spec->limits, .for_another = true, .patience_ms = PATIENCE_MS, .owner = geteuid()
-        };
+        struct sandbox_placing placing = { .limits = spec->limits,
+                                           .for_another = true,
+                                           .patience_ms = PATIENCE_MS,
+                                           .owner = geteuid(),
+                                           .network = spec->network };
         struct sandbox_user user = SANDBOX_USER_NONE;
         int lock DESCRIPTOR_CLEANUP = -1, disk DESCRIPTOR_CLEANUP = -1, held[2];
         struct error why = { 0 };
@@ -121,14 +124,18 @@ static int place(const struct sandbox_spec *spec, int image, int listener, struc
                 held[count++] = lock;
         if (image >= 0)
                 held[count++] = image;
-        if (spec->disk &&
+        placing.kept = spec->kept;
+        if (spec->kept && sandbox_kept_open(spec->kept, true, user.uid, user.gid, &disk, err) < 0)
+                return -1;
+        if (!spec->kept && spec->disk &&
             sandbox_disk_make(spec->disk, spec->limits.workspace_bytes, spec->limits.workspace_files, &disk,
                               &why) < 0 &&
             why.kind != ERROR_NOT_FOUND) {
                 *err = why;
                 return -1;
         }
-        if (sandbox_keeper_place(keeper, ret->group, &placing, image, listener, disk, held, count, err) < 0)
+        if (sandbox_keeper_place(keeper, ret->group, &placing, image, listener, disk,
+                                 spec->shared ? spec->shared->network : -1, held, count, err) < 0)
                 return -1;
         return write_record(ret->path, keeper->worker.pid, spec->family.name, err);
 }

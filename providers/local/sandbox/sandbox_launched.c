@@ -103,7 +103,8 @@ int sandbox_launched_start(const char *path, const struct sandbox_starting *star
                 return -1;
         sandbox_starting_write(starting, &text);
         /* One that turned us away has said so already, and takes nothing more. */
-        (void)!frame_send_now(ret->launcher.socket, LAUNCHER_START, text.data, text.length, NULL, 0, err);
+        (void)!frame_send_now(ret->launcher.socket, LAUNCHER_START, text.data, text.length, starting->joins,
+                              starting->joins != NULL, err);
         if (wait_for(ret, LAUNCHER_STARTED, ANSWER_MS, &answer, err) < 0)
                 return error_context(err, "%s", path);
         if (answer.type == LAUNCHER_REFUSED)
@@ -175,7 +176,12 @@ int sandbox_launched_last(const struct sandbox_spec *spec, const char *path, str
                                              .image = spec->image_digest,
                                              .name = name_in(path),
                                              .family = spec->family,
-                                             .disk = spec->disk };
+                                             .disk = spec->disk,
+                                             .kept = spec->kept_name,
+                                             .network = spec->network,
+                                             .joins = spec->shared && spec->shared->network >= 0
+                                                              ? &spec->shared->network
+                                                              : NULL };
         struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
         int worker DESCRIPTOR_CLEANUP = -1, result;
 
@@ -223,6 +229,34 @@ int sandbox_launched_share(const char *launcher, const struct sandbox_family *fa
 
         sandbox_family_write(family, &text);
         return asked < 0 ? -1 : frame_send_now(asked, LAUNCHER_SHARE, text.data, text.length, NULL, 0, err);
+}
+
+int sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *keeping, int *ret_root,
+                          struct error *err) {
+        struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct frame answer FRAME_CLEANUP = { 0 };
+        int result = -1;
+
+        launched.launcher.socket = connect_to(launcher, true, err);
+        sandbox_keeping_write(keeping, &text);
+        if (launched.launcher.socket >= 0 &&
+            frame_send_now(launched.launcher.socket, LAUNCHER_KEEP, text.data, text.length, NULL, 0, err) ==
+                    0 &&
+            wait_for(&launched, LAUNCHER_KEPT, ANSWER_MS, &answer, err) == 0) {
+                if (answer.type == LAUNCHER_REFUSED)
+                        (void)error_set_kind(err, ERROR_REFUSED, "the launcher at %s refused: %s", launcher,
+                                             strbuf_text(&answer.payload));
+                else if (answer.count == 0 && !keeping->remove)
+                        (void)error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
+                else
+                        result = 0;
+        }
+        if (result == 0 && !keeping->remove)
+                *ret_root = frame_take(&answer, 0);
+        frame_reader_release(&launched.launcher);
+        close_descriptor(&launched.launcher.socket);
+        return result;
 }
 
 /* What it still says is read by nobody; that its socket ends is its last word. */

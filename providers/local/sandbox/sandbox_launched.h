@@ -42,6 +42,9 @@ int sandbox_launched_share(const char *launcher, const struct sandbox_family *fa
 /* It is found at `to` from now on, in the same folder. */
 int sandbox_launched_rename(const char *launcher, const char *path, const char *to,
                             struct error *err) MUST_USE;
+/* This user's workspace of that name, which stays: *ret_root as of sandbox_kept_open(). ERROR_NOT_FOUND; ERROR_REFUSED, by the launcher. */
+int sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *keeping, int *ret_root,
+                          struct error *err) MUST_USE;
 /* Whether a launcher that may be trusted listens there. */
 int sandbox_launched_try(const char *launcher, struct error *err) MUST_USE;
 

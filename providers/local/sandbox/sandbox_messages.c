@@ -79,6 +79,48 @@ static int read_members(const json_t *json, struct message_member *members, size
 #define BOOL(name, value) \
         { name, MEMBER_BOOL, 0, 0, (value) }
 
+/* --- a way out --- */
+
+static json_t *network_json(const struct allow_list *network) {
+        json_t *json, *entries;
+
+        if (network->count == 0)
+                return json_null();
+        json = json_object();
+        entries = json_array();
+        for (size_t i = 0; i < network->count; i++) {
+                if (json_array_append_new(entries, json_string(network->entries[i])) < 0)
+                        abort();
+        }
+        json_put(json, "allow", entries);
+        json_put(json, "bytes", json_integer((json_int_t)network->bytes_max));
+        return json;
+}
+
+static int read_network(const json_t *json, struct arena *arena, struct allow_list *ret, struct error *err) {
+        struct message_member bytes[] = { NUMBER("bytes", 1, NUMBER_MAX, 0) };
+        const json_t *allow = json_object_get(json, "allow");
+        size_t count = json_array_size(allow);
+        const char **entries;
+
+        *ret = (struct allow_list){ 0 };
+        if (json_is_null(json))
+                return 0;
+        if (!json_is_object(json) || read_members(json, bytes, COUNT(bytes), 1, err) < 0 || count == 0 ||
+            count > ALLOW_ENTRIES_MAX)
+                return error_set(err, "a message has a network that is none");
+        entries = arena_array(arena, count, sizeof(*entries));
+        for (size_t i = 0; i < count; i++) {
+                const char *entry = json_string_value(json_array_get(allow, i));
+
+                if (!entry || !allow_is_entry(entry))
+                        return error_set(err, "a message allows a host that is none");
+                entries[i] = arena_strdup(arena, entry);
+        }
+        *ret = (struct allow_list){ entries, count, (uint64_t)bytes[0].number };
+        return 0;
+}
+
 /* --- PLACE --- */
 
 #define LIMITS 6
@@ -111,20 +153,26 @@ static struct sandbox_limits limits_of(const struct message_member members[LIMIT
                         BOOL("disk", (p)->disk), NUMBER("owner", 0, UINT32_MAX - 1, (p)->owner),             \
                         BOOL("diesWithParent", (p)->dies_with_parent), BOOL("forAnother", (p)->for_another), \
                         NUMBER("patienceMs", 0, NUMBER_MAX, (p)->patience_ms), BOOL("gauges", (p)->gauges),  \
+                        BOOL("joins", (p)->joins), BOOL("kept", (p)->kept),                                  \
         }
 
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret) {
         struct message_member members[] = PLACING_MEMBERS(placing);
+        json_t *json = members_json(members, COUNT(members));
 
-        append_json(members_json(members, COUNT(members)), ret);
+        json_put(json, "network", network_json(&placing->network));
+        append_json(json, ret);
 }
 
-int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret, struct error *err) {
+int sandbox_placing_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_placing *ret,
+                         struct error *err) {
         struct sandbox_placing none = { 0 };
+        struct allow_list network;
         struct message_member members[] = PLACING_MEMBERS(&none);
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
-        if (read_members(json, members, COUNT(members), 0, err) < 0)
+        if (read_members(json, members, COUNT(members), 1, err) < 0 ||
+            read_network(json_object_get(json, "network"), arena, &network, err) < 0)
                 return -1;
         *ret = (struct sandbox_placing){
                 .limits = limits_of(members),
@@ -143,6 +191,9 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
                 .for_another = members[18].number,
                 .patience_ms = members[19].number,
                 .gauges = members[20].number,
+                .joins = members[21].number,
+                .kept = members[22].number,
+                .network = network,
         };
         return 0;
 }
@@ -158,7 +209,9 @@ void sandbox_starting_write(const struct sandbox_starting *starting, struct strb
 
         json_put(json, "image", starting->image ? json_string(starting->image) : json_null());
         json_put(json, "name", starting->name ? json_string(starting->name) : json_null());
+        json_set_text(json, "kept", starting->kept);
         json_put(json, "family", starting->family.name ? json_string(starting->family.name) : json_null());
+        json_put(json, "network", network_json(&starting->network));
         append_json(json, ret);
 }
 
@@ -213,9 +266,10 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
         struct message_member members[] = { LIMIT_MEMBERS(&none), FAMILY_MEMBER(&alone), BOOL("disk", 0) };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *image = json_object_get(json, "image"), *name = json_object_get(json, "name"),
-                     *family = json_object_get(json, "family");
+                     *family = json_object_get(json, "family"), *kept = json_object_get(json, "kept");
 
-        if (read_members(json, members, COUNT(members), 3, err) < 0)
+        if (read_members(json, members, COUNT(members), kept ? 5 : 4, err) < 0 ||
+            read_network(json_object_get(json, "network"), arena, &ret->network, err) < 0)
                 return -1;
         if (!json_is_null(family) && !is_family(json_string_value(family)))
                 return error_set(err, "a message has a family that is none");
@@ -223,14 +277,53 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
                 return error_set(err, "a message has a name that is none");
         if (!json_is_null(image) && !is_digest(json_string_value(image)))
                 return error_set(err, "a message has an image that is no digest");
+        if (kept && !is_family(json_string_value(kept)))
+                return error_set(err, "a message has a workspace that is none");
         ret->limits = limits_of(members);
         ret->family = (struct sandbox_family){
                 .name = json_is_null(family) ? NULL : arena_strdup(arena, json_string_value(family)),
                 .cpu_millis = (unsigned)members[LIMITS].number,
         };
         ret->disk = members[LIMITS + 1].number;
+        ret->joins = NULL;
+        ret->kept = kept ? arena_strdup(arena, json_string_value(kept)) : NULL;
         ret->name = json_is_null(name) ? NULL : arena_strdup(arena, json_string_value(name));
         ret->image = json_is_null(image) ? NULL : arena_strdup(arena, json_string_value(image));
+        return 0;
+}
+
+/* --- KEEP --- */
+
+#define KEEPING_MEMBERS(k)                                                                             \
+        {                                                                                              \
+                NUMBER("bytes", 1, NUMBER_MAX, (k)->bytes), NUMBER("files", 1, INT32_MAX, (k)->files), \
+                        BOOL("make", (k)->make), BOOL("remove", (k)->remove),                          \
+        }
+
+void sandbox_keeping_write(const struct sandbox_keeping *keeping, struct strbuf *ret) {
+        struct message_member members[] = KEEPING_MEMBERS(keeping);
+        json_t *json = members_json(members, COUNT(members));
+
+        json_put(json, "name", json_string(keeping->name));
+        append_json(json, ret);
+}
+
+int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_keeping *ret,
+                         struct error *err) {
+        struct sandbox_keeping none = { 0 };
+        struct message_member members[] = KEEPING_MEMBERS(&none);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
+        const char *name = json_string_value(json_object_get(json, "name"));
+
+        if (read_members(json, members, COUNT(members), 1, err) < 0)
+                return -1;
+        if (!is_family(name))
+                return error_set(err, "a message has a workspace that is none");
+        *ret = (struct sandbox_keeping){ .name = arena_strdup(arena, name),
+                                         .bytes = (uint64_t)members[0].number,
+                                         .files = (uint64_t)members[1].number,
+                                         .make = members[2].number,
+                                         .remove = members[3].number };
         return 0;
 }
 

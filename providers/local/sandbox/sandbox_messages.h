@@ -48,6 +48,16 @@
  *                        ARM        as PARK, for a worker that gets SIGTERM while nobody is there: it takes the checkpoint, and ends
  *     worker -> client   LEAVING    it got SIGTERM: PARK it, or it ends
  *
+ * One that shares its network with others of its owner and agent, in front of RUN and at any time behind READY:
+ *
+ *     client -> worker   PORTS      2 bytes for each port of the sandbox; as many sockets that listen outside, for it. With READY comes
+ *                                   the network namespace then, the last of its descriptors
+ *                        NAMES      lines for the sandbox's /etc/hosts, in place of those that it was told before
+ *
+ * Of one that has a way out, at any time between READY and ENDED:
+ *
+ *     worker -> client   REACHED    what went through its proxy since the last one (egress/tally.h)
+ *
  * Numbers are 64 bits in the machine's order. ENDED comes behind all that is TOLD. With READY comes the workspace's folder, where the
  * client could keep its memory anyhow: it is root, or the run's own user. To any other client comes a socket instead, on which LIST
  * and READ are answered as above, at any time, and
@@ -57,7 +67,7 @@
  *                        REMOVE     a path: a file, or an empty folder
  *     worker -> client   DONE; or FAILED with a text, and the next question is answered as ever
  *
- * and behind it, where the cgroup tells what is used, the three files of struct cgroup_gauges, open for reading.
+ * and behind it, where the cgroup tells what is used, the four files of struct cgroup_gauges, open for reading.
  *
  * Descriptions are JSON; words that are any bytes are
  * NUL-ended in frames of their own. Inside of the sandbox module, but for what `berth launcher` is asked and answers.
@@ -71,6 +81,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "egress/allow.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,14 +119,19 @@ enum sandbox_message {
         MESSAGE_ARM,
         MESSAGE_RESTORE,
         MESSAGE_PARKED,
-        MESSAGE_LEAVING
+        MESSAGE_LEAVING,
+        MESSAGE_REACHED,
+        MESSAGE_PORTS,
+        MESSAGE_NAMES
 };
 
 /*
  * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the folder of a cgroup of version
  * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives; where
  * `lasts`, the socket at which the worker is found again, which listens, and the file that has its name (O_PATH); where
- * `gauges`, those of struct cgroup_gauges; where `disk`, the image of the workspace (sandbox_disk.h).
+ * `gauges`, those of struct cgroup_gauges; where `disk`, the image of the workspace (sandbox_disk.h), or the root
+ * of one that is `kept` (sandbox_kept.h); where `joins`, the network
+ * namespace of another sandbox, which is to be its own.
  */
 struct sandbox_placing {
         struct sandbox_limits limits; /* the deadline is the longest that RUN may ask for */
@@ -126,12 +142,15 @@ struct sandbox_placing {
         int64_t patience_ms;   /* so long such a client has to say what to run */
         bool lasts;            /* beyond client and keeper: for_another alone */
         bool disk;             /* the workspace is an image that comes with it; else it is in memory */
-        unsigned owner;        /* the user that may come to its socket */
-        bool gauges;           /* for a session's client who cannot look at the cgroup */
+        bool kept;             /* what comes with it is no image, but the root of a workspace that stays */
+        bool joins;
+        unsigned owner; /* the user that may come to its socket */
+        bool gauges;    /* for a session's client who cannot look at the cgroup */
         unsigned entries, held;
+        struct allow_list network; /* in the arena; without entries there is no way out */
 };
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret);
-int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret,
+int sandbox_placing_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_placing *ret,
                          struct error *err) MUST_USE;
 
 /* --- what `berth launcher` is asked and answers (providers/local/launcher.h) --- */
@@ -147,10 +166,12 @@ enum launcher_message {
         LAUNCHER_CLEAR,
         LAUNCHER_RENAME,
         LAUNCHER_RENAMED,
-        LAUNCHER_SHARE
+        LAUNCHER_SHARE,
+        LAUNCHER_KEEP,
+        LAUNCHER_KEPT
 };
 
-/* START. An image by its digest; NULL: the machine's own /usr. */
+/* START. An image by its digest; NULL: the machine's own /usr. With it may come a network namespace, for `joins` of PLACE. */
 struct sandbox_starting {
         struct sandbox_limits limits;
         const char *image; /* in the arena */
@@ -158,10 +179,28 @@ struct sandbox_starting {
                 name; /* of one that lasts: small letters, digits and dashes; NULL: it ends with its client */
         struct sandbox_family family; /* but for the owner, which is the client */
         bool disk; /* of one that lasts: its workspace is to lie on a disk, where the launcher has one for it */
+        const char *
+                kept; /* of one that lasts: the name of its workspace, which stays (KEEP); NULL: it does not */
+        struct allow_list network; /* as of struct sandbox_placing */
+        const int *
+                joins; /* borrowed: the network namespace that it is to have; NULL: a new one. A descriptor, and no member */
 };
 void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret);
 int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
                           struct error *err) MUST_USE;
+
+/*
+ * KEEP: the client's workspace of that name, which stays (sandbox_kept.h). KEPT answers, with its root, in which the client owns
+ * everything; without one where there is none and `make` is false, or it was to be removed.
+ */
+struct sandbox_keeping {
+        const char *name; /* as a family's; in the arena */
+        uint64_t bytes, files;
+        bool make, remove;
+};
+void sandbox_keeping_write(const struct sandbox_keeping *keeping, struct strbuf *ret);
+int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_keeping *ret,
+                         struct error *err) MUST_USE;
 
 /* SHARE, which has no answer: what the client's family of that name may use from now on. */
 void sandbox_family_write(const struct sandbox_family *family, struct strbuf *ret);

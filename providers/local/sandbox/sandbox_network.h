@@ -17,6 +17,12 @@
 int sandbox_network_make(int *ret_sockets, struct error *err) MUST_USE;
 
 /*
+ * Instead, that of another sandbox, whose is the same owner's and agent's. ERROR_REFUSED of what is no network namespace, or this machine's
+ * own. The rest as above.
+ */
+int sandbox_network_join(int network, int *ret_sockets, struct error *err) MUST_USE;
+
+/*
  * How many sockets there are in the namespace, of any kind, those among them that wait to be accepted. No limit of the kernel's
  * holds their number: somebody has to look.
  */

@@ -43,6 +43,7 @@ struct sandbox_seen {
         const char *const *files; /* names below /run/berth */
         const int *contents;      /* of each; they become root->passed's, -1 is left here */
         bool executable;          /* these files are programs */
+        uint16_t proxy_port;      /* on its loopback device; 0: there is none */
         size_t file_count;
 };
 /* `status`, which becomes root->passed's, is what bubblewrap tells of itself through. On failure too, root->passed must be closed. */
@@ -55,20 +56,26 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
 int sandbox_etc_make(const char *stage, struct error *err) MUST_USE;
 /* What stands in passwd, group or hosts there. */
 const char *sandbox_etc_text(const char *name);
+/* The file that becomes /etc/hosts, for an image: beside its root folder, in the stage. */
+#define SANDBOX_ETC_HOSTS "hosts"
+int sandbox_etc_make_hosts(struct error *err) MUST_USE;
+/* Writes hosts anew, with these lines behind its own: only of names, addresses, spaces. What is anything else is not written. */
+void sandbox_etc_name(int hosts, const char *lines, size_t length);
 
 /* --- sandbox_place.c: what takes root's rights --- */
 
 /*
  * New namespaces for this process; its children are in a PID namespace of their own. Of `placing` only user and group are
- * looked at, and by root nothing: that one may enter before it is told PLACE.
+ * looked at, and by root nothing: that one may enter before it is told PLACE. Another user who is to have the network of another
+ * sandbox, or -1, enters the user namespace that it belongs to.
  */
-int sandbox_enter(const struct sandbox_placing *placing, struct error *err) MUST_USE;
+int sandbox_enter(const struct sandbox_placing *placing, int network, struct error *err) MUST_USE;
 /*
  * After it, the places for the sandbox's files, mounted over `stage`. `image` is the image's root folder or -1, `disk` that of the
- * workspace or -1. The workspace's folder is the caller's.
+ * workspace or -1. The workspace's folder and its /etc/hosts, open for writing, are the caller's.
  */
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int disk,
-                  int *ret_workspace, struct error *err) MUST_USE;
+                  int *ret_workspace, int *ret_names, struct error *err) MUST_USE;
 /*
  * From here on the process has no right that an ordinary, unknown user would not have, for good. It forgets who was to kill
  * it at its parent's end (PR_SET_PDEATHSIG).
@@ -87,8 +94,10 @@ int sandbox_tell_run(int worker, const struct sandbox_spec *spec, bool session, 
 struct sandbox_init {
         const struct sandbox_placing *placing;
         int channel; /* its side of the pair to the worker */
+        int proxy;   /* the proxy's side of the one that it has with the worker; -1: there is no way out */
         const struct cgroup_doors *doors;
-        bool born;           /* in its cgroup already */
+        int network; /* that of another sandbox, which is to be this one's; -1: it gets one of its own */
+        bool born;   /* in its cgroup already */
         const int *unwanted; /* the worker's own descriptors, to be closed */
         size_t unwanted_count;
 };
@@ -96,10 +105,13 @@ struct sandbox_init {
 void sandbox_init_main(const struct sandbox_init *init) __attribute__((noreturn));
 
 enum sandbox_init_message {
-        INIT_NETWORK = 1, /* from init: its network namespace, and what sandbox_network_sockets() reads */
-        INIT_PLACED,      /* to init: all is mounted that its own mount namespace begins with */
-        INIT_READY,       /* from init: it is in its cgroup and has no rights; with its /proc/locks, open */
-        INIT_FAILED,      /* from init, with a text */
+        INIT_NETWORK =
+                1, /* from init: its network namespace, and what sandbox_network_sockets() reads; with a proxy, what that
+                             is to listen on, and 2 bytes, its port */
+        INIT_PLACED, /* to init: all is mounted that its own mount namespace begins with */
+        INIT_READY,  /* from init: it is in its cgroup and has no rights; with its /proc/locks, open */
+        INIT_FAILED, /* from init, with a text */
+        INIT_PORTS,  /* to init, before GO: 2 bytes for each port; sockets that listen */
         INIT_GO, /* to init: 8 bytes of deadline, NUL-ended words; three standard descriptors, then passed ones */
 };
 /* After the run's deadline so long, init ends it even where the worker does not. */

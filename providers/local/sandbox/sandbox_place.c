@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "providers/local/sandbox/sandbox_disk.h"
+#include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_view.h"
 
@@ -10,10 +11,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -92,12 +95,23 @@ static void take_shares(void) {
         }
 }
 
+/* The user namespace that a network belongs to: there this user, who has made it, may enter it. */
+static int enter_another(int network, struct error *err) {
+        int users DESCRIPTOR_CLEANUP = ioctl(network, NS_GET_USERNS);
+
+        if (users < 0 || setns(users, CLONE_NEWUSER) < 0 || unshare(CLONE_NEWNS | CLONE_NEWPID) < 0)
+                return error_set(err, "cannot enter the user namespace of another sandbox: %s",
+                                 strerror(errno));
+        prctl(PR_SET_DUMPABLE, 0);
+        return 0;
+}
+
 /*
  * Root may mount as it is. Others are given a user namespace in which they may, as themselves. The PID namespace is that of
  * the children: process 1 of it is sandbox_init.c's, and when that dies the kernel kills all others, those of namespaces
  * within among them.
  */
-static int enter_namespaces(const struct sandbox_placing *placing, struct error *err) {
+static int enter_namespaces(const struct sandbox_placing *placing, int network, struct error *err) {
         char map[64];
 
         if (geteuid() == 0) {
@@ -111,6 +125,8 @@ static int enter_namespaces(const struct sandbox_placing *placing, struct error 
         }
         /* Berth forbids core files and tracing for itself; the files below belong to root as long as that holds. */
         prctl(PR_SET_DUMPABLE, 1);
+        if (network >= 0)
+                return enter_another(network, err);
         if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID) < 0)
                 return error_set(
                         err,
@@ -181,8 +197,9 @@ static int mount_places(const struct sandbox_placing *placing, int disk, struct 
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0700,uid=%u,gid=%u",
                  (unsigned long long)limits->workspace_bytes, (unsigned long long)limits->workspace_files + 1,
                  placing->uid, placing->gid);
-        if ((disk >= 0 ? sandbox_disk_mount(disk, "workspace", placing->uid, placing->gid, err)
-                       : mount_memory("workspace", options, err)) < 0 ||
+        if ((placing->kept ? sandbox_kept_mount(disk, "workspace", err)
+             : disk >= 0   ? sandbox_disk_mount(disk, "workspace", placing->uid, placing->gid, err)
+                           : mount_memory("workspace", options, err)) < 0 ||
             make_folder(placing, "scratch", 0755, false, err) < 0)
                 return -1;
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=0755", (unsigned long long)scratch,
@@ -194,31 +211,31 @@ static int mount_places(const struct sandbox_placing *placing, int disk, struct 
 }
 
 /*
- * The image's root folder as this mount namespace has it: what is open belongs to the one that was left, and cannot be bound
+ * A folder of the machine's (an image's root) as this mount namespace has it: what is open belongs to the one that was left, and cannot be bound
  * here. The name is the kernel's own, and what is there must be the very folder that we were given.
  */
-static int reopen_image(int image, struct error *err) {
+static int reopen(int given_folder, const char *what, struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1, found;
         char link[64], path[4096];
         struct stat given, here;
         ssize_t length;
 
-        snprintf(link, sizeof(link), "/proc/self/fd/%d", image);
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", given_folder);
         length = readlink(link, path, sizeof(path) - 1);
         path[length > 0 ? length : 0] = '\0';
         folder = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (folder < 0 || fstat(image, &given) < 0 || fstat(folder, &here) < 0)
-                return error_set(err, "cannot open the image's root folder %s: %s", path, strerror(errno));
+        if (folder < 0 || fstat(given_folder, &given) < 0 || fstat(folder, &here) < 0)
+                return error_set(err, "cannot open %s %s: %s", what, path, strerror(errno));
         if (given.st_dev != here.st_dev || given.st_ino != here.st_ino)
-                return error_set(err, "the image's root folder %s is another one by now", path);
+                return error_set(err, "%s %s is another one by now", what, path);
         found = folder;
         folder = -1;
         return found;
 }
 
-int sandbox_enter(const struct sandbox_placing *placing, struct error *err) {
+int sandbox_enter(const struct sandbox_placing *placing, int network, struct error *err) {
         umask(022);
-        if (enter_namespaces(placing, err) < 0)
+        if (enter_namespaces(placing, network, err) < 0)
                 return -1;
         if (chdir("/") < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 return error_set(err, "cannot make the mounts private: %s", strerror(errno));
@@ -231,21 +248,26 @@ int sandbox_enter(const struct sandbox_placing *placing, struct error *err) {
  * and the image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc.
  */
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int disk,
-                  int *ret_workspace, struct error *err) {
-        int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
+                  int *ret_workspace, int *ret_names, struct error *err) {
+        int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1, kept DESCRIPTOR_CLEANUP = -1;
 
         /* Before the stage is mounted over: the image may lie below it. */
-        if (image >= 0 && (folder = reopen_image(image, err)) < 0)
+        if (image >= 0 && (folder = reopen(image, "the image's root folder", err)) < 0)
+                return -1;
+        /* Root's is a mount of its own already. */
+        if (placing->kept && geteuid() != 0 && (kept = reopen(disk, "the workspace", err)) < 0)
                 return -1;
         if (mount_memory(stage, "size=4m,nr_inodes=64,mode=0755", err) < 0)
                 return -1;
         if (chdir(stage) < 0)
                 return error_set(err, "cannot enter %s: %s", stage, strerror(errno));
-        if (mount_places(placing, disk, err) < 0)
+        if (mount_places(placing, kept >= 0 ? kept : disk, err) < 0)
                 return -1;
-        if (image >= 0 ? sandbox_view_mount(folder, NULL, stage, "image", err) < 0
+        if (image >= 0 ? sandbox_view_mount(folder, NULL, stage, "image", err) < 0 ||
+                                 sandbox_etc_make_hosts(err) < 0
                        : sandbox_view_host(stage, err) < 0 || sandbox_etc_make(stage, err) < 0)
                 return -1;
+        *ret_names = open(image >= 0 ? SANDBOX_ETC_HOSTS : "etc/hosts", O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
         workspace = open("workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (workspace < 0 || chdir("/") < 0)
                 return error_set(err, "cannot open the workspace: %s", strerror(errno));

@@ -20,6 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Where a program finds the certificates of authorities that it is to trust. */
+#define AUTHORITIES "/run/berth/ca-certificates.crt"
+
 void sandbox_passed_close(struct sandbox_passed *passed) {
         while (passed->count > 0)
                 close(passed->descriptors[--passed->count]);
@@ -96,8 +99,10 @@ static bool image_has(int image, const char *path, int type) {
 }
 
 /* An image knows neither the user that its programs run as, nor the name of their machine. */
-static int add_names(struct sandbox_root *root, struct strbuf *words, int image, struct error *err) {
-        static const char *const names[] = { "passwd", "group", "hosts" };
+static int add_names(struct sandbox_root *root, struct strbuf *words, int image, const char *stage,
+                     struct error *err) {
+        static const char *const names[] = { "passwd", "group" };
+        char *hosts TEXT_CLEANUP = path_join(stage, SANDBOX_ETC_HOSTS);
         char path[32], number[16];
         int file;
 
@@ -112,6 +117,8 @@ static int add_names(struct sandbox_root *root, struct strbuf *words, int image,
                 snprintf(number, sizeof(number), "%d", pass(&root->passed, file));
                 WORDS(words, "--perms", "0444", "--ro-bind-data", number, path);
         }
+        if (image_has(image, "etc/hosts", 0))
+                WORDS(words, "--ro-bind", hosts, "/etc/hosts");
         return 0;
 }
 
@@ -138,7 +145,7 @@ static int add_image(struct sandbox_root *root, struct strbuf *words, const char
         closedir(folder);
         if (image_has(handle, "var/tmp", O_DIRECTORY))
                 WORDS(words, "--bind", tmp, "/var/tmp");
-        return add_names(root, words, handle, err);
+        return add_names(root, words, handle, stage, err);
 }
 
 /* The machine's own programs, and the /etc that sandbox_etc.c puts together. */
@@ -205,8 +212,49 @@ bool sandbox_takes_variable(const char *name) {
                !strchr(name, '=');
 }
 
+/*
+ * The machine's own certificates of authorities, its company's among them: an image may have none, or others. What is public of the
+ * machine anyway.
+ */
+static int open_authorities(void) {
+        static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
+                                              "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem" };
+        int file = -1;
+
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && file < 0; i++)
+                file = open(places[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        return file;
+}
+
+/*
+ * The way out, as programs look for it. ALL_PROXY is not set: what is neither HTTP nor TLS does not get through. Each library has a
+ * name of its own for the certificates.
+ */
+static void add_proxy(const struct sandbox_seen *seen, struct sandbox_root *root, struct strbuf *words) {
+        static const char *const proxied[] = { "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY" };
+        static const char *const trusting[] = { "SSL_CERT_FILE",    "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
+                                                "PIP_CERT",         "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS",
+                                                "npm_config_cafile" };
+        static const char *const direct[] = { "no_proxy", "NO_PROXY" };
+        int authorities = open_authorities();
+        char text[64];
+
+        snprintf(text, sizeof(text), "http://127.0.0.1:%u", seen->proxy_port);
+        for (size_t i = 0; i < sizeof(proxied) / sizeof(proxied[0]); i++)
+                WORDS(words, "--setenv", proxied[i], text);
+        for (size_t i = 0; i < sizeof(direct) / sizeof(direct[0]); i++)
+                WORDS(words, "--setenv", direct[i], "localhost,127.0.0.1,::1");
+        /* node has its own reading of proxies, and waits to be told. */
+        WORDS(words, "--setenv", "NODE_USE_ENV_PROXY", "1");
+        if (authorities < 0)
+                return;
+        snprintf(text, sizeof(text), "%d", pass(&root->passed, authorities));
+        WORDS(words, "--perms", "0444", "--file", text, AUTHORITIES);
+        for (size_t i = 0; i < sizeof(trusting) / sizeof(trusting[0]); i++)
+                WORDS(words, "--setenv", trusting[i], AUTHORITIES);
+}
+
 static void add_variables(struct strbuf *words, const struct sandbox_seen *seen) {
-        WORDS(words, "--clearenv");
         for (size_t i = 0; i + 1 < seen->variable_count; i += 2) {
                 if (sandbox_takes_variable(seen->variables[i]))
                         WORDS(words, "--setenv", seen->variables[i], seen->variables[i + 1]);
@@ -243,6 +291,9 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
         add_system(&words, seen->stage);
         add_writable(&words, seen->stage);
         add_files(seen, root, &words);
+        WORDS(&words, "--clearenv");
+        if (seen->proxy_port)
+                add_proxy(seen, root, &words);
         WORDS(&words, "--remount-ro", "/");
         add_variables(&words, seen);
         WORDS(&words, "--seccomp", number, "--json-status-fd", told);

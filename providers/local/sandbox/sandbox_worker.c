@@ -2,6 +2,7 @@
 #include "providers/local/sandbox/sandbox_worker.h"
 
 #include "base/files.h"
+#include "egress/proxy.h"
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_files.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
@@ -9,6 +10,7 @@
 #include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_porter.h"
+#include "providers/local/sandbox/sandbox_ports.h"
 #include "providers/local/sandbox/sandbox_relay.h"
 
 #include <errno.h>
@@ -59,13 +61,24 @@ struct worker {
         struct cgroup *group; /* where this process made it itself */
         const char *bubblewrap, *stage;
         int image, disk, workspace;
-        int sockets; /* tells how many there are in the sandbox */
-        int lock;    /* what a client gave it to hold, which is free when it ends */
+        int joins;          /* the network of another sandbox that is to be its own, until it is */
+        int network;        /* its own, for a client of one that shares it */
+        int names;          /* its /etc/hosts, open for writing; -1: it has none of ours */
+        struct frame ports; /* what comes from outside */
+        bool shares;        /* others may have its network */
+        int sockets;        /* tells how many there are in the sandbox */
+        int lock;           /* what a client gave it to hold, which is free when it ends */
         struct cgroup_doors doors;
         int held[SANDBOX_HELD_MAX];
         /* Process 1: a child of ours. */
         pid_t init;
         int init_process, channel;
+        /* Of one that has a way out: what its proxy tells, and what of that no client has heard yet. */
+        struct {
+                struct frame_reader reader;
+                uint16_t port;
+                struct tally unheard;
+        } proxy;
         FILE *locks; /* of its PID namespace */
         struct {
                 unsigned sockets, locks; /* as they were counted last */
@@ -162,7 +175,8 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
         size_t at = 0;
 
         if (frame->count != (size_t)placing->image + placing->born + placing->entries + placing->held +
-                                    (placing->lasts ? 2U : 0U) + (placing->gauges ? 3U : 0U) + placing->disk)
+                                    (placing->lasts ? 2U : 0U) + (placing->gauges ? 4U : 0U) + placing->disk +
+                                    placing->joins)
                 return error_set(err, "a message has %zu descriptors that it does not describe",
                                  frame->count);
         if (placing->image)
@@ -181,9 +195,12 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
                 worker->gauges.memory = frame_take(frame, at++);
                 worker->gauges.kills = frame_take(frame, at++);
                 worker->gauges.cpu = frame_take(frame, at++);
+                worker->gauges.used = frame_take(frame, at++);
         }
         if (placing->disk)
                 worker->disk = frame_take(frame, at++);
+        if (placing->joins)
+                worker->joins = frame_take(frame, at++);
         worker->life_until_ms = placing->lasts ? sandbox_now_ms() + placing->limits.deadline_ms : INT64_MAX;
         return 0;
 }
@@ -209,25 +226,33 @@ static int make_group(struct worker *worker, struct error *err) {
 }
 
 static int start_init(struct worker *worker, struct error *err) {
-        int pair[2], unwanted[] = { worker->reader.socket, worker->image,         worker->listener,
+        int pair[2], to_proxy[2] = { -1, -1 },
+                     unwanted[] = { worker->reader.socket, worker->image,         worker->listener,
                                     worker->address,       worker->gauges.memory, worker->gauges.kills,
-                                    worker->gauges.cpu,    worker->disk };
+                                    worker->gauges.cpu,    worker->gauges.used,   worker->disk };
         struct sandbox_init init = {
                 .placing = &worker->placing,
                 .doors = &worker->doors,
+                .network = worker->joins,
                 .unwanted = unwanted,
                 .unwanted_count = sizeof(unwanted) / sizeof(unwanted[0]),
         };
 
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
+            (worker->placing.network.count > 0 &&
+             socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, to_proxy) < 0))
                 return error_set(err, "cannot make a socket: %s", strerror(errno));
         init.channel = pair[1];
+        init.proxy = to_proxy[1];
+        worker->proxy.reader.socket = to_proxy[0];
         worker->init = cgroup_fork(&worker->doors, &init.born);
         if (worker->init == 0) {
                 close(pair[0]);
+                close_descriptor(&to_proxy[0]);
                 sandbox_init_main(&init);
         }
         close(pair[1]);
+        close_descriptor(&to_proxy[1]);
         worker->channel = pair[0];
         if (worker->init < 0)
                 return error_set(err, "cannot start a process: %s", strerror(errno));
@@ -237,6 +262,17 @@ static int start_init(struct worker *worker, struct error *err) {
         /* Process 1 has what is held as well: a slot is not free before the run is dead, whatever becomes of us. */
         cgroup_doors_close(&worker->doors);
         return 0;
+}
+
+/* The proxy waits for what it is to listen on. */
+static int hand_to_proxy(struct worker *worker, struct frame *answer, struct error *err) {
+        if (worker->placing.network.count == 0)
+                return 0;
+        if (answer->payload.length != sizeof(worker->proxy.port))
+                return error_set(err, "process 1 of the sandbox does not speak as it should");
+        memcpy(&worker->proxy.port, answer->payload.data, sizeof(worker->proxy.port));
+        return frame_send_now(worker->proxy.reader.socket, PROXY_LISTENER, NULL, 0, &answer->descriptors[2],
+                              1, err);
 }
 
 static int hear_init(const struct worker *worker, unsigned type, size_t count, struct frame *ret,
@@ -256,11 +292,14 @@ static int hear_init(const struct worker *worker, unsigned type, size_t count, s
 static int follow_init(struct worker *worker, struct error *err) {
         struct frame answer FRAME_CLEANUP = { 0 };
 
-        if (hear_init(worker, INIT_NETWORK, 2, &answer, err) < 0)
+        if (hear_init(worker, INIT_NETWORK, worker->placing.network.count > 0 ? 3 : 2, &answer, err) < 0)
                 return -1;
         if (setns(answer.descriptors[0], CLONE_NEWNET) < 0)
                 return error_set(err, "cannot enter a network namespace: %s", strerror(errno));
+        worker->network = frame_take(&answer, 0);
         worker->sockets = frame_take(&answer, 1);
+        if (hand_to_proxy(worker, &answer, err) < 0)
+                return -1;
         return frame_send(worker->channel, INIT_PLACED, NULL, 0, NULL, 0, err);
 }
 
@@ -285,8 +324,9 @@ static int place(struct worker *worker, struct error *err) {
         struct frame frame FRAME_CLEANUP = { 0 };
         bool root = geteuid() == 0;
 
-        if ((root && sandbox_enter(placing, err) < 0) || receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
-            sandbox_placing_read(frame.payload.data, frame.payload.length, placing, err) < 0 ||
+        if ((root && sandbox_enter(placing, -1, err) < 0) ||
+            receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
+            sandbox_placing_read(frame.payload.data, frame.payload.length, worker->arena, placing, err) < 0 ||
             take_descriptors(worker, &frame, err) < 0)
                 return -1;
         if (root && (placing->uid == 0 || placing->gid == 0))
@@ -297,11 +337,13 @@ static int place(struct worker *worker, struct error *err) {
                 return -1;
         if (sandbox_find_bubblewrap(worker->arena, &worker->bubblewrap, NULL, err) < 0 ||
             sandbox_choose_stage(worker->bubblewrap, &worker->stage, err) < 0 ||
-            (!root && sandbox_enter(placing, err) < 0) || start_init(worker, err) < 0 ||
-            sandbox_place(placing, worker->stage, worker->image, worker->disk, &worker->workspace, err) < 0)
+            (!root && sandbox_enter(placing, worker->joins, err) < 0) || start_init(worker, err) < 0 ||
+            sandbox_place(placing, worker->stage, worker->image, worker->disk, &worker->workspace,
+                          &worker->names, err) < 0)
                 return -1;
         close_descriptor(&worker->image);
         close_descriptor(&worker->disk);
+        close_descriptor(&worker->joins);
         if (follow_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
                 return -1;
         if (placing->for_another) {
@@ -327,17 +369,40 @@ static int receive_words(struct worker *worker, unsigned type, struct frame *fra
                                   err);
 }
 
+/* What it has together with others comes before the program, where there is any. */
+static int receive_run(struct worker *worker, struct frame *ret, struct error *err) {
+        struct frame *ports = &worker->ports;
+
+        if (receive_next(worker, ret, err) < 0)
+                return -1;
+        if (ret->type == MESSAGE_PORTS) {
+                *ports = *ret;
+                *ret = (struct frame){ 0 };
+                worker->shares = true;
+                if (ports->count > SANDBOX_PORTS_MAX ||
+                    ports->payload.length != ports->count * sizeof(uint16_t))
+                        return error_set(err, "a message has %zu descriptors for its ports", ports->count);
+                if (receive_next(worker, ret, err) < 0)
+                        return -1;
+        }
+        return ret->type == MESSAGE_RUN
+                       ? 0
+                       : error_set(err, "a message of type %u where RUN should be", ret->type);
+}
+
 static int read_program(struct worker *worker, struct error *err) {
         struct frame frame FRAME_CLEANUP = { 0 };
         struct sandbox_running *running = &worker->running;
-        struct sandbox_seen seen = { .image = worker->placing.image, .stage = worker->stage };
+        struct sandbox_seen seen = { .image = worker->placing.image,
+                                     .stage = worker->stage,
+                                     .proxy_port = worker->proxy.port };
         int contents[SANDBOX_FILES_MAX], status[2];
 
         if (receive_words(worker, MESSAGE_ARGUMENTS, &worker->arguments, &worker->argv,
                           &worker->argument_count, err) < 0 ||
             receive_words(worker, MESSAGE_VARIABLES, &worker->variables, &seen.variables,
                           &seen.variable_count, err) < 0 ||
-            receive(worker, MESSAGE_RUN, &frame, err) < 0 ||
+            receive_run(worker, &frame, err) < 0 ||
             sandbox_running_read(frame.payload.data, frame.payload.length, worker->arena, running, err) < 0)
                 return -1;
         if (frame.count != running->file_count)
@@ -370,16 +435,19 @@ static int read_program(struct worker *worker, struct error *err) {
 static int tell_session_ready(struct worker *worker, int client, struct error *err) {
         bool trusted = worker->placing.owner == 0 || worker->placing.owner == worker->placing.uid;
         int asks DESCRIPTOR_CLEANUP = -1;
-        int given[] = { worker->workspace, worker->gauges.memory, worker->gauges.kills, worker->gauges.cpu };
+        int given[] = { worker->workspace,  worker->gauges.memory, worker->gauges.kills,
+                        worker->gauges.cpu, worker->gauges.used,   -1 };
+        size_t count = !trusted && worker->placing.gauges ? 5 : 1;
         char ready[SANDBOX_RELAY_STATE_SIZE];
 
         if (!trusted && sandbox_porter_begin(&worker->porter, worker->workspace, &asks, err) < 0)
                 return -1;
         if (!trusted)
                 given[0] = asks;
+        if (worker->shares)
+                given[count++] = worker->network;
         sandbox_relay_meet(&worker->relay, ready);
-        return frame_send_now(client, MESSAGE_READY, ready, sizeof(ready), given,
-                              !trusted && worker->placing.gauges ? 4 : 1, err);
+        return frame_send_now(client, MESSAGE_READY, ready, sizeof(ready), given, count, err);
 }
 
 /* The pipes stay ours: the client gets what comes out of them as messages. */
@@ -463,6 +531,11 @@ static int start_program(struct worker *worker, int64_t until_ms, struct error *
         memcpy(descriptors + PIPES, worker->root.passed.descriptors, worker->root.passed.count * sizeof(int));
         if (message.length > FRAME_PAYLOAD_MAX)
                 return error_set(err, "the program's arguments are too long");
+        if (worker->ports.count > 0 &&
+            frame_send(worker->channel, INIT_PORTS, worker->ports.payload.data, worker->ports.payload.length,
+                       worker->ports.descriptors, worker->ports.count, err) < 0)
+                return -1;
+        frame_release(&worker->ports);
         if (frame_send(worker->channel, INIT_GO, message.data, message.length, descriptors,
                        PIPES + worker->root.passed.count, err) < 0)
                 return -1;
@@ -554,6 +627,10 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
                 worker->lock = frame_take(frame, 0);
                 return true;
         }
+        if (frame->type == MESSAGE_NAMES && frame->count == 0 && worker->shares) {
+                sandbox_etc_name(worker->names, frame->payload.data, frame->payload.length);
+                return true;
+        }
         heard = sandbox_relay_hear(&worker->relay, frame, sandbox_now_ms(), &life_ms);
         if (heard < 0)
                 drop_client(worker);
@@ -563,15 +640,18 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
 }
 
 /*
- * What comes from the client while it runs: that it should end, or that it went. What it has heard it says, as a rule, in front of
- * something else.
+ * What comes from the client while it runs: that it should end, or that it went. What it has heard, and how long the sandbox may live,
+ * it says, as a rule, in front of something else.
  */
 static void read_client(struct worker *worker) {
         struct frame frame FRAME_CLEANUP = { 0 };
         struct error ignored;
         int answer = frame_receive(&worker->reader, &frame, &ignored);
 
-        if (answer == FRAME_WHOLE && frame.type == MESSAGE_HEARD && hear_for_session(worker, &frame)) {
+        for (int more = 0;
+             more < 2 && answer == FRAME_WHOLE &&
+             (frame.type == MESSAGE_HEARD || frame.type == MESSAGE_LIFE) && hear_for_session(worker, &frame);
+             more++) {
                 if (worker->reader.socket < 0)
                         return;
                 frame_release(&frame);
@@ -650,6 +730,47 @@ static int64_t parking_due_ms(const struct worker *worker) {
                        : due_ms;
 }
 
+/* --- what goes through its proxy --- */
+
+/* Who is not there hears of it later: added up, it does not grow. */
+static void tell_reached(struct worker *worker) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct error ignored;
+
+        if (worker->proxy.unheard.count == 0 || worker->reader.socket < 0)
+                return;
+        tally_write(&worker->proxy.unheard, &text);
+        if (worker->running.session)
+                sandbox_relay_append(&worker->relay, MESSAGE_REACHED, text.data, text.length);
+        else if (frame_send_now(worker->reader.socket, MESSAGE_REACHED, text.data, text.length, NULL, 0,
+                                &ignored) < 0)
+                return;
+        worker->proxy.unheard.count = 0;
+}
+
+/* A proxy that does not speak as it should is heard no more, and ends: its channel is closed. */
+static bool hear_proxy(struct worker *worker) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct tally told = { 0 };
+        struct error ignored;
+        int answer;
+
+        if (worker->proxy.reader.socket < 0)
+                return false;
+        answer = frame_receive(&worker->proxy.reader, &frame, &ignored);
+        if (answer == FRAME_WAIT)
+                return false;
+        if (answer != FRAME_WHOLE || frame.type != PROXY_TALLY ||
+            tally_read(frame.payload.data, frame.payload.length, &told, &ignored) < 0) {
+                frame_reader_release(&worker->proxy.reader);
+                close_descriptor(&worker->proxy.reader.socket);
+                return false;
+        }
+        for (size_t i = 0; i < told.count; i++)
+                tally_add(&worker->proxy.unheard, &told.lines[i]);
+        return true;
+}
+
 /* Process 1 gave up before bubblewrap was started, and says why by the channel that it had. */
 static int explain_init(const struct worker *worker, struct error *err) {
         struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(worker->channel);
@@ -672,6 +793,9 @@ static int collect_end(struct worker *worker, int64_t started_ms, struct error *
                 close_descriptor(&worker->held[i]);
         while (worker->status >= 0)
                 read_status(worker);
+        while (hear_proxy(worker))
+                ;
+        tell_reached(worker);
         if (worker->group)
                 cgroup_measure(worker->group, &ending->usage);
         ending->wall_ms = sandbox_now_ms() - started_ms;
@@ -768,18 +892,19 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
         if (worker->life_until_ms < until_ms)
                 until_ms = worker->life_until_ms;
         for (;;) {
-                struct pollfd polled[6 + SANDBOX_RELAY_PIPES] = {
+                struct pollfd polled[7 + SANDBOX_RELAY_PIPES] = {
                         { .fd = worker->init_process, .events = POLLIN },
                         { .fd = worker->status, .events = POLLIN },
                         { .fd = worker->reader.socket, .events = client_events(worker) },
                         { .fd = worker->parks ? -1 : worker->listener, .events = POLLIN },
                         sandbox_porter_poll(&worker->porter),
                         { .fd = told_to_leave, .events = POLLIN },
+                        { .fd = worker->proxy.reader.socket, .events = POLLIN },
                 };
                 bool expires = !worker->killed && worker->over_ms < until_ms;
                 int64_t left = (expires ? worker->over_ms : until_ms) - sandbox_now_ms(), pause_ms;
 
-                sandbox_relay_poll(&worker->relay, polled + 6);
+                sandbox_relay_poll(&worker->relay, polled + 7);
 
                 if (left <= 0 && worker->killed)
                         return error_set(err, "processes of the sandbox did not die within %d s",
@@ -803,14 +928,16 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 pause_ms -= sandbox_now_ms();
                 if (!worker->killed && pause_ms < left)
                         left = pause_ms > 0 ? pause_ms : 0;
-                if (poll(polled, 6 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
+                if (poll(polled, 7 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
                     errno != EINTR)
                         return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
-                note_stir(worker, polled + 6);
-                sandbox_relay_move(&worker->relay, polled + 6);
+                note_stir(worker, polled + 7);
+                sandbox_relay_move(&worker->relay, polled + 7);
                 sandbox_porter_move(&worker->porter, &polled[4]);
                 if (polled[1].revents)
                         read_status(worker);
+                if (polled[6].revents && hear_proxy(worker))
+                        tell_reached(worker);
                 if (polled[0].revents)
                         return collect_end(worker, started_ms, err);
                 /* What a client has said counts, also where it has gone since and can be told nothing. */
@@ -822,8 +949,10 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                                 until_ms = sandbox_now_ms() + DYING_MS;
                 }
                 pass_on(worker);
-                if (polled[3].revents)
+                if (polled[3].revents) {
                         let_in(worker);
+                        tell_reached(worker);
+                }
                 if (polled[5].revents)
                         begin_to_leave(worker);
         }
@@ -849,6 +978,9 @@ static int tell_ended(struct worker *worker, struct error *err) {
                         taken = sandbox_files_serve(worker->workspace, &worker->reader);
                 if (!worker->placing.lasts)
                         return told || worker->reader.socket < 0 ? 0 : -1;
+                /* Who has taken it and sees the line end finds nobody there any more. */
+                if (taken)
+                        close_descriptor(&worker->listener);
                 frame_reader_release(&worker->reader);
                 close_descriptor(&worker->reader.socket);
                 for (left = 0; !taken && worker->reader.socket < 0; let_in(worker)) {
@@ -950,6 +1082,9 @@ int sandbox_worker_main(void) {
                 .reader = FRAME_READER(SANDBOX_WORKER_SOCKET),
                 .image = -1,
                 .disk = -1,
+                .joins = -1,
+                .network = -1,
+                .names = -1,
                 .workspace = -1,
                 .sockets = -1,
                 .lock = -1,
@@ -959,6 +1094,7 @@ int sandbox_worker_main(void) {
                 .doors = CGROUP_DOORS_NONE,
                 .init_process = -1,
                 .channel = -1,
+                .proxy = { .reader = FRAME_READER(-1) },
                 .pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 } },
                 .status = -1,
                 .relay = SANDBOX_RELAY_NONE,
@@ -976,6 +1112,7 @@ int sandbox_worker_main(void) {
             fcntl(SANDBOX_WORKER_SOCKET, F_SETFD, FD_CLOEXEC) < 0)
                 return EXIT_FAILURE;
         result = run_worker(&worker, &err);
+        close_descriptor(&worker.listener);
         if (result < 0 && worker.reader.socket >= 0)
                 (void)!frame_send_now(worker.reader.socket, MESSAGE_FAILED, err.message, strlen(err.message),
                                       NULL, 0, &ignored);

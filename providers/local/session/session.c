@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"
 #include "providers/local/session/session_warm.h"
@@ -98,6 +99,10 @@ static void append_heard(struct place_session *session) {
                 frame_append(&session->outgoing, MESSAGE_HEARD, &session->heard_later,
                              sizeof(session->heard_later));
         session->heard_later = 0;
+        if (session->life_later_ms > 0)
+                frame_append(&session->outgoing, MESSAGE_LIFE, &session->life_later_ms,
+                             sizeof(session->life_later_ms));
+        session->life_later_ms = 0;
 }
 
 static void tell(struct place_session *session, unsigned type, const void *payload, size_t length) {
@@ -216,9 +221,11 @@ static enum place_event_type say_end(struct place_session *session, struct place
                         return PLACE_NOTHING;
         }
         if (session->execution.n > 0) {
-                session_event_cut(session, ret);
+                session_event_cut(session, &session->execution, ret);
                 if (session->brought_last)
                         add_files(session, ret);
+        } else if (session->command.n > 0) {
+                session_event_cut(session, &session->command, ret);
         } else if (!session->said_ended) {
                 session->said_ended = true;
                 ret->type = PLACE_ENDED;
@@ -244,8 +251,54 @@ static void take_files(struct place_session *session, struct frame *frame) {
         fcntl(given, F_SETFL, 0);
         setsockopt(given, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
         setsockopt(given, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
-        session->lasting.gauges =
-                (struct cgroup_gauges){ frame_take(frame, 1), frame_take(frame, 2), frame_take(frame, 3) };
+        session->lasting.gauges = (struct cgroup_gauges){ frame_take(frame, 1), frame_take(frame, 2),
+                                                          frame_take(frame, 3), frame_take(frame, 4) };
+}
+
+/* --- its network, where it is not its own alone --- */
+
+int session_network_of(const struct place_session *session) {
+        struct session_place *place = session->place;
+        int network = -1;
+
+        pthread_mutex_lock(&place->lock);
+        for (const struct place_session *other = place->sharing; session->shares && network < 0 && other;
+             other = other->next_sharing) {
+                if (other->network >= 0 && strcmp(other->shares, session->shares) == 0)
+                        network = fcntl(other->network, F_DUPFD_CLOEXEC, 0);
+        }
+        pthread_mutex_unlock(&place->lock);
+        return network;
+}
+
+static void take_network(struct place_session *session, struct frame *frame) {
+        struct session_place *place = session->place;
+
+        if (!session->shares || frame->count < 2)
+                return;
+        pthread_mutex_lock(&place->lock);
+        close_descriptor(&session->network);
+        session->network = frame_take(frame, frame->count - 1);
+        pthread_mutex_unlock(&place->lock);
+}
+
+static void share_no_more(struct place_session *session) {
+        struct session_place *place = session->place;
+        struct place_session **link = &place->sharing;
+
+        if (!session->shares)
+                return;
+        pthread_mutex_lock(&place->lock);
+        while (*link && *link != session)
+                link = &(*link)->next_sharing;
+        if (*link)
+                *link = session->next_sharing;
+        close_descriptor(&session->network);
+        pthread_mutex_unlock(&place->lock);
+}
+
+static void name_others(struct place_session *session, const char *lines) {
+        tell(session, MESSAGE_NAMES, lines, strlen(lines));
 }
 
 static int read_ready(struct place_session *session, struct frame *frame, struct place_event *ret,
@@ -256,8 +309,10 @@ static int read_ready(struct place_session *session, struct frame *frame, struct
                 return error_set(err, "it does not begin as it should");
         memcpy(numbers, frame->payload.data, sizeof(numbers));
         memcpy(&session->mark, frame->payload.data + sizeof(numbers), sizeof(session->mark));
+        session->mark_found = session->mark;
         session->position = session->heard = numbers[0];
         session->replayed = numbers[1];
+        take_network(session, frame);
         take_files(session, frame);
         /* An execution is handed over once all files were put in: before the first one, they may be missing. */
         session->fresh = session->mark == 0;
@@ -274,6 +329,14 @@ static int read_ready(struct place_session *session, struct frame *frame, struct
         }
         if (session->execution.n > session->mark)
                 session->execution = (struct session_execution){ 0 };
+        if (session->command.n > session->mark)
+                session->command = (struct session_execution){ 0 };
+        /* What runs beside a command is its asker's, who went with his server: the next one would wait for its deadline. */
+        if (session->for_command && session->mark > session->command.n) {
+                struct request stop = { .type = REQUEST_INTERRUPT, .n = session->mark };
+
+                ask_runtime(session, &stop);
+        }
         *ret = (struct place_event){ .type = PLACE_OPENED, .kept = true, .last = session->mark };
         return 1;
 }
@@ -344,6 +407,24 @@ static int take_told(struct place_session *session, struct frame *frame, struct 
         return 0;
 }
 
+/* A line each, in the log of whoever serves: what left this machine for whom is asked for later, by others than him. */
+static int log_reached(const struct place_session *session, const struct frame *frame, struct error *err) {
+        struct tally told = { 0 };
+
+        if (tally_read(frame->payload.data, frame->payload.length, &told, err) < 0)
+                return -1;
+        for (size_t i = 0; i < told.count; i++) {
+                struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+
+                tally_describe(&told.lines[i], &line);
+                /* Ids of containers begin with a c. */
+                log_info("%s %s: Environment/%s: network: %s",
+                         session->id[0] == 'c' ? "container" : "session", session->id,
+                         session->program.environment.name, strbuf_text(&line));
+        }
+        return 2;
+}
+
 /* One frame. 1: *ret is an event; 0: none yet, or the session is over; 2: there may be more. */
 static int read_frame(struct place_session *session, struct place_event *ret, struct error *err) {
         struct frame frame FRAME_CLEANUP = { 0 };
@@ -375,6 +456,8 @@ static int read_frame(struct place_session *session, struct place_event *ret, st
                         return 1;
                 wait_for(session);
                 return session->sync ? 0 : 2;
+        case MESSAGE_REACHED:
+                return log_reached(session, &frame, err);
         case MESSAGE_LEAVING:
                 *ret = (struct place_event){ .type = PLACE_LEAVING };
                 return 1;
@@ -577,6 +660,27 @@ static int share(struct place_session *session, const struct interrupt *interrup
         return 0;
 }
 
+/* A sandbox that is there for a command has no files that are kept: there is nothing to be done before. */
+static int run_command(struct place_session *session, const struct place_execution *execution,
+                       struct error *err) {
+        struct request request = { .type = REQUEST_RUN,
+                                   .n = execution->n,
+                                   .arguments = execution->arguments,
+                                   .variables = execution->variables };
+        struct strbuf message __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+
+        if (session->command.n > 0)
+                return error_set(err, "command %lld runs", (long long)session->command.n);
+        if (!session->for_command || !request_is_arguments(execution->arguments))
+                return error_set(err, "it is no command, or the sandbox is not there for one");
+        session->command = (struct session_execution){ .n = execution->n, .until_ms = INT64_MAX };
+        sandbox_lasting_measure(&session->lasting, &session->command.before);
+        session->mark = execution->n;
+        request_write(&request, &message);
+        say_message(session, &message, execution->n);
+        return 0;
+}
+
 static int execute(struct place_session *session, const struct place_execution *execution,
                    struct error *err) {
         struct request request = { .type = REQUEST_EXECUTE,
@@ -595,12 +699,14 @@ static int execute(struct place_session *session, const struct place_execution *
                 return error_set(err, "the sandbox is not open");
         if (session->over || session->dies_ms)
                 return error_set_kind(err, ERROR_UNREACHABLE, "the sandbox is not open any more");
+        if (execution->n <= session->mark)
+                return error_set(err, "execution %lld has begun already", (long long)execution->n);
+        if (execution->arguments)
+                return run_command(session, execution, err);
         if (session->execution.n > 0)
                 return error_set(err, "execution %lld runs", (long long)session->execution.n);
         if (session->parking != PARKING_NOT)
                 return error_set(err, "its checkpoint is being taken");
-        if (execution->n <= session->mark)
-                return error_set(err, "execution %lld has begun already", (long long)execution->n);
         if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
                 return error_set(err, "code and standard input are at most %zu bytes", PLACE_INPUT_MAX);
         shares = session_cpus_have_changed(session);
@@ -615,6 +721,7 @@ static int execute(struct place_session *session, const struct place_execution *
         session->mark = execution->n;
         request_write(&request, &session->pending);
         session->pending_ms = execution->timeout_ms;
+        session->life_later_ms = execution->life_ms;
         if (!session->sync)
                 begin_execution(session);
         wait_for(session);
@@ -624,9 +731,9 @@ static int execute(struct place_session *session, const struct place_execution *
 static void interrupt(struct place_session *session, int64_t n) {
         struct request request = { .type = REQUEST_INTERRUPT, .n = n };
 
-        if (session->execution.n != n || n <= 0 || session->over)
+        if ((session->execution.n != n && session->command.n != n) || n <= 0 || session->over)
                 return;
-        if (session->pending.length > 0)
+        if (session->execution.n == n && session->pending.length > 0)
                 session->pending_interrupt = true;
         else
                 ask_runtime(session, &request);
@@ -697,10 +804,25 @@ static void heard(struct place_session *session, uint64_t id) {
                 return;
         session->heard_later = id;
         session->heard_until_ms = now_ms() + HEARD_MS;
-        if (session->execution.n > 0) {
+        if (session->execution.n > 0 || session->command.n > 0) {
                 append_heard(session);
                 send_more(session);
         }
+}
+
+/* Where it is killed, a thread has what could be asked. */
+static bool measure(struct place_session *session, struct place_usage *ret) {
+        struct cgroup_usage now;
+
+        if (!session->opened || session->over || session->killing)
+                return false;
+        sandbox_lasting_measure(&session->lasting, &now);
+        if (!now.known)
+                return false;
+        *ret = (struct place_usage){ .cpu_us = now.cpu_us,
+                                     .memory_bytes = now.memory_bytes,
+                                     .peak_memory_bytes = now.peak_memory_bytes };
+        return true;
 }
 
 static void end(struct place_session *session) {
@@ -739,6 +861,7 @@ static void leave(struct place_session *session) {
         free(session->pending_staged);
         session_files_forget(session);
         close_descriptor(&session->folder);
+        share_no_more(session);
         frame_reader_release(&session->asked);
         close_descriptor(&session->asked.socket);
         close_descriptor(&session->waits);
@@ -771,6 +894,8 @@ static void remember_opening(struct place_session *session, const struct place_o
 
         session->id = arena_strdup(session->arena, opening->id);
         session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
+        session->for_command = opening->for_command;
+        session->shares = opening->network ? arena_strdup(session->arena, opening->network) : NULL;
         session->checkpoint_bytes_max = bytes < most ? bytes : most;
         session->checkpoint_ms = opening->checkpoint_ms > 0 ? opening->checkpoint_ms : CHECKPOINT_MS;
         if (opening->checkpoint && opening->owner) {
@@ -789,12 +914,19 @@ static struct place_session *new_session(struct session_place *place, const stru
                                            .lasting = SANDBOX_LASTING_NONE,
                                            .reader = FRAME_READER(-1),
                                            .folder = -1,
+                                           .network = -1,
                                            .still = { .folder = -1 },
                                            .asked = FRAME_READER(-1),
                                            .memory = -1,
                                            .waits = epoll_create1(EPOLL_CLOEXEC) };
         session->socket = session_worker_path(place, opening->id, session->arena);
         remember_opening(session, opening);
+        if (session->shares) {
+                pthread_mutex_lock(&place->lock);
+                session->next_sharing = place->sharing;
+                place->sharing = session;
+                pthread_mutex_unlock(&place->lock);
+        }
         return session;
 }
 
@@ -815,6 +947,8 @@ int session_open_cold(struct session_place *place, const struct place_opening *o
                 session->execution =
                         (struct session_execution){ .n = opening->running,
                                                     .until_ms = now_ms() + opening->running_ms + LATE_MS };
+        if (opening->command > 0)
+                session->command = (struct session_execution){ .n = opening->command, .until_ms = INT64_MAX };
         session->reader.socket = session->lasting.socket;
         /* Its last opener may have died before it said how long it may live. */
         if (session->kept)
@@ -887,6 +1021,7 @@ static void close_place(struct place *place) {
         /* Where a worker lives it is not empty, and stays. */
         (void)rmdir(local->folder);
         arena_free(local->arena);
+        pthread_mutex_destroy(&local->lock);
         free(local);
 }
 
@@ -901,7 +1036,9 @@ static int check(struct place *place, struct error *err) {
 }
 
 static const struct place_class class = {
+        .runs_commands = true,
         .open = open_session,
+        .name = name_others,
         .descriptor = descriptor,
         .lend = lend,
         .take_back = take_back,
@@ -914,10 +1051,13 @@ static const struct place_class class = {
         .bring = bring,
         .expire = session_set_life,
         .heard = heard,
+        .measure = measure,
         .end = end,
         .leave = leave,
         .clear = clear,
         .adopt = session_park_adopt,
+        .shared_open = session_kept_open,
+        .shared_remove = session_kept_remove,
         .check = check,
         .close = close_place,
 };
@@ -940,12 +1080,17 @@ int session_place_open(const struct session_place_config *config, struct place *
         if (!place)
                 abort();
         place->place.class = &class;
+        pthread_mutex_init(&place->lock, NULL);
         place->arena = arena_new();
         place->root = arena_strdup(place->arena, config->root);
         place->folder = arena_strdup(place->arena, config->folder);
         place->runtime = config->runtime ? arena_strdup(place->arena, config->runtime)
                                          : runtime_file_find(place->arena);
         place->launcher = config->launcher ? arena_strdup(place->arena, config->launcher) : NULL;
+        if (config->workspaces) {
+                place->workspaces = arena_strdup(place->arena, config->workspaces);
+                place->stack = arena_strdup(place->arena, config->stack);
+        }
         place->accept_degraded = config->accept_degraded;
         place->bounds = config->bounds;
         if (session_warm_new(place, config, &place->warm, err) < 0) {

@@ -29,6 +29,9 @@ struct session_place_config {
          * then. Their own sockets are in the folder `workers` beside it. NULL: this process places them itself.
          */
         const char *launcher;
+        const char *
+                workspaces; /* the folder of workspaces, where those that containers share lie; NULL: there are none */
+        const char *stack;
         bool accept_degraded;           /* sandboxes are started where a limit cannot be held */
         struct workspace_bounds bounds; /* of what is brought into workspaces */
         /* Sandboxes that are started before anybody asks (session_warm.h), and what they have imported: ended by NULL, or NULL. */

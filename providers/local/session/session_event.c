@@ -10,8 +10,9 @@
 #include <string.h>
 
 /* What the code used since it was asked to run; and whether the sandbox's own limit killed something meanwhile. */
-static bool measure(struct place_session *session, struct place_event *ret) {
-        const struct cgroup_usage *before = &session->execution.before;
+static bool measure(struct place_session *session, const struct session_execution *execution,
+                    struct place_event *ret) {
+        const struct cgroup_usage *before = &execution->before;
         struct cgroup_usage now;
 
         sandbox_lasting_measure(&session->lasting, &now);
@@ -24,21 +25,30 @@ static bool measure(struct place_session *session, struct place_event *ret) {
         return now.memory_kills > before->memory_kills;
 }
 
-static bool is_running(const struct place_session *session, int64_t n) {
-        return n > 0 && n == session->execution.n;
+/* What of that number runs, or NULL. */
+static struct session_execution *running(struct place_session *session, int64_t n) {
+        return n <= 0                      ? NULL
+               : n == session->execution.n ? &session->execution
+               : n == session->command.n   ? &session->command
+                                           : NULL;
 }
 
 /*
  * What is told again may be of one that the engine knows to have ended: its record was written, and whoever wrote it died before the worker
  * heard of that. It is nobody's news, and the next one may have been asked for meanwhile.
  */
-static bool is_over(const struct place_session *session, int64_t n) {
-        return session->position <= session->replayed && n > 0 && n <= session->mark &&
-               !is_running(session, n);
+static bool is_over(struct place_session *session, int64_t n) {
+        if (n <= 0 || running(session, n))
+                return false;
+        /* What runs beside a command is no part of what is kept of it: who asked for that has died with his server. */
+        if (session->for_command && n <= session->mark_found)
+                return true;
+        return session->position <= session->replayed && n <= session->mark;
 }
 
-static void read_done(struct place_session *session, const struct report *report, struct place_event *ret) {
-        bool killed_for_memory = measure(session, ret);
+static void read_done(struct place_session *session, struct session_execution *execution,
+                      const struct report *report, struct place_event *ret) {
+        bool killed_for_memory = measure(session, execution, ret);
 
         ret->type = PLACE_DONE;
         ret->status = report->status;
@@ -57,19 +67,20 @@ static void read_done(struct place_session *session, const struct report *report
                 ret->exit_code = -1;
                 ret->detail = "the sandbox's memory limit was exceeded";
         }
-        session->execution = (struct session_execution){ 0 };
+        *execution = (struct session_execution){ 0 };
 }
 
 static int read_started(struct place_session *session, const struct report *report, struct place_event *ret,
                         struct error *err) {
+        struct session_execution *execution = running(session, report->n);
         static const enum place_was was[] = { [REPORT_NEW] = PLACE_NEW,
                                               [REPORT_KEPT] = PLACE_KEPT,
                                               [REPORT_WAS_RESTORED] = PLACE_RESTORED,
                                               [REPORT_LOST] = PLACE_LOST };
 
-        if (!is_running(session, report->n) || session->execution.started)
+        if (!execution || execution->started)
                 return error_set(err, "it began what was not asked of it");
-        session->execution.started = true;
+        execution->started = true;
         ret->type = PLACE_STARTED;
         ret->context = report->context;
         ret->generation = report->generation;
@@ -91,13 +102,15 @@ static int read_hello(struct place_session *session, const struct report *report
 }
 
 static int read_refused(struct place_session *session, const struct report *report, struct place_event *ret) {
-        if (!is_running(session, report->n))
+        struct session_execution *execution = running(session, report->n);
+
+        if (!execution)
                 return 0;
         ret->type = PLACE_DONE;
         ret->status = REPORT_FAILED;
         ret->exit_code = -1;
         ret->detail = report->reason;
-        session->execution = (struct session_execution){ 0 };
+        *execution = (struct session_execution){ 0 };
         return 1;
 }
 
@@ -137,7 +150,7 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
                 return read_started(session, &report, ret, err);
         case REPORT_OUTPUT:
         case REPORT_DISPLAY:
-                if (!is_running(session, report.n))
+                if (!running(session, report.n))
                         return error_set(err, "it showed something of what does not run");
                 ret->type = report.type == REPORT_OUTPUT ? PLACE_OUTPUT : PLACE_DISPLAY;
                 ret->is_stderr = report.is_stderr;
@@ -149,9 +162,9 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
                 ret->display = &session->display;
                 return 1;
         case REPORT_DONE:
-                if (!is_running(session, report.n))
+                if (!running(session, report.n))
                         return error_set(err, "it ended what does not run");
-                read_done(session, &report, ret);
+                read_done(session, running(session, report.n), &report, ret);
                 return 1;
         case REPORT_PREPARED:
                 read_prepared(session, &report);
@@ -169,18 +182,17 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
         }
 }
 
-void session_event_cut(struct place_session *session, struct place_event *ret) {
+void session_event_cut(struct place_session *session, struct session_execution *execution,
+                       struct place_event *ret) {
         const struct sandbox_ending *ending = &session->ending;
-        bool memory = measure(session, ret) || ending->sockets || ending->locks;
+        bool memory = measure(session, execution, ret) || ending->sockets || ending->locks;
 
         ret->type = PLACE_DONE;
         ret->id = session->position;
-        ret->n = session->execution.n;
+        ret->n = execution->n;
         ret->exit_code = -1;
-        ret->status = session->execution.by != REPORT_OK ? session->execution.by
-                      : memory                           ? REPORT_MEMORY
-                                                         : REPORT_KILLED;
+        ret->status = execution->by != REPORT_OK ? execution->by : memory ? REPORT_MEMORY : REPORT_KILLED;
         ret->ended = session->why;
         ret->detail = session->why;
-        session->execution = (struct session_execution){ 0 };
+        *execution = (struct session_execution){ 0 };
 }

@@ -28,7 +28,8 @@
 static int open_workspace(const struct place_session *session, struct workspace *ret,
                           struct problem *problem) {
         const struct local_environment *environment = &session->program.environment;
-        const struct workspaces workspaces = { environment->workspaces, environment->stack };
+        const struct workspaces workspaces = { .folder = environment->workspaces,
+                                               .stack = environment->stack };
 
         return workspace_open(&workspaces, session->owner, session->id, ret, problem);
 }

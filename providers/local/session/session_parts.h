@@ -15,13 +15,18 @@
 #include "sessions/workspace_owner.h"
 #include "sessions/workspace_still.h"
 
+#include <pthread.h>
+
 struct session_place {
         struct place place;
         struct arena *arena;
         const char *root, *folder, *runtime, *launcher;
+        const char *workspaces, *stack; /* NULL, both: containers share none */
         bool accept_degraded;
         struct workspace_bounds bounds;
         struct session_warm *warm; /* NULL: none */
+        pthread_mutex_t lock;      /* of the next one, and of the `network` of those in it */
+        struct place_session *sharing;
 };
 
 /* What the runtime said of Python and modules that it was asked to have ready. */
@@ -67,26 +72,32 @@ struct place_session {
         /* What the worker is still to be told of it, and when at the latest; 0: nothing. */
         uint64_t heard_later;
         int64_t heard_until_ms;
+        int64_t life_later_ms; /* how long it may live, to be told with what is said next; 0: nothing */
         /* What is known of it. */
         bool kept, greeted, opened;
         bool handed_over;                 /* it was warm: who has it now was not told yet that it is open */
         struct session_prepared prepared; /* of one that was asked to be */
         int64_t mark;                     /* the last execution that it took */
         int64_t mark_before; /* the one before that: its worker has not heard of `mark` while that is pending */
-        struct session_execution execution;
+        struct session_execution execution, command;
+        bool for_command;
+        int64_t mark_found;    /* what it had taken when it was opened: of these nobody here knows any more */
         struct strbuf pending; /* the request of one whose files are being put in */
         int64_t pending_ms;    /* how long it may take */
         char *pending_staged;  /* the files that came with it; or NULL */
         bool pending_interrupt;
         struct place_event done; /* of one whose files are being brought out; type PLACE_NOTHING: of none */
         /* Its files. */
-        const char *id, *owner;    /* owner NULL: they are not kept */
-        int folder;                /* the sandbox's workspace; -1: not given to us */
-        struct frame_reader asked; /* else where its worker is asked for them; socket -1: nowhere */
-        bool fresh;                /* the sandbox is new, and nothing was put into it */
-        bool brought_last;         /* after its end */
-        struct session_sync *sync; /* under way, or NULL */
-        bool bringing;             /* it is what bring() began */
+        const char *id, *owner;             /* owner NULL: they are not kept */
+        int folder;                         /* the sandbox's workspace; -1: not given to us */
+        const char *shares;                 /* its network, with all of the same text; NULL: with nobody */
+        int network;                        /* that, once its worker has given it; else -1 */
+        struct place_session *next_sharing; /* in session_place.sharing */
+        struct frame_reader asked;          /* else where its worker is asked for them; socket -1: nowhere */
+        bool fresh;                         /* the sandbox is new, and nothing was put into it */
+        bool brought_last;                  /* after its end */
+        struct session_sync *sync;          /* under way, or NULL */
+        bool bringing;                      /* it is what bring() began */
         struct cgroup_usage
                 at_sync; /* what the sandbox had used when its files were last looked at; not known: it may be any */
         /* The last time nothing was to be done: as long as both are so, nothing is. */
@@ -118,6 +129,21 @@ struct place_session {
         bool killing; /* that is under way, in a thread whose `lasting` is: nothing is said to it any more */
 };
 
+/* session_kept.c */
+/* What spec.kept is to be for these two. In the arena. */
+void session_kept_describe(const struct session_place *place, const struct place_shared *shared,
+                           const struct sandbox_limits *limits, struct arena *arena,
+                           struct sandbox_spec *ret);
+/*
+ * Of a sandbox that is about to be started: it is there, and says whose it is. 1: it cannot be had, which was accepted, and the sandbox
+ * has one of its own.
+ */
+int session_kept_make(const struct session_place *place, const struct place_shared *shared,
+                      const struct sandbox_limits *limits, struct error *err) MUST_USE;
+int session_kept_open(struct place *place, const struct place_shared *shared, int *ret_folder,
+                      struct error *err) MUST_USE;
+int session_kept_remove(struct place *place, const struct place_shared *shared, struct error *err) MUST_USE;
+
 /* session.c */
 /* Where the worker of that session is found. A launcher has them in a folder of its own, by their users. */
 const char *session_worker_path(const struct session_place *place, const char *id, struct arena *arena);
@@ -133,6 +159,9 @@ void session_hear_all(struct place_session *session);
 /* It was warm, and is this opening's now: that it is open is what it says next. */
 int session_hand_over(struct place_session *session, const struct place_opening *opening,
                       struct error *err) MUST_USE;
+
+/* The network of one that shares it with `session`, for the caller to close; -1: there is none. */
+int session_network_of(const struct place_session *session);
 
 /* session_start.c */
 /* The worker of the opening, found or started. */
@@ -177,7 +206,8 @@ void session_files_end(struct place_session *session);
 /* session_event.c: what a message of the runtime's means. False: nothing for the engine. -1: it cannot be believed. */
 int session_event_read(struct place_session *session, struct place_event *ret, struct error *err) MUST_USE;
 /* The end of an execution that the sandbox took with it. */
-void session_event_cut(struct place_session *session, struct place_event *ret);
+void session_event_cut(struct place_session *session, struct session_execution *execution,
+                       struct place_event *ret);
 
 /* session_park.c. True: *ret is an event. */
 /* The worker has a file for a checkpoint that it takes by itself. */

@@ -101,6 +101,10 @@ static int start(struct place_session *session, const struct place_opening *open
         const char *argv[] = { "/run/berth/berth-runtime", "serve", "--memory", NULL, NULL };
         int image DESCRIPTOR_CLEANUP = -1, slot DESCRIPTOR_CLEANUP = -1, result = -1;
         const char *const *withheld;
+        const struct place_shared whose = { opening->agent, opening->shares_files_of,
+                                            session->program.environment.name };
+        struct sandbox_shared shared = { -1, opening->listeners, opening->ports, opening->port_count };
+        int network DESCRIPTOR_CLEANUP = session_network_of(session);
         struct error ignored;
         struct sandbox_spec spec;
         size_t count;
@@ -115,10 +119,20 @@ static int start(struct place_session *session, const struct place_opening *open
         argv[3] = arena_printf(arena, "%llu", (unsigned long long)RUNTIME_SHARE(spec.limits.memory_bytes));
         runtime.bytes = bytes.data;
         runtime.length = bytes.length;
+        shared.network = network;
+        spec.shared = session->shares ? &shared : NULL;
         spec.argv = argv;
         spec.files = &runtime;
         spec.file_count = 1;
         spec.accept_degraded = place->accept_degraded;
+        if (place->workspaces && opening->agent && opening->shares_files_of) {
+                int kept = session_kept_make(place, &whose, &spec.limits, err);
+
+                if (kept < 0)
+                        goto end;
+                if (kept == 0)
+                        session_kept_describe(place, &whose, &spec.limits, arena, &spec);
+        }
         /* Beside the durable workspaces: on a disk that is meant for files. */
         if (spec.limits.workspace_bytes > spec.limits.memory_bytes / MEMORY_FOR_FILES &&
             folder_make(session->program.environment.workspaces, &ignored) == 0)

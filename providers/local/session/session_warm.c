@@ -116,6 +116,10 @@ static void digest_program(const struct local_program *program, char ret[SHA256_
         add_text(&all, environment->image_root);
         for (size_t i = 0; i < environment->image_variable_count; i++)
                 add_text(&all, environment->image_variables[i]);
+        strbuf_printf(&all, "%zu %llu ", environment->network.count,
+                      (unsigned long long)environment->network.bytes_max);
+        for (size_t i = 0; i < environment->network.count; i++)
+                add_text(&all, environment->network.entries[i]);
         for (size_t i = 0; i < environment->variable_count; i++) {
                 add_text(&all, environment->variables[i].name);
                 add_text(&all, environment->variables[i].text);
@@ -514,7 +518,7 @@ struct place_session *session_warm_take(struct session_warm *warm, const struct 
         struct arena *arena;
         struct error err;
 
-        if (!warm || opening->only_living || opening->checkpoint || !has_ready(warm))
+        if (!warm || opening->only_living || opening->for_command || opening->checkpoint || !has_ready(warm))
                 return NULL;
         arena = arena_new();
         /* Where a sandbox of that name may live, it is that one. */
@@ -536,14 +540,16 @@ struct place_session *session_warm_take(struct session_warm *warm, const struct 
 
 /* --- life --- */
 
-/* What a server left that was killed: in its place we are the only one. */
+/* What a server left that was killed, a record that it was about to write, too: in its place we are the only one. */
 static void clear_folder(struct session_place *place) {
         DIR *folder = opendir(place->folder);
         const struct dirent *entry;
         struct error ignored;
 
         while (folder && (entry = readdir(folder))) {
-                if (text_begins_with(entry->d_name, PREFIX) && !text_ends_with(entry->d_name, ".worker"))
+                if (file_is_leftover(entry->d_name))
+                        (void)unlinkat(dirfd(folder), entry->d_name, 0);
+                else if (text_begins_with(entry->d_name, PREFIX) && !text_ends_with(entry->d_name, ".worker"))
                         (void)!place->place.class->clear(&place->place, entry->d_name, &ignored);
         }
         if (folder)

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from in_sessions import InSessions
+from in_sessions import InServices, InSessions
 from launchers import ORDINARY, Launcher
 
 _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE")
@@ -49,6 +49,11 @@ apiVersion: berth/v1
 kind: Agent
 metadata: {name: resting}
 spec: {type: general, environment: box, active: false}
+---
+apiVersion: berth/v1
+kind: Agent
+metadata: {name: serving}
+spec: {type: general, environment: box}
 """
 
 
@@ -58,12 +63,12 @@ def _heed_hangups():
 
 
 class Box:
-    def __init__(self, binary, user):
+    def __init__(self, binary, user, network=None):
         self.user = user
         self.folder = Path(tempfile.mkdtemp(prefix="berth-escape-"))
         self.stack = self.folder / "stack"
         self.stack.mkdir()
-        (self.stack / "stack.yaml").write_text(STACK)
+        (self.stack / "stack.yaml").write_text(STACK.replace("  variables", f"  network: {json.dumps(network)}\n  variables", 1) if network else STACK)
         self.binary = self.folder / "berth"
         shutil.copy(binary, self.binary)
         if (binary.parent / "berth-runtime").is_file():
@@ -81,7 +86,7 @@ class Box:
         }
         if self.uid == os.geteuid():  # a session's user manager, where there is one, gives scopes
             self.env.update({name: os.environ[name] for name in _SESSION if name in os.environ})
-        self.launcher = self.server = None
+        self.launcher = self.server = self.services = None
         if user == "launched":
             self.launcher = Launcher(self.binary, "--images", str(self.stack / ".berth/local/escape/images"), workers=True)
         self.berth("apply", "--yes", "-q", check=True)
@@ -112,6 +117,12 @@ class Box:
         if not self.server:
             self.server = InSessions(self)
         return self.server
+
+    def in_services(self):
+        """The same by services of that server."""
+        if not self.services:
+            self.services = InServices(self.in_sessions())
+        return self.services
 
     def popen(self, *args, **kwargs):
         """Its `keeper` is the process whose child the sandbox's worker is."""
@@ -174,7 +185,7 @@ def boxes(binary):
         if sys.platform != "linux" or os.uname().machine != "x86_64":
             pytest.skip("the numbers of the system calls are those of x86-64")
         if (user, served) not in made:
-            made[user, served] = Box(binary, user)
+            made[user, served] = Box(binary, "root", {"allow": ["pypi.org"]}) if user == "out" else Box(binary, user)
         return made[user, served]
 
     yield get
@@ -187,14 +198,17 @@ def box(request, boxes):
     return boxes(request.param)
 
 
-WAYS = (*USERS, *(f"{user}-session" for user in USERS))
+WAYS = (*USERS, *(f"{user}-{kind}" for kind in ("session", "service") for user in USERS), "out")  # the last: root's, with a way out
 
 
 @pytest.fixture(params=WAYS)
 def sandbox(request, boxes):
-    """As `box`, for what exec() and tell() say of a sandbox; and of one in which a session runs: the tests of a module share it."""
-    user, _, session = request.param.partition("-")
-    return boxes(user, served=True).in_sessions().for_module(request.module) if session else boxes(user)
+    """As `box`, for what exec() and tell() say of a sandbox; and of one in which a session or a service runs: the tests of a module share it."""
+    user, _, kind = request.param.partition("-")
+    if not kind:
+        return boxes(user)
+    served = boxes(user, served=True)
+    return (served.in_sessions() if kind == "session" else served.in_services()).for_module(request.module)
 
 
 @pytest.fixture

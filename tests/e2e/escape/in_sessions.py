@@ -13,6 +13,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 TOKEN = secrets.token_hex(32)
 PATIENCE = 120
 DECLARED = """apiVersion: berth/v1
@@ -22,7 +24,7 @@ spec:
   stack: stack
   listen: 127.0.0.1:0
   sessions: {sharedUser: %s}
-  clients: [{name: users, tokenSha256: %s, actsFor: users, realm: company, may: [execute]}]
+  clients: [{name: users, tokenSha256: %s, actsFor: users, realm: company, may: [execute, containers]}]
 """
 # In a namespace of its own: the tests of a module share a kernel.
 IN_THE_KERNEL = """import sys as _sys
@@ -69,8 +71,9 @@ class InSessions:
     def end(self):
         if self.process.poll() is None:
             for owner in ("alice", "bob"):
-                for session in self.call("GET", "/v1/sessions?limit=1000", owner=owner)[1]["items"]:
-                    self.call("DELETE", f"/v1/sessions/{session['id']}", owner=owner)
+                for kind in ("sessions", "containers"):
+                    for made in self.call("GET", f"/v1/{kind}?limit=1000", owner=owner)[1]["items"]:
+                        self.call("DELETE", f"/v1/{kind}/{made['id']}", owner=owner)
             assert self.stop() == 0, self.log.read_text()
 
     # --- its API ---
@@ -180,3 +183,41 @@ class InSessions:
         (record,) = glob.glob(f"{self.sockets()}/*{session}.worker")
         with open(record) as file:
             return int(file.read().split("-")[0])
+
+
+class InServices(InSessions):
+    """The same by `exec` in services of the same server; `session` is a service."""
+
+    def __init__(self, sessions):
+        vars(self).update(vars(sessions))
+        self.sessions, self.module, self.session, self.needs = sessions, None, None, self.needs_too
+
+    def needs_too(self, word):
+        """The quota of the workspace that services share is the kernel's on a disk alone."""
+        if word == "quota" and self.uid != 0 and not self.box.launcher:
+            pytest.skip(f"as {self.user}: the workspace that services share is a plain folder")
+        self.box.needs(word)
+
+    @property
+    def port(self):
+        return self.sessions.port
+
+    @port.setter
+    def port(self, port):
+        raise AssertionError("its server is the sessions'")
+
+    def create(self, owner="alice", **wish):
+        wish = {"agent": "serving", **wish, "type": "service", "command": ["sh", "-c", "while :; do sleep 1000; done"]}
+        status, made = self.call("POST", "/v1/containers", wish, owner)
+        assert status == 201, made
+        path = f"/v1/containers/{made['id']}"
+        self.wait_for(lambda: (found := self.call("GET", path, owner=owner)[1])["status"] == "running" and found["startedAt"])
+        return made["id"]
+
+    def run(self, code, session=None, owner="alice", **more):
+        status, result = self.call("POST", f"/v1/containers/{session or self.session}/exec", {"code": code, **more}, owner)
+        assert status == 200, result
+        return result
+
+    def finish(self, session, owner="alice"):
+        assert self.call("DELETE", f"/v1/containers/{session}", owner=owner)[0] == 204

@@ -10,7 +10,7 @@ import sys
 
 PLACE, ARGUMENTS, VARIABLES, RUN, READY, GO, CANCEL, ENDED, FAILED, PUT, DONE, LIST, ENTRIES, READ, CONTENT, ABSENT, TAKEN, SAY, TOLD, HEARD, LIFE, HOLD, REPLACE, FOLDER, REMOVE = range(1, 26)
 START, STARTED, REFUSED, KILL, RUN_ENDED, MEASURE, MEASURED, CLEAR, RENAME, RENAMED = range(32, 42)
-LIMITS = {"memoryBytes": 256 << 20, "cpuMillis": 1000, "processes": 64, "workspaceBytes": 16 << 20, "workspaceFiles": 1000, "deadlineMs": 60000, "name": None, "family": None, "familyCpuMillis": 0, "disk": False}
+LIMITS = {"memoryBytes": 256 << 20, "cpuMillis": 1000, "processes": 64, "workspaceBytes": 16 << 20, "workspaceFiles": 1000, "deadlineMs": 60000, "name": None, "family": None, "familyCpuMillis": 0, "disk": False, "network": None}
 
 
 class Peer:

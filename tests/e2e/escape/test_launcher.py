@@ -111,6 +111,9 @@ asked = {
     "a host folder": {"workspace": "/root"}, "a negative limit": {"memoryBytes": -1}, "no limit": {"memoryBytes": None},
     "text for a number": {"cpuMillis": "1000"}, "an image that is a number": {"image": 1},
     "a path as a family": {"family": "../0"}, "another's family": {"family": "0-ab"}, "a family without a name": {"family": ""}, "a family's name that is long": {"family": "a" * 41},
+    "a way to everywhere": {"network": {"allow": ["*"], "bytes": 1}}, "a way to an address": {"network": {"allow": ["127.0.0.1"], "bytes": 1}},
+    "a way to nowhere": {"network": {"allow": [], "bytes": 1}}, "a way for no bytes": {"network": {"allow": ["example.org"], "bytes": 0}},
+    "too many ways": {"network": {"allow": ["example.org"] * 1000, "bytes": 1}}, "a way that is a text": {"network": "example.org"},
 }
 for name, more in asked.items():
     peer = connect(path)

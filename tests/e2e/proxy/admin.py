@@ -5,6 +5,8 @@
     POST reset                      POST settings {name: value} POST faults [rule, ...] (replaces all)
     GET  faults                     POST credentials {access_key, secret, token}
     POST registry {account, region, repository, policy, images: [{tag, digest, manifest, type}]}: another account's
+    GET  environments               functions' environments, as environments.py tells them
+    POST environments {"do": "lose" | "freeze" | "thaw" | "restart", "tenant": ID}     of the tenant, or of all
     PUT  blobs/DIGEST               a layer or config that GetDownloadUrlForLayer then leads to
 """
 
@@ -23,6 +25,8 @@ async def handle(proxy, request, body):
         if name.startswith("blobs/"):
             proxy.registry.blobs[name.removeprefix("blobs/")] = body
             return _reply({})
+        if name == "environments" and request.method == "POST":
+            return _reply(await proxy.environments.control(**json.loads(body)))
         if request.method == "GET":
             return _reply(_read(proxy, name, request.query))
         return _reply(_change(proxy, name, json.loads(body or b"null")))
@@ -37,6 +41,8 @@ def _read(proxy, name, query):
         return proxy.record.violations
     if name == "faults":
         return proxy.faults.report()
+    if name == "environments":
+        return proxy.environments.report()
     if name == "health":
         return {"flavor": proxy.flavor, "busy": proxy.busy}
     raise ValueError(f"no such control: GET {name}")

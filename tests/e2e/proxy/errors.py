@@ -14,6 +14,7 @@ class AwsError(Exception):
         self.status, self.code, self.message = status, code, message
         self.violation = violation
         self.headers = headers or {}
+        self.reason = "CallerRateLimitExceeded"  # of a TooManyRequestsException
 
 
 def render(target, error, method="GET"):
@@ -28,7 +29,7 @@ def render(target, error, method="GET"):
         if protocol == "rest-json":
             body = {"Type": "User", "message": error.message, "Message": error.message}
             if error.code == "TooManyRequestsException":
-                body["Reason"] = "CallerRateLimitExceeded"
+                body["Reason"] = error.reason
         return error.status, headers, json.dumps(body).encode()
     if protocol == "ec2":
         headers["Content-Type"] = "text/xml"

@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, unquote
 
 import botocore.session
 
+from . import presigned
+
 SERVICE_OF_SIGNING_NAME = {
     "lambda": "lambda",
     "ecr": "ecr",
@@ -142,6 +144,14 @@ def identify(method, raw_target, headers, body):
     target = Target()
     path, _, raw_query = raw_target.partition("?")
     query = dict(parse_qsl(raw_query, keep_blank_values=True))
+    if presigned.is_form(method, headers):
+        return Target(service="s3", operation="PostObject")
+    signed = presigned.scope_of_query(query)
+    if signed:
+        target.service, target.region = "s3", signed[2]
+        _match_rest(target, method, path, {name: text for name, text in query.items() if not name.startswith("X-Amz-")}, headers)
+        target.operation = target.model.name if target.model else None
+        return target
     scope = credential_scope(headers)
     form = {}
     if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):

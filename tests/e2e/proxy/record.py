@@ -25,6 +25,7 @@ class Record:
             "method": call.method,
             "url": _SECRET_QUERY.sub(r"\1-", call.raw_target),
             "connection": call.connection,
+            "presigned": call.presigned,
             "params": _plain(call.params),
             "status": None,
             "ms": None,

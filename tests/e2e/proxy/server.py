@@ -9,7 +9,7 @@ import traceback
 
 from aiohttp import web
 
-from . import admin, decode, demands, functions, keys, listing, network, registry, shapes, signature, storage
+from . import admin, decode, demands, environments, functions, keys, listing, network, presigned, registry, shapes, signature, storage
 from .errors import AwsError, render
 from .faults import AFTER, LONG_S, Faults, Throttle, send_signal
 from .identify import Target, credential_scope, identify, is_mutating
@@ -38,6 +38,7 @@ class Call:
         self.observer = self.headers.pop(OBSERVER_HEADER, None) is not None
         self.target = identify(self.method, self.raw_target, self.headers, body)
         self.params, self.problems = {}, []
+        self._take_presigned()
         if self.target.model:
             decoded = decode.decode(self.target, self.raw_target, self.headers, body)
             self.params, self.problems = decoded.params, decoded.problems
@@ -46,6 +47,21 @@ class Call:
         self.region = self.target.region or "us-east-1"
         self.mutating = is_mutating(self.target.operation)
         self.host = self.headers.get("host", "")
+
+    def _take_presigned(self):
+        """A request that somebody else has signed is an ordinary one from here on; `signed_target` and `form` are what is judged."""
+        self.form, self.signed_target = None, None
+        if self.target.operation == "PostObject":
+            path = self.raw_target.partition("?")[0]
+            try:
+                self.form = presigned.Form(self.headers, self.body)
+            except AwsError as error:
+                self.target.problem = error.message
+            else:
+                self.params = {"Bucket": path.strip("/"), "Key": self.form.fields.get("key", "")}
+        elif self.target.service == "s3" and "X-Amz-Signature=" in self.raw_target:
+            self.signed_target, self.raw_target = self.raw_target, presigned.stripped(self.raw_target)
+        self.presigned = self.form is not None or self.signed_target is not None
 
 
 class Proxy:
@@ -59,14 +75,15 @@ class Proxy:
         self.functions, self.storage = functions.Functions(self.settings), storage.Storage()
         self.registry, self.pages, self.keys = registry.Registry(), listing.Pages(), keys.Keys()
         self.network = network.Network()
-        self.handlers = {**functions.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS, **keys.HANDLERS, **network.HANDLERS}
+        self.environments = environments.Environments(self.settings)
+        self.handlers = {**functions.HANDLERS, **environments.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS, **keys.HANDLERS, **network.HANDLERS}
         self._connections = {}
         self._next_connection = 0
         self.busy = 0  # requests that were read and are not answered yet
         self.reset()
 
     def reset(self):
-        for part in (self.settings, self.throttle, self.record, self.functions, self.storage, self.registry, self.pages, self.keys, self.network):
+        for part in (self.settings, self.throttle, self.record, self.functions, self.storage, self.registry, self.pages, self.keys, self.network, self.environments):
             part.reset()
         self.faults.replace([])
         self.credentials.clear()
@@ -110,7 +127,10 @@ class Proxy:
         self.busy += 1
         try:
             if call.observer:
-                return _response(await self._answer(call, None), call.method)
+                answer = await self._answer(call, None)
+                if answer.pieces:
+                    answer.body = b"".join([piece async for piece in answer.pieces])
+                return _response(answer, call.method)
             return await self._recorded(request, call)
         finally:
             self.busy -= 1
@@ -132,6 +152,10 @@ class Proxy:
                 self.record.end(entry, started, None, "killed")
                 return _reset(request)
         answer = _instead(actions, call) or await self._answer(call, entry)
+        if answer.pieces and not actions:
+            return await self._streamed(request, entry, started, answer)
+        if answer.pieces:
+            answer.body = b"".join([piece async for piece in answer.pieces])
         answer.headers["Date"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now()))
         self.record.end(entry, started, answer.status, entry["error"])
         for action in actions:
@@ -144,6 +168,17 @@ class Proxy:
             if _signals(action, "answered"):
                 return await _answer_and_signal(request, action, _response(answer, call.method))
         return _response(answer, call.method)
+
+    async def _streamed(self, request, entry, started, answer):
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        await response.prepare(request)
+        try:
+            async for piece in answer.pieces:
+                await response.write(piece)
+            await response.write_eof()
+        finally:
+            self.record.end(entry, started, answer.status)
+        return response
 
     async def _answer(self, call, entry):
         try:
@@ -167,6 +202,8 @@ class Proxy:
 
     def _judge(self, call):
         """Refuse what AWS would refuse, and remember that it was asked."""
+        if call.presigned:
+            return self._judge_presigned(call)
         if call.target.model is None:
             raise AwsError(400, "UnknownOperationException", call.target.problem, violation=True)
         if call.target.operation not in UNSIGNED:
@@ -185,6 +222,19 @@ class Proxy:
             problems = demands.check(call)
         if problems:
             raise AwsError(400, "ValidationException", "; ".join(problems[:10]), violation=True)
+        return None
+
+    def _judge_presigned(self, call):
+        """What is refused here is no violation: code that nobody trusts may try whatever it finds."""
+        if call.form:
+            presigned.check_form(call.form, call.params["Bucket"], f"http://{call.host}{call.raw_target}", self.credentials, self.now())
+            return
+        if call.target.model is None:
+            raise AwsError(400, "InvalidRequest", call.target.problem)
+        presigned.check_url(call.method, call.signed_target, call.headers, self.credentials, self.now())
+        # From here on it is signed as the stand-ins expect it.
+        call.headers["authorization"] = f"AWS4-HMAC-SHA256 Credential={call.access_key}/20200101/{call.region}/s3/aws4_request, SignedHeaders=host, Signature=" + "0" * 64
+        call.headers["x-amz-date"] = "20200101T000000Z"
 
     def _check_quota(self, call):
         limits = self.settings.throttle
@@ -237,6 +287,8 @@ def _response(answer, method):
 
 def _reset(request):
     """End the connection with a TCP reset; aiohttp notices and writes nothing more."""
+    if request.transport is None:
+        return web.Response(status=500)  # the client was faster
     sock = request.transport.get_extra_info("socket")
     if sock is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -255,13 +307,16 @@ async def _spoil(request, kind, answer):
         if key.lower() not in ("content-length", "connection"):
             head += f"{key}: {value}\r\n"
     part = body if kind == "wrong_length" else body[: len(body) // 2]
+    if request.transport is None:
+        return web.Response(status=500)  # nobody is there any more
     request.transport.write(head.encode() + b"\r\n" + part)
     await asyncio.sleep(0.05)  # let the bytes go out before the end comes
     if kind == "reset_mid_body":
         return _reset(request)
     if kind == "wrong_length":
         await asyncio.sleep(0.5)
-    request.transport.close()
+    if request.transport is not None:
+        request.transport.close()
     return web.Response(status=500)
 
 
@@ -295,3 +350,4 @@ async def serve(upstream_url, flavor, host, port, ready):
     finally:
         await runner.cleanup()
         await proxy.upstream.close()
+        proxy.environments.close()

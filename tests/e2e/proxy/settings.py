@@ -24,6 +24,13 @@ DEFAULTS = {
     "layer_host": "",  # where URLs of layers lead instead of to the proxy: "127.0.0.1:9"
     "clock_skew_s": 0,  # the server's clock is ahead by this much
     "clients_skewed": False,  # the clients' own clocks may be wrong: what they sign with them is no violation
+    "invocations_at_once": 1000,  # more of them are TooManyRequestsException, as are more environments of tenants than 2.5 times that
+    "freezes": True,  # an environment stands still between invocations
+    "fresh_environments": False,  # no environment serves a second invocation
+    "environments_of_tenant": 1,  # idle ones that a tenant has before one serves again: then whichever has not for the longest time
+    "mixes_tenants": False,  # an idle environment serves whatever tenant comes, as Lambda promises never to do
+    "answers_late_s": 0,  # so long after its end an invocation is answered
+    "has_streams": True,  # else InvokeWithResponseStream is an operation that this place does not know
     "judge": True,
     "throttle": {
         "enabled": False, "get_function": 100, "get_policy": 15, "control": 15, "tagging": 15, "DescribeLogGroups": 10, "CreateLogGroup": 10,

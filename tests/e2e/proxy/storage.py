@@ -10,6 +10,7 @@ written by S3 Control alone. Rules come back in another order, because S3 promis
 import json
 import re
 from email.utils import formatdate, parsedate_to_datetime
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from .errors import AwsError
@@ -120,7 +121,7 @@ async def write_tagging(proxy, call):
     return await proxy.upstream.forward(call)
 
 
-async def _tags_of(proxy, call):
+async def _tags_of_bucket(proxy, call):
     """The bucket of the ARN, where its tags are, and what they are."""
     bucket = call.params["ResourceArn"].rpartition(":")[2]
     if not re.fullmatch(r"arn:aws[a-z-]*:s3:::[^/]+", call.params["ResourceArn"]):
@@ -145,12 +146,12 @@ async def _put_tags(proxy, call, path, tags):
 
 
 async def tag_resource(proxy, call):
-    path, tags = await _tags_of(proxy, call)
+    path, tags = await _tags_of_bucket(proxy, call)
     return await _put_tags(proxy, call, path, {**tags, **{tag["Key"]: tag["Value"] for tag in call.params["Tags"]}})
 
 
 async def untag_resource(proxy, call):
-    path, tags = await _tags_of(proxy, call)
+    path, tags = await _tags_of_bucket(proxy, call)
     return await _put_tags(proxy, call, path, {key: value for key, value in tags.items() if key not in call.params["TagKeys"]})
 
 
@@ -162,6 +163,32 @@ async def get_object(proxy, call):
         written = parsedate_to_datetime(answer.headers[name]).timestamp() + proxy.settings.clock_skew_s - days * 86400
         answer.headers[name] = formatdate(written, usegmt=True)
     return answer
+
+
+def _tags_of(document):
+    pairs = re.findall(r"<Key>(.*?)</Key>\s*<Value>(.*?)</Value>", document, re.S)
+    entities = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+    out = []
+    for pair in pairs:
+        for entity, text in entities:
+            pair = tuple(part.replace(entity, text) for part in pair)
+        out.append("=".join(quote(part, safe="") for part in pair))
+    return "&".join(out)
+
+
+async def post_object(proxy, call):
+    """PostObject, which is no operation of botocore's models: kept as PutObject."""
+    form, bucket = call.form, call.params["Bucket"]
+    kept = {name: text for name, text in form.fields.items() if name.startswith(("x-amz-server-side", "x-amz-meta-", "x-amz-storage"))}
+    if "content-type" in form.fields:
+        kept["content-type"] = form.fields["content-type"]
+    if "tagging" in form.fields:
+        kept["x-amz-tagging"] = _tags_of(form.fields["tagging"])
+    path = "/" + bucket + "/" + quote(form.fields["key"].replace("${filename}", "file"), safe="/~")
+    answer = await proxy.upstream.own(call, "s3", "PutObject", method="PUT", path=path, body=form.file, headers=kept)
+    if answer.status != 200:
+        return answer
+    return Answer(int(form.fields.get("success_action_status", 204)), {k: v for k, v in answer.headers.items() if k.lower() == "etag"})
 
 
 async def delete_bucket(proxy, call):
@@ -184,5 +211,6 @@ HANDLERS = {
     ("s3control", "TagResource"): tag_resource,
     ("s3control", "UntagResource"): untag_resource,
     ("s3", "GetObject"): get_object,
+    ("s3", "PostObject"): post_object,
     ("s3", "DeleteBucket"): delete_bucket,
 }

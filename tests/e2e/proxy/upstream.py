@@ -23,6 +23,7 @@ class Answer:
     status: int
     headers: dict = field(default_factory=dict)
     body: bytes = b""
+    pieces: object = None  # an async iterator of the body, where it comes piece by piece
 
     def json(self):
         return json.loads(self.body or b"{}")
@@ -65,10 +66,11 @@ class Upstream:
             headers["Content-Length"] = str(len(body))
         return await self.send(call.method, raw_target or call.raw_target, headers, body)
 
-    async def own(self, call, service, operation, params=None, method="POST", path="/", body=b""):
+    async def own(self, call, service, operation, params=None, method="POST", path="/", body=b"", headers=None):
         """A request of the proxy's own, in the caller's account and region. REST services give method and path."""
         name = _SIGNING_NAME.get(service, service)
         headers = {
+            **(headers or {}),
             "Authorization": f"AWS4-HMAC-SHA256 Credential={call.access_key}/20200101/{call.region}/{name}/aws4_request, "
             "SignedHeaders=host, Signature=" + "0" * 64,
             "X-Amz-Date": "20200101T000000Z",

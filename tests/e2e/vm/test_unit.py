@@ -47,7 +47,7 @@ class Unit:
         return units.log(NAME)
 
     def status(self):
-        done = subprocess.run(["berth", "controller", "status", "--state", "/var/lib/berth", "--json"], capture_output=True, text=True)
+        done = subprocess.run(["berth", "controller", "status", "--state", "/var/lib/berth-controller", "--json"], capture_output=True, text=True)
         assert done.returncode in (0, 1), done.stderr + self.log()
         return json.loads(done.stdout)["sources"][0]
 
@@ -111,7 +111,7 @@ def test_it_is_nobody(unit):
     status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
     assert status["Uid"].split()[0] not in ("0", "65534") and int(status["CapEff"], 16) == 0
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
-    assert Path("/var/lib/berth/").resolve() == Path("/var/lib/private/berth")
+    assert Path("/var/lib/berth-controller/").resolve() == Path("/var/lib/private/berth-controller")
 
 
 def test_its_settings_leave_images_and_includes(way_or_skip, binary):

@@ -38,6 +38,26 @@ static void arena_gives_zeroed_aligned_memory(void **state) {
         assert_true(arena_size(arena) >= (size_t)8 * 1024 * 1024);
 }
 
+/* Texts of all lengths, so that some end where a block does; what did not fit there leaves nothing behind. */
+static void arena_texts_fit_and_leave_zeroes(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        char *texts[600];
+
+        (void)state;
+        for (int i = 0; i < 600; i++) {
+                const unsigned char *memory;
+
+                texts[i] = arena_printf(arena, "%0*d", i + 1, i);
+                memory = arena_alloc(arena, 24);
+                for (size_t at = 0; at < 24; at++)
+                        assert_int_equal(memory[at], 0);
+        }
+        for (int i = 0; i < 600; i++) {
+                assert_int_equal(strlen(texts[i]), i + 1);
+                assert_int_equal(strtol(texts[i], NULL, 10), i);
+        }
+}
+
 static void cleared_arena_starts_anew(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
 
@@ -260,6 +280,7 @@ static void errors_take_context(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(arena_gives_zeroed_aligned_memory),
+                cmocka_unit_test(arena_texts_fit_and_leave_zeroes),
                 cmocka_unit_test(cleared_arena_starts_anew),
                 cmocka_unit_test(an_arena_of_secrets_leaves_none),
                 cmocka_unit_test(arena_texts),

@@ -191,11 +191,44 @@ static void sessions_of_mcp(void **state) {
         assert_false(mcp_session_is_of("m-", "users", "company/alice", arena));
 }
 
+/* `input_required` is for clients of the newest revision that said that they can show a form. */
+static void whose_user_may_be_asked(void **state) {
+        static const struct {
+                const char *version, *capabilities;
+                bool may;
+        } cases[] = {
+                { MCP_VERSION, "{}", false },
+                { MCP_VERSION, "{\"elicitation\": {}}", true },
+                { MCP_VERSION, "{\"elicitation\": {\"form\": {}}}", true },
+                { MCP_VERSION, "{\"elicitation\": {\"form\": {}, \"url\": {}}}", true },
+                { MCP_VERSION, "{\"elicitation\": {\"url\": {}}}", false },
+                { MCP_VERSION, "{\"elicitation\": {\"form\": true}}", false },
+                { MCP_VERSION, "{\"elicitation\": true}", false },
+                { MCP_VERSION, "{\"elicitation\": []}", false },
+                { MCP_VERSION, "{\"sampling\": {}}", false },
+                { NULL, "{\"elicitation\": {}}", false },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                json_t *meta = json_loads(cases[i].capabilities, 0, NULL);
+                json_t *json JSON_CLEANUP =
+                        json_pack("{s:s, s:i, s:s, s:{s:{s:s*, s:o}}}", "jsonrpc", "2.0", "id", 1, "method",
+                                  "tools/call", "params", "_meta", "io.modelcontextprotocol/protocolVersion",
+                                  cases[i].version, "io.modelcontextprotocol/clientCapabilities", meta);
+                struct mcp_message message;
+                struct mcp_fault fault;
+
+                assert_non_null(json);
+                assert_int_equal(mcp_message_read(json, &none, &message, &fault), 0);
+                assert_int_equal(mcp_message_may_ask(&message), cases[i].may);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(what_is_a_message),
-                cmocka_unit_test(eras_and_headers),
-                cmocka_unit_test(answers),
+                cmocka_unit_test(what_is_a_message), cmocka_unit_test(eras_and_headers),
+                cmocka_unit_test(answers),           cmocka_unit_test(whose_user_may_be_asked),
                 cmocka_unit_test(sessions_of_mcp),
         };
 

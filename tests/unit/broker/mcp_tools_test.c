@@ -32,14 +32,28 @@ static const struct {
         { "write_file", "contentBase64", "InputFile", false },
         { "copy_files", "to", "Copy", false },
         { "copy_files", "replace", "Copy", false },
+        { "run_service", "agent", "ContainerWish", false },
+        { "run_service", "name", "ContainerWish", false },
+        { "run_service", "command", "ContainerWish", false },
+        { "run_service", "restart", "ContainerWish", false },
+        { "run_service", "code", "ContainerWish", false },
+        { "run_service", "language", "ContainerWish", false },
+        { "run_service", "variables", "ContainerWish", false },
+        { "run_shell", "agent", "ShellWish", false },
+        { "run_shell", "command", "ShellWish", false },
+        { "run_shell", "cwd", "ShellWish", false },
+        { "run_shell", "reason", "ShellWish", false },
+        { "run_shell", "timeoutSeconds", "ShellWish", false },
 };
 static const struct {
         const char *tool, *component;
         bool list;
 } answers[] = {
-        { "run_code", "Execution", false }, { "list_sessions", "Session", true },
-        { "list_files", "File", true },     { "read_file", "File", false },
-        { "write_file", "FilePut", false }, { "copy_files", "Copied", false },
+        { "run_code", "Execution", false },       { "list_sessions", "Session", true },
+        { "list_files", "File", true },           { "read_file", "File", false },
+        { "write_file", "FilePut", false },       { "copy_files", "Copied", false },
+        { "run_service", "Container", false },    { "list_containers", "Container", true },
+        { "stop_container", "Container", false }, { "run_shell", "Approval", false },
 };
 /* The parameters of queries that are the same. */
 static const struct {
@@ -47,6 +61,9 @@ static const struct {
 } queries[] = {
         { "list_sessions", "/v1/sessions", "limit" },
         { "list_sessions", "/v1/sessions", "cursor" },
+        { "list_containers", "/v1/containers", "limit" },
+        { "list_containers", "/v1/containers", "cursor" },
+        { "container_logs", "/v1/containers/{container}/logs", "since" },
         { "list_files", "/v1/workspaces/{id}/files", "prefix" },
         { "list_files", "/v1/workspaces/{id}/files", "limit" },
         { "list_files", "/v1/workspaces/{id}/files", "cursor" },
@@ -63,7 +80,10 @@ static int read_documents(void **state) {
         struct arena *arena = arena_new();
 
         documents = arena_alloc(arena, sizeof(*documents));
-        *documents = (struct documents){ arena, mcp_tools_json("data, web", arena), openapi_document(true) };
+        *documents = (struct documents){
+                arena, mcp_tools_json("data, web", BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_SHELL, arena),
+                openapi_document(true)
+        };
         *state = documents;
         return 0;
 }
@@ -167,7 +187,9 @@ static void arguments_are_those_of_http(void **state) {
                 assert_same_values(same[i].argument, told, there);
                 if (!same[i].own_words)
                         assert_same_member(same[i].argument, "description", told, there);
-                if (is_in(json_object_get(component, "required"), same[i].argument))
+                /* run_shell asks for a command, or what became of one: then it takes an id alone. */
+                if (strcmp(same[i].tool, "run_shell") != 0 &&
+                    is_in(json_object_get(component, "required"), same[i].argument))
                         assert_true(is_in(json_object_get(schema, "required"), same[i].argument));
         }
 }
@@ -219,8 +241,9 @@ static void answers_are_those_of_http(void **state) {
 
 /* No tool has an argument that none of these tables knows, but what HTTP says by paths and headers. */
 static void no_argument_is_left_out(void **state) {
-        static const char *const own[] = { "session", "offset", "length", "from" };
-        static const char *const of_lists[] = { "environment", "agent" };
+        static const char *const own[] = { "session",   "offset", "length",  "from",
+                                           "container", "tail",   "approval" };
+        static const char *const of_lists[] = { "environment", "agent", "status" };
         const struct documents *documents = *state;
         json_t *tool, *schema;
         const char *name;
@@ -240,7 +263,7 @@ static void no_argument_is_left_out(void **state) {
                                          strcmp(queries[i].argument, name) == 0;
                         for (size_t i = 0; i < COUNT(own); i++)
                                 known |= strcmp(own[i], name) == 0;
-                        for (size_t i = 0; i < COUNT(of_lists) && strcmp(of, "list_sessions") == 0; i++)
+                        for (size_t i = 0; i < COUNT(of_lists) && strncmp(of, "list_", 5) == 0; i++)
                                 known |= strcmp(of_lists[i], name) == 0;
                         if (!known)
                                 fail_msg("%s: nothing is held against its argument %s", of, name);
@@ -282,14 +305,16 @@ static void arguments_are_checked_by_the_same_tables(void **state) {
         for (size_t i = 0; i < COUNT(given); i++) {
                 json_t *arguments JSON_CLEANUP = json_loads(given[i].arguments, 0, NULL);
                 struct problem problem = { 0 };
-                int result = mcp_tool_check(mcp_tool_find(given[i].tool), json_checked(arguments),
-                                            documents->arena, &problem);
+                int result = mcp_tool_check(mcp_tool_find(given[i].tool, BROKER_EXECUTE),
+                                            json_checked(arguments), documents->arena, &problem);
 
                 if ((result == 0) != !given[i].wrong ||
                     (result < 0 && !strstr(problem.detail, given[i].wrong)))
                         fail_msg("%s %s: %s", given[i].tool, given[i].arguments, problem.detail);
         }
-        assert_null(mcp_tool_find("never"));
+        assert_null(mcp_tool_find("never", BROKER_EXECUTE | BROKER_CONTAINERS));
+        assert_null(mcp_tool_find("run_service", BROKER_EXECUTE | BROKER_OBSERVE));
+        assert_null(mcp_tool_find("run_code", BROKER_CONTAINERS));
 }
 
 int main(void) {

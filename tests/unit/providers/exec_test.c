@@ -54,7 +54,7 @@ static void test_whole_result(void **state) {
                     "\"encoding\":\"base64\",\"content\":\"//4=\"},"
                     "\"files\":[{\"name\":\"out.csv\",\"bytes\":3,\"returned\":true,\"reason\":null},"
                     "{\"name\":\"bad\\\\xFF\",\"bytes\":9,\"returned\":false,\"reason\":\"a link\"}],"
-                    "\"usage\":{\"wallMs\":1,\"cpuMs\":2,\"peakMemoryBytes\":3},"
+                    "\"usage\":{\"wallMs\":1,\"cpuMs\":2,\"peakMemoryBytes\":3},\"network\":null,"
                     "\"sandbox\":{\"limits\":{\"memoryMB\":4,\"cpuMillis\":5,\"processes\":6,"
                     "\"workspaceMB\":7,\"files\":8,\"timeoutSeconds\":9},"
                     "\"degraded\":[\"no limit of \\\\xFF\"],\"withheld\":[\"AWS_KEY\"]}}");

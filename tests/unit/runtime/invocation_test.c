@@ -39,6 +39,9 @@ static const char *const good[] = {
         "{" BASE
         ",\"previous\":{\"n\":2},\"checkpoint\":{\"lacks\":\"too large\"},\"request\":{\"type\":\"restart\","
         "\"context\":\"main\"}}",
+        "{" BASE "," EXECUTE ",\"body\":" GET "}",
+        "{" BASE ",\"request\":{\"type\":\"execute\",\"n\":3,\"stdinBytes\":0},\"body\":" GET "}",
+        "{" BASE ",\"request\":{\"type\":\"execute\",\"n\":3,\"stdinBytes\":5},\"body\":" GET "}",
         "{" BASE ",\"request\":{\"type\":\"prepare\",\"modules\":[\"json\"]}}",
         "{" BASE ",\"request\":{\"type\":\"status\"}}",
 };
@@ -78,6 +81,21 @@ static void test_what_an_event_says(void **state) {
         assert_int_equal(event.answer, INVOCATION_STREAM);
         assert_null(event.previous_boot);
         assert_false(event.shared);
+}
+
+/* What it does not say of a checkpoint is this page's. */
+static void test_a_checkpoint_of_no_limits(void **state) {
+        static const char text[] = "{" BASE "," EXECUTE ",\"checkpoint\":{\"take\":{}}}";
+        struct invocation event INVOCATION_CLEANUP = INVOCATION_INIT,
+                                none INVOCATION_CLEANUP = INVOCATION_INIT;
+        struct error err;
+
+        (void)state;
+        assert_int_equal(invocation_read(text, strlen(text), &event, &err), 0);
+        assert_int_equal(event.take_bytes, 8 << 20);
+        assert_int_equal(event.take_ms, 500);
+        assert_int_equal(invocation_read(good[4], strlen(good[4]), &none, &err), 0);
+        assert_int_equal(none.take_bytes, 0);
 }
 
 static void test_events_that_are_none(void **state) {
@@ -127,6 +145,16 @@ static void test_events_that_are_none(void **state) {
                 "{" BASE "," EXECUTE ",\"workspace\":{\"files\":[],\"maxBytes\":1,\"maxFiles\":1}}",
                 "{" BASE "," EXECUTE ",\"workspace\":{\"files\":[7],\"put\":" POLICY
                 ",\"maxBytes\":1,\"maxFiles\":1}}",
+                "{" BASE "," EXECUTE ",\"body\":7}",
+                "{" BASE "," EXECUTE ",\"body\":" FILE_GET "}",
+                "{" BASE "," EXECUTE ",\"body\":" GET ",\"code\":\"1\"}",
+                "{" BASE "," EXECUTE ",\"body\":" GET ",\"stdin\":\"\"}",
+                "{" BASE ",\"request\":{\"type\":\"status\"},\"body\":" GET "}",
+                "{" BASE ",\"request\":{\"type\":\"execute\",\"n\":3,\"stdinBytes\":6},\"body\":" GET "}",
+                "{" BASE ",\"request\":{\"type\":\"execute\",\"n\":3,\"stdinBytes\":-1},\"body\":" GET "}",
+                "{" BASE ",\"request\":{\"type\":\"execute\",\"n\":3,\"stdinBytes\":\"1\"},\"body\":" GET "}",
+                "{" BASE "," EXECUTE
+                ",\"body\":{\"get\":\"https://x/\",\"bytes\":16777217,\"sha256\":\"" HEX64 "\"}}",
                 "[[[[[[[[[[[[]]]]]]]]]]]]",
         };
 
@@ -138,6 +166,41 @@ static void test_events_that_are_none(void **state) {
                 if (invocation_read(cases[i], strlen(cases[i]), &event, &err) == 0)
                         fail_msg("was read: %s", cases[i]);
                 assert_true(err.message[0]);
+        }
+}
+
+/* Code and input that lie in an object: one behind the other, of the length that the event says. */
+static void test_a_body_is_taken(void **state) {
+        static const char event_text[] =
+                "{" BASE ",\"request\":{\"type\":\"execute\",\"n\":3,\"stdinBytes\":2},"
+                "\"body\":" GET "}";
+        static const struct {
+                const char *bytes;
+                size_t length;
+                bool good;
+        } cases[] = { { "1+1\0b", 5, true },
+                      { "1\0"
+                        "1ab",
+                        5, false },
+                      { "1+1a", 4, false },
+                      { "", 0, false } };
+
+        (void)state;
+        for (size_t i = 0; i < CONTENT_COUNT(cases); i++) {
+                struct invocation event INVOCATION_CLEANUP = INVOCATION_INIT;
+                struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+                struct error err;
+
+                assert_int_equal(invocation_read(event_text, strlen(event_text), &event, &err), 0);
+                assert_int_equal(event.body_input, 2);
+                strbuf_append_bytes(&bytes, cases[i].bytes, cases[i].length);
+                assert_int_equal(invocation_take_body(&event, &bytes, &err), cases[i].good ? 0 : -1);
+                if (!cases[i].good)
+                        continue;
+                assert_int_equal(event.request.code_length, 3);
+                assert_memory_equal(event.request.code, "1+1", 3);
+                assert_int_equal(event.request.input_length, 2);
+                assert_memory_equal(event.request.input, "\0b", 2);
         }
 }
 
@@ -248,6 +311,11 @@ static void test_ends_there_and_back(void **state) {
                   .checkpoint_ms = 8,
                   .checkpoint_sha256 = HEX64,
                   .checkpoint_contexts = contexts,
+                  .restore = INVOCATION_UNUSABLE,
+                  .restore_ms = 4,
+                  .restore_reason = "gone",
+                  .files_left_out = 11,
+                  .skipped_left_out = 12,
                   .files_complete = true,
                   .files_reason = "x",
                   .files_in_ms = 1,
@@ -290,6 +358,10 @@ static void test_ends_that_are_none(void **state) {
                 { "leftResult", "1" },
                 { "checkpoint", "{\"bytes\":1,\"ms\":0,\"sha256\":null,\"contexts\":null,\"reason\":null}" },
                 { "checkpoint", "{\"bytes\":0,\"ms\":0,\"sha256\":null,\"contexts\":[{}],\"reason\":null}" },
+                { "restore", "null" },
+                { "restore", "{\"did\":\"no\",\"ms\":0,\"reason\":null}" },
+                { "restore", "{\"did\":\"loaded\",\"ms\":-1,\"reason\":null}" },
+                { "restore", "{\"did\":\"unusable\",\"ms\":0,\"reason\":null}" },
                 { "more", "1" },
         };
         const struct invocation_end honest = { .boot = HEX32, .starts = 1, .served = 1 };
@@ -312,10 +384,11 @@ static void test_ends_that_are_none(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_events_there_and_back), cmocka_unit_test(test_what_an_event_says),
-                cmocka_unit_test(test_events_that_are_none),  cmocka_unit_test(test_paths_and_addresses),
-                cmocka_unit_test(test_what_is_too_large),     cmocka_unit_test(test_files_there_and_back),
-                cmocka_unit_test(test_ends_there_and_back),   cmocka_unit_test(test_ends_that_are_none),
+                cmocka_unit_test(test_events_there_and_back),     cmocka_unit_test(test_what_an_event_says),
+                cmocka_unit_test(test_a_checkpoint_of_no_limits), cmocka_unit_test(test_events_that_are_none),
+                cmocka_unit_test(test_a_body_is_taken),           cmocka_unit_test(test_paths_and_addresses),
+                cmocka_unit_test(test_what_is_too_large),         cmocka_unit_test(test_files_there_and_back),
+                cmocka_unit_test(test_ends_there_and_back),       cmocka_unit_test(test_ends_that_are_none),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,8 @@ static void test_what_is_written_is_read(void **state) {
                           "1", "null") "],\"reason\":null}",
                   "" },
                 { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":[],\"reason\":\"r\"}", "" },
+                { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":[],\"reason\":null,\"late\":true}",
+                  "" },
                 { "{\"type\":\"restored\",\"contexts\":[" OUTCOME("0", "\"r\"") "],\"reason\":null}", "" },
         };
 
@@ -163,6 +165,8 @@ static void test_what_is_none_is_refused(void **state) {
                 { "{\"type\":\"piece\",\"n\":1}", "x" },
                 { "{\"type\":\"checkpointed\",\"bytes\":-1,\"contexts\":[],\"reason\":null}", "" },
                 { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":null,\"reason\":null}", "" },
+                { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":[],\"reason\":null,\"late\":1}", "" },
+                { "{\"type\":\"restored\",\"contexts\":[],\"reason\":null,\"late\":true}", "" },
                 { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":[" OUTCOME(
                           "1", "\"r\"") "],\"reason\":null}",
                   "" },

@@ -234,6 +234,13 @@ static const struct {
                "scratch") "  image: {prebuilt: python}\n---\n" HEAD("Agent", "a") "  environment: scrtch\n",
           "m.yaml:11:16: no Environment is named \"scrtch\" [did you mean scratch?]\n" },
         { HEAD("Swarm", "s") "  agents: [a]\n", "m.yaml:5:12: no Agent is named \"a\"\n" },
+        /* What stands where nothing could be read is not missed. What stands nowhere is. */
+        { HEAD("Environment", "x") "  image: {prebuilt: python\n---\n" HEAD(
+                  "Agent", "a") "  environment: x\n---\n" HEAD("Agent", "b") "  environment: elsewhere\n",
+          "m.yaml:6:1: not valid YAML: a map in braces goes on without a comma, or is not closed [while parsing a flow "
+          "mapping that begins on line 5]\nm.yaml:17:16: no Environment is named \"elsewhere\"\n" },
+        { HEAD("Enviroment", "x") "---\n" HEAD("Agent", "a") "  environment: x\n",
+          "m.yaml:2:7: unknown kind \"Enviroment\" [did you mean Environment?]\n" },
         { HEAD("Agent", "a") "---\n" HEAD("Swarm", "s") "  agents: [a, a]\n",
           "m.yaml:10:15: a is named twice, first on line 10\n" },
         { HEAD("Agent", "a") "  type: specialist\n",

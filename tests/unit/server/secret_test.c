@@ -12,8 +12,11 @@
 static char folder[200], path[300];
 
 static void put(const char *bytes, size_t length, mode_t mode) {
-        int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        int file;
 
+        /* One that nobody may write takes no other text but root's. */
+        unlink(path);
+        file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         assert_true(file >= 0);
         assert_int_equal(write(file, bytes, length), (ssize_t)length);
         assert_int_equal(fchmod(file, mode), 0);

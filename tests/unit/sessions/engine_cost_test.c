@@ -50,7 +50,9 @@ static void count_close(struct session_store *store) {
         (void)store;
 }
 
-static const struct session_store_class counting_class = { count_get, count_write, count_list, count_close };
+static const struct session_store_class counting_class = {
+        .get = count_get, .write = count_write, .list = count_list, .close = count_close
+};
 
 static void forget(void) {
         atomic_store(&counting.gets, 0);

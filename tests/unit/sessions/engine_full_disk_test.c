@@ -36,7 +36,9 @@ static void full_close(struct session_store *store) {
         free(store);
 }
 
-static const struct session_store_class full_class = { full_get, full_write, full_list, full_close };
+static const struct session_store_class full_class = {
+        .get = full_get, .write = full_write, .list = full_list, .close = full_close
+};
 
 static int setup_full(void **state) {
         struct full_store *made = calloc(1, sizeof(*made));

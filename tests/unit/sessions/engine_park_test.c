@@ -407,6 +407,29 @@ static void what_comes_before_a_park(void **state) {
         assert_int_equal(fixture->place.parks, 0);
 }
 
+/* What it was last told comes back with each opening, also by an engine that was not there. */
+static void a_place_s_note(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        fixture->place.notes = true;
+        run_whole(fixture, id, "keep this");
+        assert_int_equal(fixture->place.opened_note, 0);
+        run_whole(fixture, id, "recall");
+        restart(fixture);
+        assert_int_equal(fixture->place.opened_note, 2);
+        assert_false(fixture->place.opened_parked);
+        run_whole(fixture, id, "recall"); /* it is open by then */
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        restart(fixture);
+        assert_true(fixture->place.opened_parked);
+        run_whole(fixture, id, "recall");
+        assert_int_equal(fixture->place.opened_note, 3);
+        restart(fixture);
+        assert_int_equal(fixture->place.opened_note, 4);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(parks),
@@ -420,6 +443,7 @@ int main(void) {
                 TEST(a_worker_that_is_told_to_end),
                 TEST(a_conversation_that_is_parked),
                 TEST(a_park_while_files_are_read),
+                TEST(a_place_s_note),
                 TEST(what_comes_before_a_park),
                 TEST(a_thousand),
                 TEST(memory_is_given_back),

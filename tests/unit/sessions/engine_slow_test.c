@@ -287,7 +287,9 @@ static void slow_close(struct session_store *store) {
         free(store);
 }
 
-static const struct session_store_class slow_class = { slow_get, slow_write, slow_list, slow_close };
+static const struct session_store_class slow_class = {
+        .get = slow_get, .write = slow_write, .list = slow_list, .close = slow_close
+};
 
 /* An engine looks for them when it begins, and each hour. */
 static void keys_of_long_ago(void **state) {

@@ -13,6 +13,7 @@
 #ifndef BERTH_TESTS_UNIT_SESSIONS_FAKE_PLACE_H
 #define BERTH_TESTS_UNIT_SESSIONS_FAKE_PLACE_H
 
+#include "base/json.h"
 #include "sessions/place.h"
 
 #include <errno.h>
@@ -90,6 +91,9 @@ struct fake_place {
         size_t count;
         bool refuse_open, fail_start;
         bool lends;
+        bool notes;          /* it gives a note with each end, {"n": NUMBER} */
+        int64_t opened_note; /* of the last opening; 0: it had none */
+        bool opened_parked;
         size_t agent_max; /* so many sandboxes of agents may live; 0: any number */
         bool slow_end;    /* a sandbox that is to end takes its time, until fake_let_end() */
         bool slow_bring;  /* files are brought until fake_let_bring(); else there is nothing to bring */
@@ -112,6 +116,7 @@ struct place_session {
         struct fake_event copy;
         struct content_display display;
         char why[16]; /* its own: with it the reason goes that an event has */
+        json_t *note;
 };
 
 static inline void fake_wake(struct fake_sandbox *sandbox) {
@@ -222,6 +227,8 @@ static inline int fake_open(struct place *base, const struct place_opening *open
         fake_pass(&fake_opening, opening->owner);
         pthread_mutex_lock(&place->lock);
         place->opens++;
+        place->opened_note = json_integer_or(opening->note, "n", 0);
+        place->opened_parked = opening->parked;
         sandbox = fake_find(place, opening->id);
         if (place->refuse_open) {
                 result = error_set(err, "the machine is full");
@@ -334,6 +341,10 @@ static inline int fake_next(struct place_session *session, struct place_event *r
                 event.status = kept->status;
                 event.exit_code = kept->status == REPORT_OK ? 0 : kept->status == REPORT_ERROR ? 1 : -1;
                 event.stdout_bytes = kept->stdout_bytes;
+                if (kept->type == PLACE_DONE && session->place->notes) {
+                        json_decref(session->note);
+                        event.note = session->note = json_pack("{s:I}", "n", (json_int_t)kept->n);
+                }
                 if (kept->type == PLACE_STARTED) {
                         event.context = "main";
                         event.generation = sandbox->generation;
@@ -509,6 +520,7 @@ static inline void fake_leave(struct place_session *session) {
         session->sandbox->descriptor = -1;
         pthread_mutex_unlock(&session->place->lock);
         explicit_bzero(session->why, sizeof(session->why));
+        json_decref(session->note);
         free(session);
 }
 

@@ -12,6 +12,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+/* KILL_PROCESS, without asking the kernel that builds this: it may be another one than the filter is for, or qemu. */
+#define SECCOMP_API 3
+
 static void release_filter(scmp_filter_ctx *filter) {
         if (*filter)
                 seccomp_release(*filter);
@@ -96,7 +99,8 @@ int seccomp_build(int *ret_descriptor, struct error *err) {
         if (!filter)
                 return error_set(err, "libseccomp gives no filter");
         /* A tree instead of a list: the kernel runs it once for every call there is when it is loaded. */
-        if (seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
+        if (seccomp_api_set(SECCOMP_API) < 0 ||
+            seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
             seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)
                 return error_set(err, "libseccomp is too old: version 2.5 is needed");
         if (fill_filter(filter, err) < 0)

@@ -566,6 +566,35 @@ static void a_thousand_sharers_ask_once(void **state) {
         close_chain(&fixture);
 }
 
+/* Fresh enough for a call is not enough for what is used for twenty minutes. */
+static void keys_for_what_lives_long(void **state) {
+        struct fixture fixture = open_chain("role", NULL);
+
+        (void)state;
+        assert_key(&fixture, "ROLE1");
+        atomic_store(&now_ms, START_MS + 42 * MINUTE_MS); /* 18 minutes are left */
+        assert_key(&fixture, "ROLE1");
+        sts_expiration = "2026-01-31T13:01:00Z";
+        for (int i = 0; i < 3; i++) {
+                struct credentials *credentials CREDENTIALS_CLEANUP = NULL;
+                enum retry_reason reason;
+                struct error err = { 0 };
+                int64_t asked_ms;
+
+                assert_int_equal(credentials_chain_get_long(fixture.chain, 20 * MINUTE_MS, &credentials,
+                                                            &reason, &asked_ms, &err),
+                                 0);
+                /* No source is asked for each, where it has none that live so long. */
+                assert_string_equal(credentials_keys(credentials).access_key, i < 2 ? "ROLE2" : "ROLE3");
+                if (i == 1) {
+                        atomic_fetch_add(&now_ms, 2 * MINUTE_MS);
+                        sts_expiration = "2026-01-31T14:00:00Z";
+                }
+        }
+        assert_int_equal(atomic_load(&calls), 3);
+        close_chain(&fixture);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(keys_come_from_where_the_sdks_look, begin),
@@ -584,6 +613,7 @@ int main(void) {
                 cmocka_unit_test_setup(answers_without_keys_are_refused, begin),
                 cmocka_unit_test_setup(one_thread_renews_for_all, begin),
                 cmocka_unit_test_setup(a_thousand_sharers_ask_once, begin),
+                cmocka_unit_test_setup(keys_for_what_lives_long, begin),
         };
 
         return cmocka_run_group_tests(tests, write_files, remove_files);

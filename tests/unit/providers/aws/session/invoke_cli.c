@@ -32,15 +32,15 @@ static void run(struct aws_client *client, const json_t *input, struct arena *ar
                                             [INVOKE_REFUSED] = "refused",
                                             [INVOKE_UNKNOWN] = "unknown" };
         struct answer answer = { .takes = (size_t)json_integer_or(input, "takes", 0) };
-        struct invocation invocation = { .function = json_text(input, "function"),
-                                         .tenant = json_text(input, "tenant"),
-                                         .payload = json_text(input, "payload"),
-                                         .length = strlen(json_text(input, "payload")),
-                                         .timeout_ms = json_integer_or(input, "timeoutMs", 3000),
-                                         .throttled_ms = json_integer_or(input, "throttledMs", 0),
-                                         .buffered = json_is_true(json_object_get(input, "buffered")),
-                                         .sink = take,
-                                         .context = &answer };
+        struct invoke_call invocation = { .function = json_text(input, "function"),
+                                          .tenant = json_text(input, "tenant"),
+                                          .payload = json_text(input, "payload"),
+                                          .length = strlen(json_text(input, "payload")),
+                                          .timeout_ms = json_integer_or(input, "timeoutMs", 3000),
+                                          .throttled_ms = json_integer_or(input, "throttledMs", 0),
+                                          .buffered = json_is_true(json_object_get(input, "buffered")),
+                                          .sink = take,
+                                          .context = &answer };
         struct invoke_result result;
 
         (void)arena;

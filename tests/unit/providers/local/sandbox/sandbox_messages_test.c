@@ -25,6 +25,7 @@ static const struct sandbox_placing placing = {
         .lasts = true,
         .owner = 10,
         .gauges = true,
+        .network = { (const char *const[]){ "pypi.org", "*.a.b:8443" }, 2, 77 },
 };
 
 static void test_there_and_back(void **state) {
@@ -37,7 +38,7 @@ static void test_there_and_back(void **state) {
                                          .wall_ms = 1,
                                          .cpu_ms = 2,
                                          .peak_memory_bytes = 3,
-                                         .usage = { true, 4, 5, 6 } };
+                                         .usage = { true, 4, 5, 6, 0 } };
         struct sandbox_running running = {
                 .deadline_ms = 9, .waits = true, .files = { "main.py" }, .file_count = 1
         };
@@ -50,7 +51,7 @@ static void test_there_and_back(void **state) {
 
         (void)state;
         sandbox_placing_write(&placing, &text);
-        assert_int_equal(sandbox_placing_read(text.data, text.length, &placed, &err), 0);
+        assert_int_equal(sandbox_placing_read(text.data, text.length, arena, &placed, &err), 0);
         assert_int_equal(placed.limits.memory_bytes, 1);
         assert_int_equal(placed.limits.cpu_millis, 2);
         assert_int_equal(placed.limits.processes, 3);
@@ -67,6 +68,9 @@ static void test_there_and_back(void **state) {
         assert_int_equal(placed.owner, 10);
         assert_true(placed.gauges);
         assert_false(placed.born || placed.limit_address_space);
+        assert_int_equal(placed.network.count, 2);
+        assert_string_equal(placed.network.entries[1], "*.a.b:8443");
+        assert_int_equal(placed.network.bytes_max, 77);
         strbuf_clear(&text);
         sandbox_running_write(&running, &text);
         assert_int_equal(sandbox_running_read(text.data, text.length, arena, &ran, &err), 0);
@@ -88,6 +92,7 @@ static void test_there_and_back(void **state) {
 /* The text with `from` replaced by `to`, read as PLACE. */
 static void refuse_placing(const char *from, const char *to, const char *says) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT, changed STRBUF_CLEANUP = STRBUF_INIT;
+        struct arena *arena ARENA_CLEANUP = arena_new();
         struct sandbox_placing placed;
         struct error err = { 0 };
         const char *at;
@@ -98,7 +103,7 @@ static void refuse_placing(const char *from, const char *to, const char *says) {
         strbuf_append_bytes(&changed, text.data, (size_t)(at - text.data));
         strbuf_append(&changed, to);
         strbuf_append(&changed, at + strlen(from));
-        assert_int_equal(sandbox_placing_read(changed.data, changed.length, &placed, &err), -1);
+        assert_int_equal(sandbox_placing_read(changed.data, changed.length, arena, &placed, &err), -1);
         if (!strstr(err.message, says))
                 fail_msg("%s -> %s: %s", from, to, err.message);
 }
@@ -106,6 +111,10 @@ static void refuse_placing(const char *from, const char *to, const char *says) {
 static void test_what_is_out_of_bounds(void **state) {
         (void)state;
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":0", "memoryBytes out of range");
+        refuse_placing("\"bytes\":77", "\"bytes\":0", "a network that is none");
+        refuse_placing("[\"pypi.org\",\"*.a.b:8443\"]", "[]", "a network that is none");
+        refuse_placing("\"pypi.org\"", "\"127.0.0.1\"", "a host that is none");
+        refuse_placing("\"pypi.org\"", "7", "a host that is none");
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":-1", "memoryBytes out of range");
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":\"1\"", "no memoryBytes");
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":1.5", "no memoryBytes");
@@ -183,7 +192,7 @@ static void test_what_a_launcher_answers(void **state) {
                                            "{\"run\":1,\"missing\":8,\"problem\":\"\"}",
                                            "{\"run\":1,\"missing\":0,\"problem\":null}" };
         struct sandbox_started started = { 7, CGROUP_CPU, "why" }, began;
-        struct sandbox_measured measured = { 8, { true, 1, 2, 3 } }, used;
+        struct sandbox_measured measured = { 8, { true, 1, 2, 3, 0 } }, used;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct arena *arena = arena_new();
         struct error err = { 0 };

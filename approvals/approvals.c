@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One lock over all: an entry of the log takes a few milliseconds, and people decide seldom. What runs holds no lock while it does.
+ *
+ * Each change is an entry first and a change of what is known here second (apply_entry()), by the same function by which a start reads the log:
+ * so both come to the same. Where the entry cannot be written nothing has changed.
+ */
+#include "approvals/approvals.h"
+
+#include "approvals/audit.h"
+#include "approvals/host.h"
+#include "approvals/words.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "sessions/record.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum approval_status { PENDING, APPROVED, DENIED, EXPIRED, DONE };
+static const char *const status_names[] = { "pending", "approved", "denied", "expired", "done", NULL };
+
+struct approval {
+        json_t *asked; /* its entry */
+        json_t *decided, *result;
+        enum approval_status status;
+        bool began;
+        int64_t expires_ms, ended_ms;
+        size_t bytes;          /* of what it printed */
+        struct approval *next; /* the older one */
+};
+
+struct approvals {
+        pthread_mutex_t lock;
+        pthread_cond_t idle; /* nothing runs any more */
+        struct audit *audit;
+        struct approval *newest;
+        struct host_user user;
+        json_t *variables, *trusted;
+        char *state; /* the state's folder, without links */
+        int64_t expiry_seconds;
+        size_t running;
+        int stop; /* readable once it is to stop */
+};
+
+struct job {
+        struct approvals *approvals;
+        char id[APPROVALS_ID_SIZE];
+};
+
+static int64_t now_ms(void) {
+        return clock_system.wall_ms(&clock_system);
+}
+
+bool approvals_is_id(const char *text) {
+        char as_session[APPROVALS_ID_SIZE];
+
+        _Static_assert(APPROVALS_ID_SIZE == ENGINE_ID_SIZE, "ids are as sessions'");
+        if (strlen(text) != APPROVALS_ID_SIZE - 1 || text[0] != 'a')
+                return false;
+        memcpy(as_session, text, sizeof(as_session));
+        as_session[0] = 's';
+        return record_is_id(as_session);
+}
+
+static const char *id_of(const struct approval *approval) {
+        return json_text(approval->asked, "id");
+}
+
+static struct approval *find(const struct approvals *approvals, const char *id) {
+        struct approval *approval = approvals->newest;
+
+        while (approval && strcmp(id_of(approval), id) != 0)
+                approval = approval->next;
+        return approval;
+}
+
+static void free_approval(struct approval *approval) {
+        json_decref(approval->asked);
+        json_decref(approval->decided);
+        json_decref(approval->result);
+        free(approval);
+}
+
+/* --- entries --- */
+
+static size_t words_bytes(const json_t *command) {
+        size_t bytes = 0, index;
+        const json_t *word;
+
+        json_array_foreach (command, index, word)
+                bytes += json_string_length(word) + 1;
+        return bytes;
+}
+
+static void take_asked(struct approvals *approvals, json_t *entry) {
+        struct approval *approval = calloc(1, sizeof(*approval));
+
+        if (!approval)
+                abort();
+        approval->asked = json_incref(entry);
+        approval->expires_ms = clock_parse(json_text(entry, "expiresAt"));
+        approval->status = json_is_true(json_object_get(entry, "trusted")) ? APPROVED : PENDING;
+        approval->bytes = words_bytes(json_object_get(entry, "command")) +
+                          json_string_length(json_object_get(entry, "reason"));
+        approval->next = approvals->newest;
+        approvals->newest = approval;
+}
+
+static void end(struct approval *approval, enum approval_status status, const json_t *entry) {
+        approval->status = status;
+        approval->ended_ms = clock_parse(json_text(entry, "at"));
+}
+
+static void take_result(struct approval *approval, const json_t *entry) {
+        json_t *result = json_object_get(entry, "result");
+
+        end(approval, DONE, entry);
+        approval->result = json_incref(result);
+        approval->bytes += (size_t)json_integer_or(json_object_get(result, "stdout"), "bytesReturned", 0) +
+                           (size_t)json_integer_or(json_object_get(result, "stderr"), "bytesReturned", 0);
+}
+
+/* What the entry says becomes what is known. */
+static void apply_entry(struct approvals *approvals, json_t *entry) {
+        const char *event = json_text(entry, "event"), *id = json_text(entry, "id");
+        struct approval *approval;
+
+        if (!event || !id || !approvals_is_id(id))
+                return;
+        if (strcmp(event, "asked") == 0) {
+                take_asked(approvals, entry);
+                return;
+        }
+        approval = find(approvals, id);
+        if (!approval)
+                return;
+        if (strcmp(event, "approved") == 0 || strcmp(event, "denied") == 0) {
+                approval->decided = json_incref(entry);
+                if (*event == 'a')
+                        approval->status = APPROVED;
+                else
+                        end(approval, DENIED, entry);
+        } else if (strcmp(event, "expired") == 0) {
+                end(approval, EXPIRED, entry);
+        } else if (strcmp(event, "began") == 0) {
+                approval->began = true;
+        } else if (strcmp(event, "ended") == 0) {
+                take_result(approval, entry);
+        }
+}
+
+static bool take_kept(void *context, const json_t *entry) {
+        apply_entry(context, (json_t *)entry);
+        return true;
+}
+
+/* Takes the entry over. -1 where it was not written: nothing has changed. */
+static int write_entry(struct approvals *approvals, json_t *entry, struct error *err) {
+        json_t *owned JSON_CLEANUP = json_checked(entry);
+
+        if (audit_append(approvals->audit, json_incref(owned), err) < 0) {
+                log_error("audit: %s", err->message);
+                return -1;
+        }
+        apply_entry(approvals, owned);
+        return 0;
+}
+
+static int write_for(struct approvals *approvals, json_t *entry, struct problem *problem) {
+        struct error err;
+
+        if (write_entry(approvals, entry, &err) == 0)
+                return 0;
+        return problem_set(
+                problem, PROBLEM_STORE_FAILED,
+                "the audit log cannot be written, and without it nothing is done: the server's log says why");
+}
+
+/* --- run --- */
+
+static struct subject subject_of(const json_t *asked) {
+        struct subject subject = { .program = json_text(asked, "program"),
+                                   .folder = json_text(asked, "cwd"),
+                                   .folder_device = (uint64_t)json_integer_or(asked, "folderDevice", 0),
+                                   .folder_inode = (uint64_t)json_integer_or(asked, "folderInode", 0) };
+        const char *sha256 = json_text(asked, "programSha256");
+
+        if (sha256 && strlen(sha256) == SHA256_HEX_SIZE - 1)
+                memcpy(subject.sha256, sha256, SHA256_HEX_SIZE);
+        return subject;
+}
+
+/* False where it may not run: it is not as it was shown, or that it begins cannot be written down. */
+static bool begin_run(struct approvals *approvals, const char *id, const struct host_run *run,
+                      struct host_opened *opened, json_t **ret_result) {
+        struct error err;
+        int written;
+
+        if (host_open(run, opened, &err) < 0) {
+                struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+
+                strbuf_printf(&detail, "it did not run: %s", err.message);
+                *ret_result = host_failed(strbuf_text(&detail));
+                return false;
+        }
+        pthread_mutex_lock(&approvals->lock);
+        written = write_entry(approvals, json_pack("{s:s, s:s}", "event", "began", "id", id), &err);
+        pthread_mutex_unlock(&approvals->lock);
+        if (written == 0)
+                return true;
+        close_descriptor(&opened->program);
+        close_descriptor(&opened->folder);
+        *ret_result = host_failed("it did not run: the audit log cannot be written");
+        return false;
+}
+
+/* The lock is held. Where it cannot be written whoever asks is told; the next server finds no end, and perhaps that it began. */
+static void write_end(struct approvals *approvals, const char *id, json_t *result) {
+        struct approval *approval = find(approvals, id);
+        struct error ignored;
+
+        if (write_entry(approvals, json_pack("{s:s, s:s, s:O}", "event", "ended", "id", id, "result", result),
+                        &ignored) == 0)
+                return;
+        approval->status = DONE;
+        approval->ended_ms = now_ms();
+        approval->result = json_incref(result);
+}
+
+static void *run_job(void *context) {
+        struct job *job = context;
+        struct approvals *approvals = job->approvals;
+        struct host_opened opened = { -1, -1, false };
+        json_t *asked, *result = NULL;
+        struct subject subject;
+        struct host_run run;
+
+        pthread_mutex_lock(&approvals->lock);
+        asked = json_incref(find(approvals, job->id)->asked);
+        pthread_mutex_unlock(&approvals->lock);
+        subject = subject_of(asked);
+        run = (struct host_run){ .subject = &subject,
+                                 .user = &approvals->user,
+                                 .command = json_object_get(asked, "command"),
+                                 .variables = json_object_get(asked, "variables"),
+                                 .timeout_ms = json_integer_or(asked, "timeoutSeconds", 1) * 1000,
+                                 .stop = approvals->stop };
+        if (begin_run(approvals, job->id, &run, &opened, &result))
+                result = host_run(&run, &opened);
+        pthread_mutex_lock(&approvals->lock);
+        write_end(approvals, job->id, result);
+        json_decref(result);
+        json_decref(asked);
+        approvals->running--;
+        pthread_cond_broadcast(&approvals->idle);
+        pthread_mutex_unlock(&approvals->lock);
+        free(job);
+        return NULL;
+}
+
+/* The lock is held. Where there is no thread it is written down that it did not run. */
+static void start_job(struct approvals *approvals, const char *id) {
+        struct job *job = calloc(1, sizeof(*job));
+        pthread_attr_t attributes;
+        pthread_t thread;
+        json_t *result;
+
+        if (!job || pthread_attr_init(&attributes) != 0)
+                abort();
+        job->approvals = approvals;
+        memcpy(job->id, id, sizeof(job->id));
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        approvals->running++;
+        if (pthread_create(&thread, &attributes, run_job, job) != 0) {
+                approvals->running--;
+                free(job);
+                result = host_failed("it did not run: there is no thread for it");
+                write_end(approvals, id, result);
+                json_decref(result);
+        }
+        pthread_attr_destroy(&attributes);
+}
+
+/* --- seen --- */
+
+static bool is_listed(const char *const *list, const char *name) {
+        return !list || text_is_among(name, list);
+}
+
+static bool may_see(const struct approvals_caller *caller, const struct approval *approval) {
+        const char *owner = json_text(approval->asked, "owner");
+
+        return is_listed(caller->agents, json_text(approval->asked, "agent")) &&
+               (caller->sees_all || (caller->owner && strcmp(owner, caller->owner) == 0));
+}
+
+static json_t *without_output(json_t *result) {
+        json_t *copy = json_checked(json_object()), *value;
+        const char *name;
+
+        json_object_foreach (result, name, value) {
+                if (strcmp(name, "stdout") != 0 && strcmp(name, "stderr") != 0)
+                        json_put(copy, name, json_deep_copy(value));
+        }
+        return copy;
+}
+
+/* For who has no lock: nothing of it is shared, since jansson reads its counts of references without any. */
+static json_t *approval_json(const struct approval *approval, bool with_output) {
+        static const char *const members[] = {
+                "id",     "command", "cwd",    "program", "programSha256",  "user",      "variables", "agent",
+                "client", "owner",   "reason", "trusted", "timeoutSeconds", "expiresAt", NULL
+        };
+        json_t *json = json_checked(json_object());
+
+        for (const char *const *name = members; *name; name++) {
+                json_t *value = json_object_get(approval->asked, *name);
+
+                json_put(json, *name, value ? json_deep_copy(value) : json_null());
+        }
+        json_put(json, "status", json_string(status_names[approval->status]));
+        json_put(json, "askedAt", json_from_text(json_text(approval->asked, "at")));
+        json_put(json, "decidedBy", json_from_text(json_text(approval->decided, "client")));
+        json_put(json, "decidedAt", json_from_text(json_text(approval->decided, "at")));
+        json_put(json, "note", json_from_text(json_text(approval->decided, "note")));
+        json_put(json, "result",
+                 !approval->result ? json_null()
+                 : with_output     ? json_deep_copy(approval->result)
+                                   : without_output(approval->result));
+        return json;
+}
+
+static struct approval *find_for(struct approvals *approvals, const struct approvals_caller *caller,
+                                 const char *id, struct problem *problem) {
+        struct approval *approval = approvals_is_id(id) ? find(approvals, id) : NULL;
+
+        if (approval && may_see(caller, approval))
+                return approval;
+        (void)problem_set(problem, PROBLEM_NOT_FOUND, "there is no such approval");
+        return NULL;
+}
+
+static void expire(struct approvals *approvals) {
+        int64_t now = now_ms();
+        struct error ignored;
+
+        for (struct approval *approval = approvals->newest; approval; approval = approval->next) {
+                if (approval->status == PENDING && approval->expires_ms <= now &&
+                    write_entry(approvals, json_pack("{s:s, s:s}", "event", "expired", "id", id_of(approval)),
+                                &ignored) < 0)
+                        approval->status = EXPIRED; /* whatever the disk says: its time is over */
+        }
+}
+
+int approvals_show(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
+                   json_t **ret, struct problem *problem) {
+        struct approval *approval;
+
+        pthread_mutex_lock(&approvals->lock);
+        expire(approvals);
+        approval = find_for(approvals, caller, id, problem);
+        if (approval)
+                *ret = approval_json(approval, true);
+        pthread_mutex_unlock(&approvals->lock);
+        return approval ? 0 : -1;
+}
+
+int approvals_list(struct approvals *approvals, const struct approvals_caller *caller,
+                   const struct approvals_filter *filter, json_t **ret, struct problem *problem) {
+        json_t *items = json_checked(json_array());
+        bool begun = !filter->cursor, more = false;
+        const char *last = NULL;
+
+        (void)problem;
+        pthread_mutex_lock(&approvals->lock);
+        expire(approvals);
+        for (const struct approval *approval = approvals->newest; approval && !more;
+             approval = approval->next) {
+                if (!begun) {
+                        begun = strcmp(id_of(approval), filter->cursor) == 0;
+                        continue;
+                }
+                if (!may_see(caller, approval) ||
+                    !is_listed(filter->statuses, status_names[approval->status]) ||
+                    !is_listed(filter->agents, json_text(approval->asked, "agent")))
+                        continue;
+                more = json_array_size(items) == filter->limit;
+                if (!more)
+                        json_add(items, approval_json(approval, false));
+        }
+        if (more)
+                last = json_text(json_array_get(items, json_array_size(items) - 1), "id");
+        *ret = json_checked(json_pack("{s:s?}", "cursor", last));
+        json_put(*ret, "items", items);
+        pthread_mutex_unlock(&approvals->lock);
+        return 0;
+}
+
+void approvals_look(struct approvals *approvals) {
+        int64_t oldest_ms = now_ms() - APPROVALS_KEPT_MS;
+        struct approval **at;
+        size_t count = 0, bytes = 0;
+
+        pthread_mutex_lock(&approvals->lock);
+        expire(approvals);
+        at = &approvals->newest;
+        while (*at) {
+                struct approval *approval = *at;
+                bool ended = approval->status != PENDING && approval->status != APPROVED;
+
+                count++;
+                bytes += approval->bytes;
+                if (ended && (approval->ended_ms < oldest_ms || count > APPROVALS_KEPT_MAX ||
+                              bytes > APPROVALS_KEPT_BYTES)) {
+                        *at = approval->next;
+                        free_approval(approval);
+                } else {
+                        at = &approval->next;
+                }
+        }
+        pthread_mutex_unlock(&approvals->lock);
+}
+
+/* --- asked --- */
+
+static int check_text(const char *what, const char *text, size_t max, struct problem *problem) {
+        if (text && text_characters(text, strlen(text)) > max)
+                return problem_set(problem, PROBLEM_INVALID, "%s may have %zu characters at most", what, max);
+        return 0;
+}
+
+static int check_command(const json_t *command, struct problem *problem) {
+        size_t index, count = json_array_size(command);
+        const json_t *word;
+
+        if (count == 0 || count > APPROVALS_WORDS_MAX || json_string_length(json_array_get(command, 0)) == 0)
+                return problem_set(problem, PROBLEM_INVALID,
+                                   "command must be a program and its arguments, %d words at most",
+                                   APPROVALS_WORDS_MAX);
+        json_array_foreach (command, index, word) {
+                if (!json_is_string(word) || strlen(json_string_value(word)) != json_string_length(word))
+                        return problem_set(problem, PROBLEM_INVALID, "command must be texts without NUL");
+        }
+        return words_bytes(command) <= APPROVALS_COMMAND_MAX
+                       ? 0
+                       : problem_set(
+                                 problem, PROBLEM_TOO_LARGE,
+                                 "command may have %zu bytes at most: nobody can judge what he cannot read",
+                                 APPROVALS_COMMAND_MAX);
+}
+
+/* Programs read their folder's configuration: what an agent may have written there is no trusted command's. */
+static bool is_trusted(const struct approvals *approvals, const struct approvals_wish *wish,
+                       const struct subject *subject) {
+        const json_t *entry;
+        size_t index;
+
+        if (subject_is_beneath(subject->folder, approvals->state))
+                return false;
+        json_array_foreach (approvals->trusted, index, entry) {
+                if (strcmp(json_text(entry, "agent"), wish->agent) == 0 &&
+                    strcmp(json_text(entry, "cwd"), subject->folder) == 0 &&
+                    words_fit(json_object_get(entry, "command"), wish->command))
+                        return true;
+        }
+        return false;
+}
+
+static int count_limits(const struct approvals *approvals, const char *owner, bool trusted,
+                        struct problem *problem) {
+        size_t pending = 0, all = 0, of_owner = 0;
+
+        for (const struct approval *approval = approvals->newest; approval; approval = approval->next) {
+                all++;
+                pending += approval->status == PENDING;
+                of_owner += approval->status == PENDING &&
+                            strcmp(json_text(approval->asked, "owner"), owner) == 0;
+        }
+        if (trusted && approvals->running >= APPROVALS_RUNNING_MAX)
+                return problem_set(problem, PROBLEM_SERVER_LIMIT, "%d commands run on the host already",
+                                   APPROVALS_RUNNING_MAX);
+        if (!trusted && of_owner >= APPROVALS_PENDING_MAX)
+                return problem_set(problem, PROBLEM_OWNER_LIMIT,
+                                   "%d commands of this owner wait for an approval already",
+                                   APPROVALS_PENDING_MAX);
+        if (pending >= APPROVALS_ALL_PENDING_MAX || all >= (size_t)2 * APPROVALS_KEPT_MAX)
+                return problem_set(problem, PROBLEM_SERVER_LIMIT, "as many approvals are kept as may be");
+        return 0;
+}
+
+static json_t *asked_entry(const struct approvals *approvals, const struct approvals_caller *caller,
+                           const struct approvals_wish *wish, const struct subject *subject, bool trusted,
+                           char id[APPROVALS_ID_SIZE]) {
+        char expires[32];
+        json_t *entry;
+
+        record_new_id(id);
+        id[0] = 'a';
+        clock_format(now_ms() + approvals->expiry_seconds * 1000, expires, sizeof(expires));
+        entry = json_checked(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:O}", "event", "asked",
+                                       "id", id, "agent", wish->agent, "client", caller->client, "owner",
+                                       caller->owner, "command", json_deep_copy(wish->command), "cwd",
+                                       subject->folder, "user", approvals->user.name, "expiresAt", expires,
+                                       "variables", approvals->variables));
+        json_put(entry, "reason", json_from_text(wish->reason));
+        json_put(entry, "program", json_from_text(subject->program));
+        json_put(entry, "programSha256", json_string(subject->sha256));
+        json_put(entry, "folderDevice", json_integer((json_int_t)subject->folder_device));
+        json_put(entry, "folderInode", json_integer((json_int_t)subject->folder_inode));
+        json_put(entry, "trusted", json_boolean(trusted));
+        json_put(entry, "onSocket", json_boolean(caller->on_socket));
+        json_put(entry, "timeoutSeconds", json_integer(wish->timeout_seconds));
+        return entry;
+}
+
+int approvals_ask(struct approvals *approvals, const struct approvals_caller *caller,
+                  const struct approvals_wish *wish, json_t **ret, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct subject_rules rules = { approvals->user.uid };
+        char id[APPROVALS_ID_SIZE];
+        struct subject subject;
+        struct error why;
+        size_t bad;
+        bool trusted;
+        int result;
+
+        if (check_command(wish->command, problem) < 0 ||
+            check_text("reason", wish->reason, APPROVALS_REASON_MAX, problem) < 0)
+                return -1;
+        if (subject_find(json_string_value(json_array_get(wish->command, 0)), wish->cwd, &rules, arena,
+                         &subject, &why) < 0)
+                return problem_from_error(problem, PROBLEM_INVALID, &why);
+        if (!text_is_utf8(subject.folder, strlen(subject.folder), &bad) ||
+            !text_is_utf8(subject.program, strlen(subject.program), &bad))
+                return problem_set(problem, PROBLEM_INVALID,
+                                   "the program's or the folder's path is no UTF-8");
+        trusted = is_trusted(approvals, wish, &subject);
+        pthread_mutex_lock(&approvals->lock);
+        result = count_limits(approvals, caller->owner, trusted, problem);
+        if (result == 0)
+                result = write_for(approvals, asked_entry(approvals, caller, wish, &subject, trusted, id),
+                                   problem);
+        if (result == 0 && trusted)
+                start_job(approvals, id);
+        if (result == 0)
+                *ret = approval_json(find(approvals, id), true);
+        pthread_mutex_unlock(&approvals->lock);
+        return result;
+}
+
+/* --- decided --- */
+
+/* On the socket the kernel names a user, not a program of his: he may decide what a program of his asked for. */
+static bool has_asked(const struct approvals_caller *caller, const struct approval *approval) {
+        bool both_on_socket = caller->on_socket && json_is_true(json_object_get(approval->asked, "onSocket"));
+
+        return !both_on_socket && strcmp(json_text(approval->asked, "client"), caller->client) == 0;
+}
+
+static int check_decision(const struct approvals *approvals, const struct approvals_caller *caller,
+                          const struct approval *approval, bool approve, struct problem *problem) {
+        if (has_asked(caller, approval))
+                return problem_set(problem, PROBLEM_NOT_ALLOWED, "who asked for it may not decide on it");
+        if (approval->status != PENDING)
+                return problem_set(problem, PROBLEM_CONFLICT, "it is %s: nothing is left to decide",
+                                   status_names[approval->status]);
+        if (approve && approvals->running >= APPROVALS_RUNNING_MAX)
+                return problem_set(problem, PROBLEM_SERVER_LIMIT, "%d commands run on the host already",
+                                   APPROVALS_RUNNING_MAX);
+        return 0;
+}
+
+int approvals_decide(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
+                     bool approve, const char *note, json_t **ret, struct problem *problem) {
+        struct approval *approval;
+        int result = -1;
+
+        if (check_text("note", note, APPROVALS_REASON_MAX, problem) < 0)
+                return -1;
+        pthread_mutex_lock(&approvals->lock);
+        expire(approvals);
+        approval = find_for(approvals, caller, id, problem);
+        if (approval && check_decision(approvals, caller, approval, approve, problem) == 0) {
+                result = write_for(approvals,
+                                   json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "event",
+                                             approve ? "approved" : "denied", "id", id, "client",
+                                             caller->client, "owner", caller->owner, "note", note),
+                                   problem);
+                if (result == 0 && approve)
+                        start_job(approvals, id);
+                if (result == 0)
+                        *ret = approval_json(approval, true);
+        }
+        pthread_mutex_unlock(&approvals->lock);
+        return result;
+}
+
+/* --- its life --- */
+
+/* What a server that died had under way is not run again. */
+static int settle(struct approvals *approvals, struct error *err) {
+        for (const struct approval *approval = approvals->newest; approval; approval = approval->next) {
+                const char *detail =
+                        approval->began
+                                ? "cut off: the server ended while it ran. How far it came is not known; it is not run again"
+                                : "it did not run: the server ended before it began. It is not run again";
+
+                if (approval->status == APPROVED &&
+                    write_entry(approvals,
+                                json_pack("{s:s, s:s, s:o}", "event", "ended", "id", id_of(approval),
+                                          "result", host_failed(detail)),
+                                err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int check_trusted(const struct approvals *approvals, struct error *err) {
+        const json_t *entry;
+        size_t index;
+
+        json_array_foreach (approvals->trusted, index, entry) {
+                const char *cwd = json_text(entry, "cwd");
+                char *real TEXT_CLEANUP = realpath(cwd, NULL);
+
+                if (real && subject_is_beneath(real, approvals->state))
+                        return error_set(
+                                err,
+                                "shell.trusted: %s lies in the server's state, where agents write: a program that reads "
+                                "its folder's configuration would run what they wrote there",
+                                cwd);
+                if (!real || strcmp(real, cwd) != 0)
+                        log_warning(
+                                "shell.trusted: %s is no folder without links in its path: nothing is trusted there",
+                                cwd);
+                if (words_are_void(json_object_get(entry, "command")))
+                        log_warning(
+                                "shell.trusted: * and ** stand neither for a program nor for words of a shell's: entry %zu fits nothing",
+                                index + 1);
+        }
+        return 0;
+}
+
+static int find_user(struct approvals *approvals, const char *name, struct error *err) {
+        if (!name && geteuid() == 0)
+                return error_set(
+                        err,
+                        "shell.user is missing: a server that runs as root needs the user as whom commands run");
+        if (host_user_find(name, &approvals->user, err) < 0)
+                return -1;
+        if (geteuid() != 0 && !approvals->user.is_ours)
+                return error_set(err, "shell.user: this server is not root, and cannot run commands as %s",
+                                 name);
+        approvals->variables = host_variables(&approvals->user);
+        return 0;
+}
+
+int approvals_open(const struct approvals_config *config, struct approvals **ret, struct error *err) {
+        char *folder TEXT_CLEANUP = path_join(config->state, APPROVALS_FOLDER);
+        struct approvals *approvals = calloc(1, sizeof(*approvals));
+
+        if (!approvals || pthread_mutex_init(&approvals->lock, NULL) != 0 ||
+            pthread_cond_init(&approvals->idle, NULL) != 0)
+                abort();
+        approvals->expiry_seconds = config->expiry_seconds;
+        approvals->trusted =
+                config->trusted ? json_checked(json_deep_copy(config->trusted)) : json_checked(json_array());
+        approvals->stop = eventfd(0, EFD_CLOEXEC);
+        approvals->state = realpath(config->state, NULL);
+        if (approvals->stop < 0 || !approvals->state) {
+                (void)error_set(err, "cannot use %s: %s", config->state, strerror(errno));
+                goto failed;
+        }
+        if (find_user(approvals, config->user, err) < 0 || check_trusted(approvals, err) < 0 ||
+            audit_open(folder, now_ms() - APPROVALS_KEPT_MS - config->expiry_seconds * 1000, take_kept,
+                       approvals, &approvals->audit, err) < 0 ||
+            settle(approvals, err) < 0)
+                goto failed;
+        approvals_look(approvals);
+        *ret = approvals;
+        return 0;
+failed:
+        approvals_close(approvals);
+        return -1;
+}
+
+void approvals_close(struct approvals *approvals) {
+        const uint64_t one = 1;
+
+        if (!approvals)
+                return;
+        if (approvals->stop >= 0)
+                (void)!descriptor_write(approvals->stop, &one, sizeof(one));
+        pthread_mutex_lock(&approvals->lock);
+        while (approvals->running > 0)
+                pthread_cond_wait(&approvals->idle, &approvals->lock);
+        pthread_mutex_unlock(&approvals->lock);
+        while (approvals->newest) {
+                struct approval *next = approvals->newest->next;
+
+                free_approval(approvals->newest);
+                approvals->newest = next;
+        }
+        audit_close(approvals->audit);
+        host_user_release(&approvals->user);
+        json_decref(approvals->variables);
+        json_decref(approvals->trusted);
+        close_descriptor(&approvals->stop);
+        free(approvals->state);
+        pthread_cond_destroy(&approvals->idle);
+        pthread_mutex_destroy(&approvals->lock);
+        free(approvals);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "approvals/host.h"
+
+#include "approvals/shell_worker.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "base/terminal.h"
+#include "process/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRACE_MS 20000 /* beyond its time, until the worker itself is killed */
+#define REPORT_MAX ((size_t)4096)
+#define STREAMS 2
+#define PIECES_LEFT 128 /* of a stream, behind the end: more than a pipe holds */
+
+/* --- whose --- */
+
+static json_t *groups_of(const struct passwd *entry) {
+        gid_t groups[256];
+        int count = (int)(sizeof(groups) / sizeof(groups[0]));
+        json_t *list = json_checked(json_array());
+
+        if (getgrouplist(entry->pw_name, entry->pw_gid, groups, &count) < 0)
+                count = 0;
+        for (int i = 0; i < count; i++)
+                json_add(list, json_integer((json_int_t)groups[i]));
+        return list;
+}
+
+int host_user_find(const char *name, struct host_user *ret, struct error *err) {
+        struct passwd entry, *found = NULL;
+        char *text TEXT_CLEANUP = malloc(16384);
+        int failed;
+
+        if (!text)
+                abort();
+        failed = name ? getpwnam_r(name, &entry, text, 16384, &found)
+                      : getpwuid_r(geteuid(), &entry, text, 16384, &found);
+        if (failed)
+                return error_set(err, "cannot look for the user %s: %s", name ? name : "of this process",
+                                 strerror(failed));
+        if (!found)
+                return error_set_kind(err, ERROR_NOT_FOUND, "this machine has no user %s",
+                                      name ? name : "of this process's number");
+        *ret = (struct host_user){ .name = strdup(entry.pw_name),
+                                   .home = strdup(entry.pw_dir),
+                                   .uid = entry.pw_uid,
+                                   .gid = entry.pw_gid,
+                                   .groups = groups_of(&entry),
+                                   .is_ours = entry.pw_uid == geteuid() };
+        if (!ret->name || !ret->home)
+                abort();
+        return 0;
+}
+
+void host_user_release(struct host_user *user) {
+        free(user->name);
+        free(user->home);
+        json_decref(user->groups);
+        *user = (struct host_user){ 0 };
+}
+
+json_t *host_variables(const struct host_user *user) {
+        json_t *variables = json_checked(json_object());
+
+        json_set_text(variables, "PATH", SUBJECT_PATH);
+        json_set_text(variables, "HOME", user->home);
+        json_set_text(variables, "USER", user->name);
+        json_set_text(variables, "LOGNAME", user->name);
+        json_set_text(variables, "LANG", "C.UTF-8");
+        return variables;
+}
+
+/* --- what it prints --- */
+
+struct stream {
+        int descriptor;
+        struct strbuf kept;
+        uint64_t total;
+        struct digest_stream *digest;
+};
+
+/* At most so much at a time, so that nobody who prints for ever keeps us from the clock. False once there is no more. */
+static bool take(struct stream *stream) {
+        char chunk[16384];
+        ssize_t got = read(stream->descriptor, chunk, sizeof(chunk));
+        size_t room = HOST_OUTPUT_MAX - stream->kept.length;
+
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+                return false;
+        if (got <= 0) {
+                close_descriptor(&stream->descriptor);
+                return false;
+        }
+        digest_stream_add(stream->digest, chunk, (size_t)got);
+        stream->total += (uint64_t)got;
+        strbuf_append_bytes(&stream->kept, chunk, (size_t)got < room ? (size_t)got : room);
+        return true;
+}
+
+/* As streams of executions are told. The last character of what was cut may be half of one. */
+static json_t *stream_json(struct stream *stream) {
+        size_t length = stream->kept.length, bad;
+        const char *text = strbuf_text(&stream->kept), *encoding = "utf-8";
+        char sha256[SHA256_HEX_SIZE];
+        json_t *content;
+
+        digest_stream_end(stream->digest, sha256);
+        stream->digest = NULL;
+        if (stream->total > length && !text_is_utf8(text, length, &bad) && length - bad < 4)
+                length = bad;
+        content = json_stringn(text, length);
+        if (!content) {
+                char *encoded TEXT_CLEANUP = malloc(4 * ((length + 2) / 3) + 1);
+
+                if (!encoded)
+                        abort();
+                digest_base64((const uint8_t *)text, length, encoded);
+                content = json_string(encoded);
+                encoding = "base64";
+        }
+        return json_checked(json_pack("{s:I, s:I, s:b, s:s, s:s, s:o}", "bytesTotal",
+                                      (json_int_t)stream->total, "bytesReturned", (json_int_t)length,
+                                      "truncated", stream->total > length, "sha256", sha256, "encoding",
+                                      encoding, "content", content));
+}
+
+/* --- run --- */
+
+struct running {
+        struct process process;
+        int task, report, stop;
+        struct stream streams[STREAMS];
+        struct strbuf said;
+};
+
+static void release_running(struct running *running) {
+        process_end(&running->process);
+        close_descriptor(&running->task);
+        close_descriptor(&running->report);
+        for (size_t i = 0; i < STREAMS; i++) {
+                close_descriptor(&running->streams[i].descriptor);
+                strbuf_release(&running->streams[i].kept);
+                digest_stream_end(running->streams[i].digest, NULL);
+        }
+        strbuf_release(&running->said);
+}
+
+int host_open(const struct host_run *run, struct host_opened *ret, struct error *err) {
+        const struct subject_rules rules = { run->user->uid };
+
+        return subject_open(run->subject, &rules, &ret->program, &ret->is_script, &ret->folder, err);
+}
+
+static const char *const *environment_of(const json_t *variables, struct arena *arena) {
+        const char **texts = arena_array(arena, json_object_size(variables) + 1, sizeof(*texts)), *name;
+        json_t *value;
+        size_t count = 0;
+
+        json_object_foreach ((json_t *)variables, name, value)
+                texts[count++] = arena_printf(arena, "%s=%s", name, json_string_value(value));
+        return texts;
+}
+
+static int start_worker(const struct host_run *run, const struct host_opened *opened, struct running *running,
+                        struct error *err) {
+        static const char *const arguments[] = { "berth", SHELL_WORKER_VERB, NULL };
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        int pipes[4][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+        struct process_args args = { .arguments = arguments,
+                                     .program = "/proc/self/exe",
+                                     .environment = environment_of(run->variables, arena),
+                                     .group = PROCESS_OWN_SESSION };
+        int result = 0;
+
+        for (size_t i = 0; i < 4 && result == 0; i++)
+                result = pipe2(pipes[i], O_CLOEXEC);
+        if (result < 0)
+                result = error_set(err, "cannot make a pipe: %s", strerror(errno));
+        args.descriptors[0] = (struct process_descriptor){ pipes[0][0], 0 };
+        args.descriptors[1] = (struct process_descriptor){ pipes[1][1], 1 };
+        args.descriptors[2] = (struct process_descriptor){ pipes[2][1], 2 };
+        args.descriptors[3] = (struct process_descriptor){ opened->program, SHELL_WORKER_PROGRAM };
+        args.descriptors[4] = (struct process_descriptor){ opened->folder, SHELL_WORKER_FOLDER };
+        args.descriptors[5] = (struct process_descriptor){ pipes[3][1], SHELL_WORKER_REPORT };
+        args.descriptor_count = 6;
+        if (result == 0)
+                result = process_start(&args, &running->process, err);
+        close_descriptor(&pipes[0][0]);
+        running->task = pipes[0][1];
+        running->streams[0].descriptor = pipes[1][0];
+        running->streams[1].descriptor = pipes[2][0];
+        running->report = pipes[3][0];
+        for (size_t i = 1; i < 4; i++)
+                close_descriptor(&pipes[i][1]);
+        for (size_t i = 0; i < STREAMS && result == 0; i++)
+                fcntl(running->streams[i].descriptor, F_SETFL, O_NONBLOCK);
+        return result;
+}
+
+static int give_task(const struct host_run *run, const struct host_opened *opened,
+                     const struct running *running, struct error *err) {
+        json_t *task JSON_CLEANUP = json_checked(json_pack(
+                "{s:O, s:O, s:I, s:I, s:b, s:b, s:I}", "command", run->command, "groups", run->user->groups,
+                "uid", (json_int_t)run->user->uid, "gid", (json_int_t)run->user->gid, "keepsUser",
+                run->user->is_ours, "isScript", opened->is_script, "timeoutMs", (json_int_t)run->timeout_ms));
+        char *text TEXT_CLEANUP = json_compact(task);
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_append(&line, text);
+        strbuf_append_char(&line, '\n');
+        return descriptor_write(running->task, strbuf_text(&line), line.length) == 0
+                       ? 0
+                       : error_set(err, "cannot give the command to its process: %s", strerror(errno));
+}
+
+/* Until the worker has ended: it is who waits for the command. */
+static bool wait_for_worker(struct running *running, int64_t until_ms) {
+        for (;;) {
+                struct pollfd polled[] = { { .fd = running->process.pidfd, .events = POLLIN },
+                                           { .fd = running->streams[0].descriptor, .events = POLLIN },
+                                           { .fd = running->streams[1].descriptor, .events = POLLIN },
+                                           { .fd = running->task < 0 ? -1 : running->stop,
+                                             .events = POLLIN } };
+                int64_t left = until_ms - clock_system.monotonic_ms(&clock_system);
+
+                if (left <= 0)
+                        return false;
+                if (poll(polled, 4, left > 3600000 ? 3600000 : (int)left) < 0 && errno != EINTR)
+                        abort();
+                for (size_t i = 0; i < STREAMS; i++) {
+                        if (polled[i + 1].revents)
+                                (void)take(&running->streams[i]);
+                }
+                if (polled[3].revents) { /* whoever works for it sees the end of its task, and kills */
+                        close_descriptor(&running->task);
+                        until_ms = clock_system.monotonic_ms(&clock_system) + GRACE_MS;
+                }
+                if (polled[0].revents)
+                        return true;
+        }
+}
+
+json_t *host_failed(const char *detail) {
+        json_t *result = json_checked(json_pack("{s:s, s:n}", "status", "failed", "exitCode"));
+
+        json_set_text(result, "detail", detail);
+        return result;
+}
+
+/* What the worker says of the command's end. */
+static json_t *judge(const json_t *report, int64_t timeout_ms, struct arena *arena) {
+        const char *ended = json_text(report, "ended"), *failed = json_text(report, "failed");
+        int64_t code = json_integer_or(report, "code", -1), signal = json_integer_or(report, "signal", 0),
+                left = json_integer_or(report, "left", 0);
+        const char *status, *detail = NULL;
+        json_t *result;
+
+        if (failed)
+                return host_failed(arena_printf(arena, "it did not run: %s cannot be had: %s", failed,
+                                                json_text(report, "why") ? json_text(report, "why") : "?"));
+        if (!ended)
+                return host_failed(
+                        "it was begun, and the process that watched it is gone: nobody knows how it ended");
+        if (strcmp(ended, "late") == 0) {
+                status = "timeout";
+                detail = arena_printf(arena, "killed after %lld s, with all that it had started",
+                                      (long long)(timeout_ms / 1000));
+        } else if (strcmp(ended, "server") == 0) {
+                status = "killed";
+                detail = "killed since the server stopped, with all that it had started";
+        } else if (code < 0) {
+                status = "killed";
+                detail = arena_printf(arena, "ended by signal %lld", (long long)signal);
+        } else {
+                status = code == 0 ? "ok" : "error";
+        }
+        if (!detail && left > 0)
+                detail = arena_printf(arena, "it left %lld %s behind, which %s killed", (long long)left,
+                                      left == 1 ? "process" : "processes", left == 1 ? "was" : "were");
+        result = json_checked(
+                json_pack("{s:s, s:o}", "status", status, "exitCode",
+                          strcmp(ended, "itself") == 0 && code >= 0 ? json_integer(code) : json_null()));
+        json_put(result, "detail", json_from_text(detail));
+        return result;
+}
+
+json_t *host_run(const struct host_run *run, struct host_opened *opened) {
+        struct running running __attribute__((cleanup(
+                release_running))) = { .process = PROCESS_NONE, .task = -1, .report = -1, .stop = run->stop };
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        json_t *report JSON_CLEANUP = NULL, *result;
+        struct error err;
+        int started;
+
+        for (size_t i = 0; i < STREAMS; i++)
+                running.streams[i] = (struct stream){ .descriptor = -1, .digest = digest_stream_new() };
+        started = start_worker(run, opened, &running, &err);
+        if (started == 0)
+                started = give_task(run, opened, &running, &err);
+        close_descriptor(&opened->program);
+        close_descriptor(&opened->folder);
+        if (started < 0)
+                return host_failed(arena_printf(arena, "it did not run: %s", err.message));
+        if (wait_for_worker(&running, clock_system.monotonic_ms(&clock_system) + run->timeout_ms + GRACE_MS))
+                (void)!descriptor_read(running.report, REPORT_MAX, &running.said);
+        process_end(&running.process);
+        for (size_t i = 0; i < STREAMS; i++) {
+                for (int pieces = 0; pieces < PIECES_LEFT && running.streams[i].descriptor >= 0; pieces++) {
+                        if (!take(&running.streams[i]))
+                                break;
+                }
+        }
+        report = json_loadb(strbuf_text(&running.said), running.said.length, 0, NULL);
+        result = judge(report, run->timeout_ms, arena);
+        json_put(result, "stdout", stream_json(&running.streams[0]));
+        json_put(result, "stderr", stream_json(&running.streams[1]));
+        return result;
+}

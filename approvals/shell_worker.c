@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who loses his parent becomes ours (PR_SET_CHILD_SUBREAPER), so that nobody leaves: neither by a session of his own nor by a second fork. The
+ * command has no rights that it was not started with (no_new_privs: no set-user-ID program gives it another user than the one that was shown).
+ */
+#include "approvals/shell_worker.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "runtime/descendants.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TASK_MAX ((size_t)1 << 20)
+#define GROUPS_MAX 256
+
+struct task {
+        char **arguments;
+        uid_t user;
+        gid_t group;
+        gid_t groups[GROUPS_MAX];
+        size_t group_count;
+        bool keeps_user, is_script;
+        int64_t timeout_ms;
+};
+
+enum why_ended { ENDED_ITSELF, ENDED_LATE, ENDED_WITH_SERVER };
+
+/* One line; what comes behind it is the end of who wrote it. */
+static json_t *read_task(void) {
+        struct strbuf text = { .limit = TASK_MAX };
+        json_t *json = NULL;
+        char byte;
+
+        while (!json && read(STDIN_FILENO, &byte, 1) == 1 && !text.overflow) {
+                if (byte != '\n')
+                        strbuf_append_char(&text, byte);
+                else if (!(json = json_loadb(strbuf_text(&text), text.length, 0, NULL)))
+                        break;
+        }
+        strbuf_release(&text);
+        return json;
+}
+
+static bool understand(const json_t *json, struct task *ret) {
+        const json_t *arguments = json_object_get(json, "command"), *groups = json_object_get(json, "groups"),
+                     *item;
+        size_t count = json_array_size(arguments), index;
+
+        ret->arguments = calloc(count + 1, sizeof(*ret->arguments));
+        if (!ret->arguments)
+                abort();
+        json_array_foreach (arguments, index, item)
+                ret->arguments[index] = (char *)json_string_value(item);
+        json_array_foreach (groups, index, item) {
+                if (index < GROUPS_MAX)
+                        ret->groups[ret->group_count++] = (gid_t)json_integer_value(item);
+        }
+        ret->keeps_user = json_is_true(json_object_get(json, "keepsUser"));
+        ret->is_script = json_is_true(json_object_get(json, "isScript"));
+        ret->user = (uid_t)json_integer_or(json, "uid", -1);
+        ret->group = (gid_t)json_integer_or(json, "gid", -1);
+        ret->timeout_ms = json_integer_or(json, "timeoutMs", 0);
+        return count > 0 && ret->timeout_ms > 0 &&
+               (ret->keeps_user || (ret->user != (uid_t)-1 && ret->group != (gid_t)-1));
+}
+
+static void report(json_t *json) {
+        char *text TEXT_CLEANUP = json_compact(json_checked(json));
+
+        json_decref(json);
+        (void)!descriptor_write(SHELL_WORKER_REPORT, text, strlen(text));
+}
+
+/* The first step that fails ends it, with what failed. */
+static const char *become_command(const struct task *task) {
+        int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0)
+                return "its input";
+        if (setsid() < 0)
+                return "its own session";
+        for (int number = 1; number < NSIG; number++)
+                (void)signal(number, SIG_DFL);
+        umask(022);
+        if (!task->keeps_user && (setgroups(task->group_count, task->groups) < 0 ||
+                                  setresgid(task->group, task->group, task->group) < 0 ||
+                                  setresuid(task->user, task->user, task->user) < 0))
+                return "its user";
+        /* In this order: another user would lose the first. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return "its rights";
+        if (fchdir(SHELL_WORKER_FOLDER) < 0)
+                return "its folder";
+        /* The interpreter opens a script by its number, /dev/fd/3. */
+        if (fcntl(SHELL_WORKER_PROGRAM, F_SETFD, task->is_script ? 0 : FD_CLOEXEC) < 0 ||
+            fcntl(SHELL_WORKER_FOLDER, F_SETFD, FD_CLOEXEC) < 0)
+                return "its descriptors";
+        syscall(SYS_execveat, SHELL_WORKER_PROGRAM, "", task->arguments, environ, AT_EMPTY_PATH);
+        return "its program";
+}
+
+/* Whether it ended by itself. Reaps whoever became ours meanwhile: a zombie takes a place in the table of processes. */
+static enum why_ended wait_for(pid_t child, int pidfd, int64_t until_ms) {
+        struct pollfd polled[] = { { .fd = pidfd, .events = POLLIN },
+                                   { .fd = STDIN_FILENO, .events = POLLIN } };
+
+        for (;;) {
+                int64_t left = until_ms - clock_system.monotonic_ms(&clock_system);
+                siginfo_t info = { 0 };
+
+                if (left <= 0)
+                        return ENDED_LATE;
+                if (poll(polled, 2, left > 1000 ? 1000 : (int)left) < 0 && errno != EINTR)
+                        abort();
+                if (polled[0].revents)
+                        return ENDED_ITSELF;
+                if (polled[1].revents)
+                        return ENDED_WITH_SERVER;
+                while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
+                       info.si_pid != child) {
+                        (void)waitpid(info.si_pid, NULL, 0);
+                        info.si_pid = 0;
+                }
+        }
+}
+
+static void kill_all(size_t *ret_left) {
+        const struct descendants none = { 0 };
+        struct descendants left DESCENDANTS_CLEANUP = { 0 };
+
+        descendants_find(&left);
+        *ret_left = left.count;
+        do {
+                descendants_kill(&none, 0);
+                while (waitpid(-1, NULL, WNOHANG) > 0) {
+                }
+                descendants_release(&left);
+                descendants_find(&left);
+        } while (left.count > 0);
+}
+
+static void follow(pid_t child, const struct task *task) {
+        static const char *const reasons[] = { "itself", "late", "server" };
+        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + task->timeout_ms;
+        int pidfd = (int)syscall(SYS_pidfd_open, child, 0), status = 0;
+        enum why_ended why = pidfd < 0 ? ENDED_WITH_SERVER : wait_for(child, pidfd, until_ms);
+        size_t left = 0;
+
+        if (why != ENDED_ITSELF) {
+                size_t all;
+
+                kill(child, SIGKILL);
+                kill_all(&all);
+        }
+        (void)waitpid(child, &status, 0);
+        kill_all(&left);
+        report(json_pack("{s:s, s:i, s:i, s:I}", "ended", reasons[why], "code",
+                         WIFEXITED(status) ? WEXITSTATUS(status) : -1, "signal",
+                         WIFSIGNALED(status) ? WTERMSIG(status) : 0, "left", (json_int_t)left));
+}
+
+/* 0: it runs; else what could not be done, and why. The pipe closes by itself once the program is another. */
+static const char *start(const struct task *task, pid_t *ret, int *ret_reason) {
+        struct said {
+                const char *what; /* of this very program: the child is its copy */
+                int reason;
+        } said = { 0 };
+        int pipe_ends[2];
+
+        if (pipe2(pipe_ends, O_CLOEXEC) < 0 || (*ret = fork()) < 0) {
+                *ret_reason = errno;
+                return "a process";
+        }
+        if (*ret == 0) {
+                said.what = become_command(task);
+                said.reason = errno;
+                (void)!descriptor_write(pipe_ends[1], &said, sizeof(said));
+                _exit(127);
+        }
+        close(pipe_ends[1]);
+        if (read(pipe_ends[0], &said, sizeof(said)) != (ssize_t)sizeof(said))
+                said.what = NULL;
+        close(pipe_ends[0]);
+        *ret_reason = said.reason;
+        return said.what;
+}
+
+int shell_worker_main(void) {
+        json_t *json JSON_CLEANUP = read_task();
+        struct task task = { 0 };
+        const char *failed = "its task";
+        int reason = EINVAL;
+        pid_t child = 0;
+
+        fcntl(SHELL_WORKER_REPORT, F_SETFD, FD_CLOEXEC);
+        if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+                reason = errno;
+        else if (understand(json, &task))
+                failed = start(&task, &child, &reason);
+        if (failed) {
+                if (child > 0)
+                        (void)waitpid(child, NULL, 0);
+                report(json_pack("{s:s, s:s}", "failed", failed, "why", strerror(reason)));
+        } else {
+                follow(child, &task);
+        }
+        free(task.arguments);
+        return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands on the host, for who calls: what HTTP and MCP share, and how the Server's `shell` is read. */
+#ifndef BERTH_BROKER_APPROVALS_H
+#define BERTH_BROKER_APPROVALS_H
+
+#include "approvals/approvals.h"
+#include "broker/config.h"
+#include "broker/door.h"
+#include "server/server.h"
+
+/* *ret is NULL where the Server does not enable them. `folder`: the state's. */
+int broker_approvals_open(const struct broker_config *config, const char *folder, struct approvals **ret,
+                          struct error *err) MUST_USE;
+
+/* Who calls, as approvals/ sees him; in the request's arena. */
+struct approvals_caller broker_approvals_caller(struct server_request *request,
+                                                const struct door_caller *door);
+
+/*
+ * `body` is as shape_shell_wish says. *ret is the approval: pending, or `done`, since the end of a trusted one is waited for; still `approved`
+ * where the client left, or the server stops.
+ */
+int broker_approvals_ask(struct server_request *request, const struct approvals_caller *caller,
+                         const json_t *body, json_t **ret, struct problem *problem) MUST_USE;
+
+/*
+ * *ret is one as it is: with `decision_ms`, once it is decided on, for which that long is waited; and where that was waited for and it runs,
+ * once it has ended.
+ */
+int broker_approvals_wait(struct server_request *request, const struct approvals_caller *caller,
+                          const char *id, int decision_ms, json_t **ret, struct problem *problem) MUST_USE;
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a container uses, and who is told that it has changed.
+ *
+ * A share of a CPU is the difference of two readings by the time between them. The thread takes one every CONTAINER_SELDOM_MS, so
+ * that nobody who asks for the first time is told the mean of hours; for who asks one is taken every CONTAINER_OFTEN_MS. Between them
+ * all who ask get the same.
+ */
+#include "containers/containers_parts.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+const char *const containers_statuses[CONTAINERS_STATUSES] = { "queued", "starting", "running", "stopped",
+                                                               "exited" };
+
+void container_sample(struct container *container, int64_t age_ms) {
+        const struct place_class *class = container->containers->config.place->class;
+        struct container_sample now = { .at_ms = clock_system.monotonic_ms(&clock_system) };
+
+        if (container->phase != CONTAINER_OPEN || !container->opened || !class->measure)
+                return;
+        if (container->sample.at_ms > 0 && now.at_ms - container->sample.at_ms < age_ms)
+                return;
+        if (!class->measure(container->place, &now.usage))
+                return;
+        /* Of one that was found again, what it had used before is another server's to count. */
+        if (container->sample.at_ms > 0 && now.usage.cpu_us > container->sample.usage.cpu_us)
+                container->containers->cpu_us += now.usage.cpu_us - container->sample.usage.cpu_us;
+        container->sample_before = container->sample;
+        container->sample = now;
+}
+
+void container_forget_samples(struct container *container) {
+        container->sample = container->sample_before = (struct container_sample){ 0 };
+}
+
+/* Of one CPU, rounded; -1: it takes two readings. */
+static int64_t percent(const struct container *container) {
+        const struct container_sample *before = &container->sample_before, *now = &container->sample;
+        int64_t us = (now->at_ms - before->at_ms) * 1000;
+
+        if (before->at_ms == 0 || us <= 0)
+                return -1;
+        if (now->usage.cpu_us <= before->usage.cpu_us)
+                return 0;
+        return (int64_t)((now->usage.cpu_us - before->usage.cpu_us) * 100 + (uint64_t)us / 2) / us;
+}
+
+json_t *container_usage_json(const struct container *container) {
+        const struct place_usage *usage = &container->sample.usage;
+        int64_t share = percent(container);
+
+        if (container->phase != CONTAINER_OPEN || container->record.status != CONTAINER_RUNNING ||
+            container->sample.at_ms == 0)
+                return json_null();
+        return json_checked(json_pack(
+                "{s:o, s:I, s:I, s:I}", "cpuPercent", share < 0 ? json_null() : json_integer(share), "cpuMs",
+                (json_int_t)(usage->cpu_us / 1000), "memoryBytes", (json_int_t)usage->memory_bytes,
+                "peakMemoryBytes", (json_int_t)usage->peak_memory_bytes));
+}
+
+void container_tell(struct container *container) {
+        const struct containers_config *config = &container->containers->config;
+        const struct container_record *record = &container->record;
+        const char *status = record->gone ? CONTAINER_REMOVED_STATUS : container_status_name(container);
+
+        /* These texts are static: one status is one address. */
+        if (container->told == status)
+                return;
+        container->told = status;
+        if (config->tell)
+                config->tell(config->context,
+                             &(const struct container_news){ .id = record->id,
+                                                             .owner = record->owner,
+                                                             .environment = record->environment,
+                                                             .agent = record->agent,
+                                                             .status = status });
+}
+
+void containers_measure(struct containers *containers, struct containers_measures *ret) {
+        *ret = (struct containers_measures){ 0 };
+        pthread_mutex_lock(&containers->lock);
+        for (struct container *container = containers->first; container; container = container->next) {
+                const char *status = container_status_name(container);
+
+                if (container->record.gone)
+                        continue;
+                for (size_t i = 0; i < CONTAINERS_STATUSES; i++)
+                        ret->containers[i] += strcmp(containers_statuses[i], status) == 0;
+                container_sample(container, CONTAINER_OFTEN_MS);
+                if (container->record.status == CONTAINER_RUNNING && container->phase == CONTAINER_OPEN)
+                        ret->memory_bytes += container->sample.usage.memory_bytes;
+        }
+        ret->cpu_us = containers->cpu_us;
+        pthread_mutex_unlock(&containers->lock);
+}

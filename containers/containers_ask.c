@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What clients ask of containers. */
+#include "containers/containers_parts.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "runtime/request.h"
+#include "sessions/checks.h"
+#include "sessions/record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+bool containers_have_files(struct containers *containers, const char *owner, const char *agent) {
+        bool have = false;
+
+        pthread_mutex_lock(&containers->lock);
+        for (const struct container *container = containers->first; container && !have;
+             container = container->next) {
+                const struct container_record *record = &container->record;
+
+                have = strcmp(record->owner, owner) == 0 && strcmp(record->agent, agent) == 0 &&
+                       (record->sandbox || container->phase != CONTAINER_NO_PLACE ||
+                        record->status == CONTAINER_QUEUED || record->status == CONTAINER_RUNNING);
+        }
+        pthread_mutex_unlock(&containers->lock);
+        return have;
+}
+
+/* --- made --- */
+
+/* So long one that is made waits for others to be opened. */
+#define NEIGHBOURS_S 20
+
+static int check_name(const char *name, struct problem *problem) {
+        size_t length = name ? strlen(name) : 1;
+
+        if (!name ||
+            (length >= 1 && length <= CONTAINER_NAME_MAX && name[0] != '-' && name[length - 1] != '-' &&
+             strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length))
+                return 0;
+        return problem_set(problem, PROBLEM_INVALID,
+                           "name must have 1 to %d of a-z, 0-9 and -, and neither begin nor end with -",
+                           CONTAINER_NAME_MAX);
+}
+
+/* The command as arguments: a new reference; NULL: a problem. */
+static json_t *arguments_of(const struct container_wish *wish, struct problem *problem) {
+        bool is_shell = wish->language && strcmp(wish->language, "sh") == 0;
+        size_t ignored;
+
+        if (!wish->command == !wish->code) {
+                (void)problem_set(problem, PROBLEM_INVALID, "give a command or code, one of them");
+                return NULL;
+        }
+        if (wish->command && request_is_arguments(wish->command))
+                return json_deep_copy(wish->command);
+        if (wish->command) {
+                (void)problem_set(
+                        problem, PROBLEM_INVALID,
+                        "command must be a list of at most %d texts without NUL, the program first, each of at most "
+                        "%zu bytes and of %zu together",
+                        REQUEST_ARGUMENTS_MAX, REQUEST_ARGUMENT_MAX, REQUEST_ARGUMENTS_BYTES_MAX);
+                return NULL;
+        }
+        if (wish->language && !is_shell && strcmp(wish->language, "python") != 0) {
+                (void)problem_set(problem, PROBLEM_INVALID, "language must be python or sh");
+                return NULL;
+        }
+        if (wish->code_length > REQUEST_ARGUMENT_MAX ||
+            !text_is_utf8(wish->code, wish->code_length, &ignored) ||
+            memchr(wish->code, '\0', wish->code_length)) {
+                (void)problem_set(problem, PROBLEM_INVALID,
+                                  "code must be UTF-8 without NUL, of at most %zu bytes",
+                                  REQUEST_ARGUMENT_MAX);
+                return NULL;
+        }
+        return is_shell ? json_checked(json_pack("[s, s, s]", "/bin/sh", "-c", wish->code))
+                        : json_checked(json_pack("[s, s, s, s]", "python3", "-u", "-c", wish->code));
+}
+
+static int check_rest(const struct container_wish *wish, enum container_restart *ret,
+                      struct problem *problem) {
+        int restart = wish->restart   ? container_restart_find(wish->restart)
+                      : wish->service ? CONTAINER_ALWAYS
+                                      : CONTAINER_NEVER;
+
+        if (!wish->agent || check_text("agent", wish->agent, CHECKS_TEXT_MAX, problem) < 0)
+                return wish->agent ? -1 : problem_set(problem, PROBLEM_INVALID, "name an agent");
+        if (restart < 0 || (!wish->service && restart != CONTAINER_NEVER))
+                return problem_set(
+                        problem, PROBLEM_INVALID,
+                        "restart must be never, on-failure or always; of a temporary container, never");
+        if (wish->service && wish->timeout_seconds)
+                return problem_set(
+                        problem, PROBLEM_INVALID,
+                        "timeoutSeconds is a temporary container's: a service runs until it is stopped");
+        if (check_age("timeoutSeconds", wish->timeout_seconds, problem) < 0 ||
+            check_name(wish->name, problem) < 0 || check_variables(wish->variables, problem) < 0)
+                return -1;
+        *ret = (enum container_restart)restart;
+        return 0;
+}
+
+/* As engine_create(): what the client may not use is not there. */
+static int check_agent(struct containers *containers, const struct engine_caller *caller,
+                       const struct container_wish *wish, struct arena *arena, struct catalog_agent *ret,
+                       struct problem *problem) {
+        struct catalog *catalog = containers->config.catalog;
+        struct error err;
+        int found = catalog->agent(catalog, wish->agent, arena, ret, &err);
+
+        if (found < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (found == 0 || !container_may_use(caller, NULL, wish->agent))
+                return problem_set(problem, PROBLEM_UNKNOWN_AGENT, "there is no agent %s", wish->agent);
+        if (!ret->in_service || !ret->environment)
+                return problem_set(problem, PROBLEM_AGENT_OUT_OF_SERVICE,
+                                   "the agent %s is not active, or was taken from its environment",
+                                   wish->agent);
+        if (!container_may_use(caller, ret->environment, NULL))
+                return problem_set(problem, PROBLEM_UNKNOWN_ENVIRONMENT, "there is no environment %s",
+                                   ret->environment);
+        return 0;
+}
+
+/* Whose the other is that has a port of the machine is nobody's to know. */
+static int check_ports(const struct container *container, const struct container *other,
+                       struct problem *problem) {
+        const json_t *ports = container->record.ports, *others = other->record.ports;
+        bool lives = other->record.service || other->record.status == CONTAINER_QUEUED ||
+                     other->record.status == CONTAINER_RUNNING;
+        int64_t port = container_ports_share(ports, others, true);
+
+        if (other->record.gone || !lives)
+                return 0;
+        if (port > 0)
+                return problem_set(problem, PROBLEM_CONFLICT,
+                                   "port %lld of 127.0.0.1 is taken on this machine", (long long)port);
+        port = containers_are_neighbours(container, other) ? container_ports_share(ports, others, false) : 0;
+        if (port > 0)
+                return problem_set(problem, PROBLEM_CONFLICT,
+                                   "the container %s has port %lld already, in the network that they share",
+                                   other->record.name ? other->record.name : other->record.id,
+                                   (long long)port);
+        return 0;
+}
+
+static int check_others(const struct containers *containers, const struct container *container,
+                        const char *owner, const struct container_wish *wish, struct problem *problem) {
+        size_t of_owner = 0, bytes = 0, live = 0;
+
+        for (const struct container *other = containers->first; other; other = other->next) {
+                const struct container_record *record = &other->record;
+                bool his = strcmp(record->owner, owner) == 0;
+
+                of_owner += his;
+                bytes += his ? record->bytes : 0;
+                live += record->status == CONTAINER_QUEUED || record->status == CONTAINER_RUNNING;
+                if (his && !record->gone && wish->name && record->name &&
+                    strcmp(record->name, wish->name) == 0 && strcmp(record->agent, wish->agent) == 0)
+                        return problem_set(problem, PROBLEM_CONFLICT,
+                                           "the agent %s has a container %s already: %s", wish->agent,
+                                           wish->name, record->id);
+                if (check_ports(container, other, problem) < 0)
+                        return -1;
+        }
+        if (of_owner >= CONTAINERS_OWNER_MAX)
+                return problem_set(
+                        problem, PROBLEM_OWNER_LIMIT,
+                        "%s has %zu containers, with those that have ended, as many as an owner may", owner,
+                        of_owner);
+        if (bytes >= CONTAINERS_OWNER_BYTES)
+                return problem_set(
+                        problem, PROBLEM_OWNER_LIMIT,
+                        "the commands and variables of %s's containers have %zu bytes, as many as an "
+                        "owner's may: remove some",
+                        owner, bytes);
+        if (containers->config.total && live >= containers->config.total)
+                return problem_set(problem, PROBLEM_SERVER_LIMIT,
+                                   "there are %zu containers, as many as may be", live);
+        return 0;
+}
+
+static struct container *new_container(const struct containers *containers, const char *owner,
+                                       const struct container_wish *wish, const char *environment,
+                                       enum container_restart restart, json_t *arguments, json_t *ports) {
+        struct container *container = calloc(1, sizeof(*container));
+
+        if (!container)
+                abort();
+        container->record = (struct container_record){
+                .owner = record_copy_text(owner),
+                .agent = record_copy_text(wish->agent),
+                .environment = record_copy_text(environment),
+                .name = record_copy_text(wish->name),
+                .service = wish->service,
+                .arguments = arguments,
+                .ports = ports,
+                .variables = json_object_size(wish->variables) > 0 ? json_deep_copy(wish->variables) : NULL,
+                .restart = restart,
+                .timeout_seconds = wish->service           ? 0
+                                   : wish->timeout_seconds ? wish->timeout_seconds
+                                                           : CONTAINERS_TIMEOUT,
+                .exit_code = -1,
+                .created_ms = containers_now(containers),
+        };
+        container_new_id(container->record.id);
+        return container;
+}
+
+/* Not made after all: whoever asked hears why, and nothing of it stays. */
+static void unmake(struct container *container) {
+        container->record.gone = container->record.sandbox = true;
+        container_keep(container);
+        containers_wake(container->containers);
+}
+
+/* Until it is known which network is its own; the thread opens it where that takes too long. */
+static void await_neighbours(struct container *container) {
+        struct containers *containers = container->containers;
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += NEIGHBOURS_S;
+        while (container_waits_for_neighbours(container) && container->phase == CONTAINER_NO_PLACE &&
+               pthread_cond_timedwait(&containers->settled, &containers->lock, &until) == 0)
+                ;
+}
+
+/*
+ * Opened by who asks, so that what stands in its way is his answer. Where others of its agent wait, or there is no room, it waits behind them,
+ * unless the agent's limits turn work away.
+ */
+static int open_at_once(struct container *container, bool rejects, struct problem *problem) {
+        struct containers *containers = container->containers;
+        struct error err = { .kind = ERROR_LOCKED };
+        bool room = false;
+
+        await_neighbours(container);
+        if (container->phase != CONTAINER_NO_PLACE || container->record.status != CONTAINER_QUEUED ||
+            container->record.gone)
+                return 0;
+        for (const struct container *other = containers->first; other != container; other = other->next) {
+                if (other->full && !other->record.gone && other->record.status == CONTAINER_QUEUED &&
+                    strcmp(other->record.agent, container->record.agent) == 0)
+                        container->full = true;
+        }
+        if (container->full)
+                (void)error_set_kind(&err, ERROR_LOCKED, "others wait already for Agent/%s's limits",
+                                     container->record.agent);
+        else if (container_open(container, &err) == 0)
+                return 0;
+        if (container->record.gone)
+                return problem_set(problem, PROBLEM_NOT_FOUND, "the container was removed while it was made");
+        if (container->record.status != CONTAINER_QUEUED)
+                return 0;
+        if (err.kind != ERROR_LOCKED) {
+                unmake(container);
+                return problem_from_error(problem, PROBLEM_PLACE_FAILED, &err);
+        }
+        container->full = true;
+        if (containers->config.make_room)
+                room = containers->config.make_room(containers->config.context, container->record.agent);
+        if (rejects && !room) {
+                unmake(container);
+                return problem_from_error(problem, PROBLEM_AGENT_LIMIT, &err);
+        }
+        return 0;
+}
+
+int containers_create(struct containers *containers, const struct engine_caller *caller,
+                      const struct container_wish *wish, json_t **ret, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct catalog_agent agent = { 0 };
+        enum container_restart restart = CONTAINER_NEVER;
+        struct container *container;
+        json_t *arguments = NULL, *ports;
+        struct error err;
+        int result;
+
+        if (check_text("the owner", caller->owner, ENGINE_OWNER_MAX, problem) < 0 ||
+            check_rest(wish, &restart, problem) < 0 ||
+            check_agent(containers, caller, wish, arena, &agent, problem) < 0 ||
+            !(ports = container_ports_read(wish->ports, problem)))
+                return -1;
+        if (!(arguments = arguments_of(wish, problem))) {
+                json_decref(ports);
+                return -1;
+        }
+        container =
+                new_container(containers, caller->owner, wish, agent.environment, restart, arguments, ports);
+        pthread_mutex_lock(&containers->lock);
+        result = check_others(containers, container, caller->owner, wish, problem);
+        container->containers = containers;
+        if (result == 0 && container_listen(container, &err) < 0)
+                result = problem_from_error(
+                        problem, err.kind == ERROR_REFUSED ? PROBLEM_CONFLICT : PROBLEM_PLACE_FAILED, &err);
+        if (result == 0 && container_store(container, &err) < 0)
+                result = problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (result < 0) {
+                container_listeners_close(&container->listeners);
+                container_record_dispose(&container->record);
+                free(container);
+        } else {
+                containers_add(containers, container);
+                container_changed(container);
+                result = open_at_once(container, agent.reject, problem);
+                if (result == 0)
+                        *ret = container_json(container);
+                containers_wake(containers);
+        }
+        pthread_mutex_unlock(&containers->lock);
+        return result;
+}
+
+/* --- seen --- */
+
+int containers_show(struct containers *containers, const struct engine_caller *caller, const char *id,
+                    json_t **ret, struct problem *problem) {
+        struct container *container;
+
+        pthread_mutex_lock(&containers->lock);
+        container = containers_find(containers, caller, id, caller->observes, problem);
+        if (container) {
+                container_sample(container, CONTAINER_OFTEN_MS);
+                *ret = container_json(container);
+        }
+        pthread_mutex_unlock(&containers->lock);
+        return container ? 0 : -1;
+}
+
+static bool is_among(const char *const *list, const char *text) {
+        for (const char *const *item = list; item && *item; item++) {
+                if (text && strcmp(*item, text) == 0)
+                        return true;
+        }
+        return !list;
+}
+
+static bool fits(const struct container *container, const struct engine_caller *caller,
+                 const struct container_filter *filter) {
+        const struct container_record *record = &container->record;
+
+        return !record->gone &&
+               ((filter->all_owners && caller->observes) ||
+                (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
+               container_may_use(caller, record->environment, record->agent) &&
+               is_among(filter->statuses, container_status_name(container)) &&
+               is_among(filter->types, record->service ? "service" : "temporary") &&
+               is_among(filter->environments, record->environment) &&
+               is_among(filter->agents, record->agent) && is_among(filter->names, record->name);
+}
+
+/* "MILLISECONDS.ID" of the last item that was given. */
+static int read_cursor(const char *cursor, int64_t *ret_ms, const char **ret_id, struct problem *problem) {
+        char *end = NULL;
+
+        *ret_ms = cursor ? strtoll(cursor, &end, 10) : -1;
+        *ret_id = cursor ? end + 1 : "";
+        if (cursor && (end == cursor || *end != '.' || !container_is_id(end + 1)))
+                return problem_set(problem, PROBLEM_INVALID, "cursor is none that a list has given");
+        return 0;
+}
+
+static bool is_after(const struct container_record *record, int64_t ms, const char *id) {
+        return record->created_ms > ms || (record->created_ms == ms && strcmp(record->id, id) > 0);
+}
+
+int containers_list(struct containers *containers, const struct engine_caller *caller,
+                    const struct container_filter *filter, json_t **ret, struct problem *problem) {
+        size_t limit = filter->limit ? filter->limit : 100;
+        const struct container *last = NULL;
+        json_t *items, *cursor = json_null();
+        const char *after_id;
+        int64_t after_ms;
+
+        if (limit > ENGINE_LIST_MAX)
+                return problem_set(problem, PROBLEM_INVALID, "limit must be 1 to %d, found %zu",
+                                   ENGINE_LIST_MAX, limit);
+        if (read_cursor(filter->cursor, &after_ms, &after_id, problem) < 0)
+                return -1;
+        items = json_checked(json_array());
+        pthread_mutex_lock(&containers->lock);
+        for (struct container *one = containers->first; one; one = one->next) {
+                if (!is_after(&one->record, after_ms, after_id) || !fits(one, caller, filter))
+                        continue;
+                if (last && json_array_size(items) == limit) {
+                        char text[64];
+
+                        snprintf(text, sizeof(text), "%lld.%s", (long long)last->record.created_ms,
+                                 last->record.id);
+                        cursor = json_checked(json_string(text));
+                        break;
+                }
+                container_sample(one, CONTAINER_OFTEN_MS);
+                json_add(items, container_json(one));
+                last = one;
+        }
+        pthread_mutex_unlock(&containers->lock);
+        *ret = json_checked(json_pack("{s:o, s:o}", "items", items, "cursor", cursor));
+        return 0;
+}
+
+/* --- stopped, started, removed --- */
+
+/*
+ * What runs is to end: that stands in its record before its sandbox hears of it, so that neither a server that dies nor one that has
+ * not found it again yet forgets it. That it has ended is written down where it has.
+ */
+static void order_stop(struct container *container, bool again) {
+        struct container_record *record = &container->record;
+
+        if (record->status == CONTAINER_RUNNING && !container->ends) {
+                record->stops = true;
+                record->again = again;
+                container_keep(container);
+                container_stop(container);
+                return;
+        }
+        record->again = again;
+        if (container->phase == CONTAINER_OPEN && !container->ends) {
+                container_stop(container);
+                return;
+        }
+        /* Nothing of it runs: it waits for room, or for its next start, or its sandbox is on its way out. */
+        record->again = false;
+        if (record->status == CONTAINER_QUEUED) {
+                record->status = CONTAINER_STOPPED;
+                record->reason = CONTAINER_BY_REQUEST;
+                record->ended_ms =
+                        record->ended_ms ? record->ended_ms : containers_now(container->containers);
+                record->sandbox = true;
+                container->full = false;
+                container_keep(container);
+                container_changed(container);
+        }
+}
+
+static void order_start(struct container *container) {
+        struct container_record *record = &container->record;
+
+        container->not_before_ms = 0;
+        if (record->status == CONTAINER_STOPPED || record->status == CONTAINER_EXITED) {
+                record->status = CONTAINER_QUEUED;
+                record->failures = 0;
+                container_keep(container);
+                container_changed(container);
+        } else if ((container->stops_ms || record->stops) && !record->again) {
+                record->again = true;
+                container_keep(container);
+        }
+}
+
+int containers_order(struct containers *containers, const struct engine_caller *caller, const char *id,
+                     enum container_order order, json_t **ret, struct problem *problem) {
+        struct container *container;
+        int result = -1;
+
+        pthread_mutex_lock(&containers->lock);
+        container =
+                containers_find(containers, caller, id, order == CONTAINER_STOP && caller->ends_any, problem);
+        if (container && !container->record.service && order != CONTAINER_STOP) {
+                (void)problem_set(problem, PROBLEM_CONFLICT,
+                                  "a temporary container runs once: make another, or a service");
+        } else if (container) {
+                if (order != CONTAINER_START)
+                        order_stop(container, order == CONTAINER_RESTART);
+                if (order != CONTAINER_STOP)
+                        order_start(container);
+                *ret = container_json(container);
+                containers_wake(containers);
+                result = 0;
+        }
+        pthread_mutex_unlock(&containers->lock);
+        return result;
+}
+
+int containers_remove(struct containers *containers, const struct engine_caller *caller, const char *id,
+                      struct problem *problem) {
+        struct container *container;
+        struct error err;
+        int result = -1;
+
+        pthread_mutex_lock(&containers->lock);
+        container = containers_find(containers, caller, id, caller->ends_any, problem);
+        if (container) {
+                container->record.gone = container->record.sandbox = true;
+                result = container_store(container, &err) < 0
+                                 ? problem_from_error(problem, PROBLEM_STORE_FAILED, &err)
+                                 : 0;
+        }
+        if (container && result < 0)
+                container->record.gone = false;
+        if (result == 0) {
+                container->not_before_ms = 0;
+                container_kill(container);
+                container_changed(container);
+                containers_wake(containers);
+        }
+        pthread_mutex_unlock(&containers->lock);
+        return result;
+}
+
+/* --- waited for --- */
+
+int containers_watch(struct containers *containers, const struct engine_caller *caller, const char *id,
+                     struct container_watch **ret, struct problem *problem) {
+        struct container_watch *watch = calloc(1, sizeof(*watch));
+        struct container *container;
+
+        if (!watch)
+                abort();
+        *watch = (struct container_watch){ .containers = containers,
+                                           .descriptor = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) };
+        if (watch->descriptor < 0) {
+                free(watch);
+                return problem_set(problem, PROBLEM_SERVER_LIMIT, "there are no more descriptors: %s",
+                                   strerror(errno));
+        }
+        pthread_mutex_lock(&containers->lock);
+        container = containers_find(containers, caller, id, false, problem);
+        if (container) {
+                watch->container = container;
+                watch->next = container->watches;
+                container->watches = watch;
+        }
+        pthread_mutex_unlock(&containers->lock);
+        if (!container) {
+                container_watch_close(watch);
+                return -1;
+        }
+        *ret = watch;
+        return 0;
+}
+
+int container_watch_descriptor(const struct container_watch *watch) {
+        return watch->descriptor;
+}
+
+void container_watch_calm(struct container_watch *watch) {
+        uint64_t ignored;
+
+        (void)!read(watch->descriptor, &ignored, sizeof(ignored));
+}
+
+/* Nobody waits for what he had begun: it is interrupted, or never begins. */
+static void leave_container(struct container_watch *watch) {
+        struct container *container = watch->container;
+        struct container_watch **link = &container->watches, *before = NULL;
+
+        while (*link != watch)
+                link = &(*link)->next;
+        *link = watch->next;
+        containers_rest_log(container);
+        if (watch->execution && container->exec == watch->execution && container->phase == CONTAINER_OPEN)
+                container->containers->config.place->class->interrupt(container->place, watch->execution->n);
+        if (!watch->waits)
+                return;
+        link = &container->first_waiting;
+        while (*link != watch) {
+                before = *link;
+                link = &(*link)->next_waiting;
+        }
+        *link = watch->next_waiting;
+        if (container->last_waiting == watch)
+                container->last_waiting = before;
+}
+
+void container_watch_close(struct container_watch *watch) {
+        struct containers *containers = watch ? watch->containers : NULL;
+
+        if (!watch)
+                return;
+        pthread_mutex_lock(&containers->lock);
+        if (watch->container)
+                leave_container(watch);
+        execution_drop(watch->execution);
+        pthread_mutex_unlock(&containers->lock);
+        close_descriptor(&watch->descriptor);
+        free(watch);
+}
+
+bool container_watch_is_over(struct container_watch *watch) {
+        struct containers *containers = watch->containers;
+        bool over;
+
+        pthread_mutex_lock(&containers->lock);
+        over = !watch->container || watch->container->record.gone ||
+               watch->container->record.status == CONTAINER_STOPPED ||
+               watch->container->record.status == CONTAINER_EXITED;
+        pthread_mutex_unlock(&containers->lock);
+        return over;
+}
+
+int container_watch_read(struct container_watch *watch, uint64_t position, struct container_line *ret,
+                         struct strbuf *bytes, struct error *err) {
+        static const char *const names[] = { "stdout", "stderr", "berth" };
+        struct containers *containers = watch->containers;
+        struct container_log_record record = { 0 };
+        int result = 0;
+
+        pthread_mutex_lock(&containers->lock);
+        if (watch->container && !watch->container->record.gone) {
+                result = container_log_ready(watch->container, err);
+                if (result == 0)
+                        result = container_log_read(watch->container->log, position, &record, bytes, err);
+        }
+        pthread_mutex_unlock(&containers->lock);
+        if (result == 1)
+                *ret = (struct container_line){ .at_ms = record.at_ms,
+                                                .stream = names[record.stream],
+                                                .next = record.next,
+                                                .gap = record.gap };
+        return result;
+}
+
+/* --- more that runs in it --- */
+
+/* A command as a line of sh: each text in quotes, those in it by themselves. */
+static void quote(const json_t *command, struct strbuf *to) {
+        const json_t *item;
+        size_t index;
+
+        strbuf_append(to, "exec");
+        json_array_foreach (command, index, item) {
+                strbuf_append(to, " '");
+                for (const char *at = json_string_value(item); *at; at++) {
+                        if (*at == '\'')
+                                strbuf_append(to, "'\\''");
+                        else
+                                strbuf_append_char(to, *at);
+                }
+                strbuf_append_char(to, '\'');
+        }
+}
+
+static int wait_in_line(struct container_watch *watch, const struct engine_code *code,
+                        struct problem *problem) {
+        struct container *container = watch->container;
+        size_t waiting = 0;
+
+        if (!container || container->record.gone)
+                return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such container");
+        /* Of one that this server has yet to find again, it waits for that. */
+        if (container->rejoins ? container->record.status != CONTAINER_RUNNING || container->record.stops
+                               : container->phase != CONTAINER_OPEN || container->command == 0 ||
+                                         container->ends || container->stops_ms)
+                return problem_set(problem, PROBLEM_NOT_RUNNING,
+                                   "the container is %s: code runs in one that runs",
+                                   container->record.status == CONTAINER_RUNNING
+                                           ? "not in reach now, since it ends, or its server has just started"
+                                           : container_status_name(container));
+        for (const struct container_watch *other = container->first_waiting; other;
+             other = other->next_waiting)
+                waiting++;
+        if (waiting >= ENGINE_QUEUE_MAX)
+                return problem_set(problem, PROBLEM_QUEUE_FULL,
+                                   "%zu wait already for what runs in the container, as many as may",
+                                   waiting);
+        watch->execution = execution_new(1, code, containers_now(container->containers));
+        watch->waits = true;
+        *(container->last_waiting ? &container->last_waiting->next_waiting : &container->first_waiting) =
+                watch;
+        container->last_waiting = watch;
+        containers_wake(container->containers);
+        return 0;
+}
+
+int container_watch_exec(struct container_watch *watch, const struct engine_code *code, const json_t *command,
+                         struct problem *problem) {
+        struct containers *containers = watch->containers;
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+        struct engine_code asked = *code;
+        int result;
+
+        if (command && !request_is_arguments(command))
+                return problem_set(problem, PROBLEM_INVALID,
+                                   "command must be a list of texts, the program first");
+        if (!command == !code->code)
+                return problem_set(problem, PROBLEM_INVALID, "give a command or code, one of them");
+        if (command) {
+                quote(command, &line);
+                asked.code = strbuf_text(&line);
+                asked.code_length = line.length;
+                asked.language = "sh";
+        }
+        if (asked.timeout_seconds == 0)
+                asked.timeout_seconds = 300;
+        if (check_code(&asked, problem) < 0)
+                return -1;
+        pthread_mutex_lock(&containers->lock);
+        result = wait_in_line(watch, &asked, problem);
+        pthread_mutex_unlock(&containers->lock);
+        return result;
+}
+
+json_t *container_watch_result(struct container_watch *watch) {
+        struct containers *containers = watch->containers;
+        json_t *result = NULL;
+
+        pthread_mutex_lock(&containers->lock);
+        if (watch->execution && watch->execution->status == EXECUTION_ENDED)
+                result = json_incref(watch->execution->result);
+        pthread_mutex_unlock(&containers->lock);
+        return result;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which addresses a name may lead to: those of the public internet, by the registries of IANA (iana-ipv4-special-registry,
+ * iana-ipv6-special-registry). All others are somebody's own network, this machine, or a way around this list: an IPv4 address in
+ * the clothes of IPv6. Pure.
+ */
+#ifndef BERTH_EGRESS_ADDRESS_H
+#define BERTH_EGRESS_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+bool address_is_public(const struct sockaddr *address);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of the guard has-sessions what the table of sessions' records knows. It is read once in a plan, and only where an environment is to be
+ * deleted or made anew: whole, by the lists by which a server starts.
+ */
+#include "base/array.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/session_store/session_records.h"
+#include "providers/living_sessions.h"
+#include "sessions/record.h"
+
+#include <string.h>
+
+#define PAGE 1000
+
+struct living_session {
+        const char *environment, *owner;
+};
+
+/* All in the provider's arena: what one plan has read. */
+struct living_sessions {
+        struct living_session *items;
+        size_t count;
+};
+
+void environment_sessions_forget(struct provider *provider) {
+        provider->living_sessions = NULL;
+}
+
+static int note_record(struct provider *provider, const struct session_item *item,
+                       struct living_sessions *living, struct error *err) {
+        const struct clock *clock = aws_client_clock(provider->client);
+        struct record_session record;
+
+        if (item->key[0] == RECORD_OTHERS)
+                return 0;
+        if (record_from_text(item, &record, err) < 0)
+                return -1;
+        if (record_ends_ms(&record, record_is_open(&record)) > clock->wall_ms(clock)) {
+                living->items =
+                        array_grow(provider->arena, living->items, living->count, sizeof(*living->items));
+                living->items[living->count++] =
+                        (struct living_session){ arena_strdup(provider->arena, record.environment),
+                                                 arena_strdup(provider->arena, record.owner) };
+        }
+        record_dispose(&record);
+        return 0;
+}
+
+static int read_table(struct provider *provider, struct session_store *store, struct living_sessions *living,
+                      struct error *err) {
+        const char *after = NULL;
+        size_t count;
+
+        do {
+                struct arena *page ARENA_CLEANUP = arena_new();
+                struct session_item *items;
+
+                if (session_store_list(store, SESSION_TABLE_SESSIONS, "", after, false, PAGE, page, &items,
+                                       &count, err) < 0)
+                        return -1;
+                for (size_t i = 0; i < count; i++) {
+                        if (note_record(provider, &items[i], living, err) < 0)
+                                return -1;
+                }
+                if (count > 0)
+                        after = arena_strdup(provider->arena, items[count - 1].key);
+        } while (count == PAGE);
+        return 0;
+}
+
+/* A table that is not there has no sessions. */
+static int read_sessions(struct provider *provider, struct error *err) {
+        struct session_records_config config = {
+                .client = provider->client,
+                .table = value_get_text(value_get(provider->stack, "sessions"), "table"),
+                .stack = provider->stack_name,
+        };
+        struct living_sessions *living = arena_alloc(provider->arena, sizeof(*living));
+        struct session_store *store;
+        struct error failure;
+        int result;
+
+        *living = (struct living_sessions){ 0 };
+        if (config.table && session_records_open(&config, &store, &failure) < 0) {
+                if (failure.kind != ERROR_NOT_FOUND) {
+                        *err = failure;
+                        return -1;
+                }
+        } else if (config.table) {
+                result = read_table(provider, store, living, err);
+                session_store_close(store);
+                if (result < 0)
+                        return -1;
+        }
+        provider->living_sessions = living;
+        return 0;
+}
+
+int environment_ask_sessions(struct provider *provider, struct change *change, struct arena *arena,
+                             struct error *err) {
+        const struct living_sessions *living;
+        const char **owners = NULL;
+        size_t count = 0;
+
+        if (!living_sessions_matter(change))
+                return 0;
+        if (!provider->living_sessions && read_sessions(provider, err) < 0)
+                return error_context(err, "the sessions that live in it");
+        living = provider->living_sessions;
+        for (size_t i = 0; i < living->count; i++) {
+                if (strcmp(living->items[i].environment, change->name) != 0)
+                        continue;
+                owners = array_grow(arena, owners, count, sizeof(*owners));
+                owners[count++] = arena_strdup(arena, living->items[i].owner);
+        }
+        if (count > 0)
+                aws_refuse(change, living_sessions_refusal(change, owners, count, arena), arena);
+        return 0;
+}

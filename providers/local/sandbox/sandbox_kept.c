@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mount maps users by a user namespace that nobody is in: a process is made in a new one, its map is written, the mount is given the
+ * namespace, and the process is ended. It runs nothing but two calls of the kernel, so that it may be made beside threads.
+ */
+#include "providers/local/sandbox/sandbox_kept.h"
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "providers/local/sandbox/sandbox_disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Who owns what is in it, by the disk. */
+#define OWNER 1000
+#define IMAGE "disk"
+#define PRIVATE 0700
+
+static int cannot(const struct sandbox_kept *kept, const char *why, struct error *err) {
+        return error_set_kind(err, ERROR_REFUSED,
+                              "the workspace that containers of an agent share cannot be kept within its "
+                              "quota here: %s. %s, or accept one without a quota (--accept-degraded)",
+                              why, kept->remedy);
+}
+
+/* --- who owns it --- */
+
+static int write_map(pid_t pid, const char *name, unsigned outside) {
+        char path[64], text[64];
+        int file DESCRIPTOR_CLEANUP = -1;
+
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+        snprintf(text, sizeof(text), "%u %u 1", OWNER, outside);
+        file = open(path, O_WRONLY | O_CLOEXEC);
+        return file < 0 || write(file, text, strlen(text)) < 0 ? -1 : 0;
+}
+
+/* Runs in the new namespace until it is killed, or whoever made it is dead. */
+static void be_there(int ends[2]) {
+        char byte;
+
+        close(ends[1]);
+        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+                ;
+        _exit(0);
+}
+
+/* A user namespace in which OWNER is that user; -1 with errno. */
+static int users_of(uid_t uid, gid_t gid) {
+        int ends[2], users = -1, reason;
+        char path[64];
+        pid_t pid;
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return -1;
+        pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+        if (pid == 0)
+                be_there(ends);
+        if (pid > 0 && write_map(pid, "uid_map", uid) == 0 && write_map(pid, "gid_map", gid) == 0) {
+                snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+                users = open(path, O_RDONLY | O_CLOEXEC);
+        }
+        reason = errno;
+        close(ends[0]);
+        close(ends[1]);
+        if (pid > 0) {
+                (void)kill(pid, SIGKILL);
+                (void)waitpid(pid, NULL, 0);
+        }
+        errno = reason;
+        return users;
+}
+
+static int map_owner(int root, uid_t uid, gid_t gid, struct error *err) {
+        int users DESCRIPTOR_CLEANUP = users_of(uid, gid);
+        struct mount_attr attributes = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                                         .userns_fd = (unsigned)users };
+
+        if (users < 0)
+                return error_set(err, "cannot make a user namespace for the workspace's mount: %s",
+                                 strerror(errno));
+        if (mount_setattr(root, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) < 0)
+                return error_set(err,
+                                 "cannot give the workspace to its user (%s): mounts that map users need "
+                                 "Linux 5.12, and a file system that knows them (ext4, XFS, btrfs)",
+                                 strerror(errno));
+        return 0;
+}
+
+/* --- what is in it --- */
+
+static int make_inner(int root, const char *name, bool theirs) {
+        if (mkdirat(root, name, PRIVATE) < 0)
+                return errno == EEXIST ? 0 : -1;
+        return theirs ? fchownat(root, name, OWNER, OWNER, AT_SYMLINK_NOFOLLOW) : 0;
+}
+
+/* The workspace last: where that is, all is. */
+static int make_inside(int mount, bool theirs, struct error *err) {
+        int root DESCRIPTOR_CLEANUP = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (root >= 0 && faccessat(root, SANDBOX_KEPT_WORKSPACE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return 0;
+        if (root < 0 || (theirs && unlinkat(root, "lost+found", AT_REMOVEDIR) < 0 && errno != ENOENT) ||
+            (theirs && (fchmod(root, PRIVATE) < 0 || fchown(root, OWNER, OWNER) < 0)) ||
+            make_inner(root, SANDBOX_KEPT_INCOMING, theirs) < 0 ||
+            make_inner(root, SANDBOX_KEPT_WORKSPACE, theirs) < 0)
+                return error_set(err, "cannot make the workspace: %s", strerror(errno));
+        return 0;
+}
+
+static bool has(const char *folder, const char *name, struct arena *arena) {
+        return access(arena_printf(arena, "%s/%s", folder, name), F_OK) == 0;
+}
+
+/* 1: an image; 0: a plain folder; -1: neither. What it was made as it stays. */
+static int kind_of(const struct sandbox_kept *kept, bool make, const char *image, struct arena *arena,
+                   struct error *err) {
+        bool plain = has(kept->folder, SANDBOX_KEPT_WORKSPACE, arena), disk = has(kept->folder, IMAGE, arena);
+        struct error why = { 0 };
+
+        if (!plain && !disk && !make)
+                return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
+        if (plain && !kept->accept_degraded)
+                return cannot(kept, "it was made as a plain folder, where that had been accepted", err);
+        if (plain)
+                return 0;
+        if (geteuid() != 0 && disk)
+                return error_set_kind(err, ERROR_REFUSED,
+                                      "%s: root made it, and only root can open it: start the server as root",
+                                      image);
+        if (!disk && folder_make(kept->folder, err) < 0)
+                return -1;
+        if (disk || sandbox_disk_keep(image, kept->bytes, kept->files, &why) == 0)
+                return 1;
+        if (why.kind != ERROR_NOT_FOUND) {
+                *err = why;
+                return -1;
+        }
+        return kept->accept_degraded ? 0 : cannot(kept, why.message, err);
+}
+
+static int open_plain(const struct sandbox_kept *kept, bool root, int *ret, struct error *err) {
+        *ret = root ? open_tree(AT_FDCWD, kept->folder,
+                                OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW)
+                    : open(kept->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return *ret < 0 ? error_set(err, "cannot open %s: %s", kept->folder, strerror(errno)) : 0;
+}
+
+int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid_t gid, int *ret_root,
+                      struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *image = arena_printf(arena, "%s/" IMAGE, kept->folder);
+        int opened DESCRIPTOR_CLEANUP = -1, kind = kind_of(kept, make, image, arena, err);
+        bool root = geteuid() == 0;
+
+        if (kind < 0 ||
+            (kind == 1 ? sandbox_disk_open(image, &opened, err) : open_plain(kept, root, &opened, err)) < 0)
+                return -1;
+        if (make_inside(opened, root, err) < 0 || (root && map_owner(opened, uid, gid, err) < 0))
+                return error_context(err, "%s", kept->folder);
+        *ret_root = opened;
+        opened = -1;
+        return 0;
+}
+
+bool sandbox_kept_is_image(const struct sandbox_kept *kept) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        return has(kept->folder, IMAGE, arena);
+}
+
+int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *image = arena_printf(arena, "%s/" IMAGE, kept->folder);
+
+        if ((unlink(image) < 0 && errno != ENOENT) || (rmdir(kept->folder) < 0 && errno != ENOENT))
+                return error_set(err, "cannot remove %s: %s", kept->folder, strerror(errno));
+        return 0;
+}
+
+/* --- in a sandbox's mount namespace --- */
+
+static int attach(int mount, const char *from, const char *path) {
+        return move_mount(mount, from, AT_FDCWD, path, from[0] ? 0 : MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/*
+ * Of root's, the whole is attached for a moment, since older kernels clone nothing that is attached nowhere. What another user has is a
+ * folder, of which the inner one is cloned.
+ */
+int sandbox_kept_mount(int root, const char *path, struct error *err) {
+        struct mount_attr attributes = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+        int inner DESCRIPTOR_CLEANUP = -1;
+        bool attached = geteuid() == 0 && attach(root, "", path) == 0;
+
+        if (geteuid() != 0 || attached)
+                inner = open_tree(root, SANDBOX_KEPT_WORKSPACE,
+                                  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+        if (inner < 0 || (attached && umount2(path, MNT_DETACH) < 0) ||
+            mount_setattr(inner, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) < 0 ||
+            attach(inner, "", path) < 0)
+                return error_set(err, "cannot mount the workspace: %s", strerror(errno));
+        return 0;
+}

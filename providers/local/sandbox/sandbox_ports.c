@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections, two sockets each, and one thread that moves bytes between them. What one side sends is read only once the other has taken
+ * what came before, so that whoever reads slowly slows down who writes, and nothing grows. The end of what one side sends is passed on
+ * as such (half-closed connections go on the other way), and a connection that breaks on one side is broken on the other.
+ */
+#include "providers/local/sandbox/sandbox_ports.h"
+
+#include "base/files.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A connection that takes all that it is given is read in larger and larger pieces. */
+#define PIECE_LEAST ((size_t)16 << 10)
+#define PIECE_MOST ((size_t)256 << 10)
+#define EVENTS 64
+/* Other descriptors than those of connections. */
+#define SPARE 64
+/* Where the machine has no descriptors or memory for one more: after this it is tried again. */
+#define REST_MS 100
+
+enum source { FROM_LISTENER, FROM_OUTSIDE, FROM_INSIDE };
+
+/* One socket of a connection, and what it is still to be sent. */
+struct side {
+        enum source source;
+        struct connection *connection;
+        int socket;
+        bool waited; /* it is in ports->waits, with these: */
+        uint32_t events;
+        char *held; /* came from the other side; NULL: nothing */
+        size_t at, length;
+        size_t piece;  /* bytes that are read from it at once */
+        bool read_all; /* it sends no more */
+        bool told_end; /* that the other side sends no more */
+};
+
+struct connection {
+        struct connection *next; /* of those that are over */
+        uint16_t port;
+        bool connects, by_six, over;
+        struct side outside, inside;
+};
+
+struct listener {
+        enum source source;
+        int socket;
+        uint16_t port;
+};
+
+struct ports {
+        int waits; /* epoll(7) */
+        struct listener listeners[SANDBOX_PORTS_MAX];
+        size_t listener_count;
+        bool listens, rests;
+        size_t connections, most;
+        struct connection *over; /* freed once no event of this turn is theirs any more */
+        char piece[PIECE_MOST];
+};
+
+/* --- one connection --- */
+
+static struct side *other_of(struct side *side) {
+        struct connection *connection = side->connection;
+
+        return side == &connection->outside ? &connection->inside : &connection->outside;
+}
+
+static void end_connection(struct ports *ports, struct connection *connection, bool broken) {
+        const struct linger at_once = { 1, 0 };
+        struct side *sides[] = { &connection->outside, &connection->inside };
+
+        if (connection->over)
+                return;
+        for (size_t i = 0; i < 2; i++) {
+                /* What is closed so is broken for the other end: it does not take a part for the whole. */
+                if (broken && sides[i]->socket >= 0)
+                        (void)setsockopt(sides[i]->socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+                close_descriptor(&sides[i]->socket);
+                free(sides[i]->held);
+                sides[i]->held = NULL;
+        }
+        connection->over = true;
+        connection->next = ports->over;
+        ports->over = connection;
+        ports->connections--;
+}
+
+static void wait_for(struct ports *ports, struct side *side) {
+        const struct connection *connection = side->connection;
+        const struct side *other = other_of(side);
+        struct epoll_event event = { .data.ptr = side };
+        bool wanted;
+
+        if (connection->connects) {
+                event.events = side == &connection->inside ? EPOLLOUT : 0;
+        } else {
+                if (!side->read_all && !other->held)
+                        event.events |= EPOLLIN;
+                if (side->held)
+                        event.events |= EPOLLOUT;
+        }
+        /* One whose both directions have ended is always ready, whatever is waited for. */
+        wanted = event.events || !side->told_end;
+        if (wanted != side->waited || event.events != side->events)
+                (void)epoll_ctl(ports->waits,
+                                !wanted        ? EPOLL_CTL_DEL
+                                : side->waited ? EPOLL_CTL_MOD
+                                               : EPOLL_CTL_ADD,
+                                side->socket, &event);
+        side->waited = wanted;
+        side->events = event.events;
+}
+
+/* -1: it broke. */
+static int send_held(struct side *side) {
+        while (side->held) {
+                ssize_t count = send(side->socket, side->held + side->at, side->length - side->at,
+                                     MSG_DONTWAIT | MSG_NOSIGNAL);
+
+                if (count < 0)
+                        return errno == EAGAIN || errno == EINTR ? 0 : -1;
+                side->at += (size_t)count;
+                if (side->at == side->length) {
+                        free(side->held);
+                        side->held = NULL;
+                }
+        }
+        return 0;
+}
+
+/* What is not taken at once is kept: so much and no more, since nothing is read as long as there is some. */
+static int pass(struct side *to, struct side *from, const char *bytes, size_t length) {
+        ssize_t count = send(to->socket, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+        size_t sent = count > 0 ? (size_t)count : 0;
+
+        if (count < 0 && errno != EAGAIN && errno != EINTR)
+                return -1;
+        if (sent == length) {
+                if (length == from->piece && from->piece < PIECE_MOST)
+                        from->piece *= 2;
+                return 0;
+        }
+        from->piece = PIECE_LEAST;
+        to->held = malloc(length - sent);
+        if (!to->held)
+                return -1;
+        memcpy(to->held, bytes + sent, length - sent);
+        to->at = 0;
+        to->length = length - sent;
+        return 0;
+}
+
+/* Once all is sent, the end is passed on. */
+static int pass_end(struct side *from, struct side *to) {
+        if (!from->read_all || to->held || to->told_end)
+                return 0;
+        to->told_end = true;
+        return shutdown(to->socket, SHUT_WR) < 0 && errno != ENOTCONN ? -1 : 0;
+}
+
+static int read_side(struct ports *ports, struct side *side) {
+        struct side *to = other_of(side);
+        ssize_t count;
+
+        if (side->read_all || to->held)
+                return 0;
+        count = recv(side->socket, ports->piece, side->piece, MSG_DONTWAIT);
+        if (count < 0)
+                return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        if (count == 0) {
+                side->read_all = true;
+                return 0;
+        }
+        return pass(to, side, ports->piece, (size_t)count);
+}
+
+static int connect_inside(struct ports *ports, struct connection *connection) {
+        struct sockaddr_in four = { .sin_family = AF_INET,
+                                    .sin_port = htons(connection->port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+                                    .sin6_port = htons(connection->port),
+                                    .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+        struct epoll_event event = { .events = EPOLLOUT, .data.ptr = &connection->inside };
+        int made = socket(connection->by_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                          0);
+        const int yes = 1;
+
+        if (made < 0)
+                return -1;
+        close_descriptor(&connection->inside.socket);
+        connection->inside.socket = made;
+        connection->inside.events = event.events;
+        connection->inside.waited = true;
+        (void)setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+        if ((connection->by_six ? connect(made, (const struct sockaddr *)&six, sizeof(six))
+                                : connect(made, (const struct sockaddr *)&four, sizeof(four))) < 0 &&
+            errno != EINPROGRESS)
+                return -1;
+        return epoll_ctl(ports->waits, EPOLL_CTL_ADD, made, &event);
+}
+
+/* What listens at ::1 alone is found as well. */
+static int connect_failed(struct ports *ports, struct connection *connection) {
+        if (connection->by_six)
+                return -1;
+        connection->by_six = true;
+        return connect_inside(ports, connection);
+}
+
+static int go_on_connecting(struct ports *ports, struct connection *connection, uint32_t events) {
+        int failed = 0;
+        socklen_t length = sizeof(failed);
+
+        if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
+                return 0;
+        if (getsockopt(connection->inside.socket, SOL_SOCKET, SO_ERROR, &failed, &length) < 0 || failed)
+                return connect_failed(ports, connection);
+        connection->connects = false;
+        return 0;
+}
+
+static int move(struct ports *ports, struct side *side, uint32_t events) {
+        struct connection *connection = side->connection;
+        struct side *other = other_of(side);
+
+        if (connection->connects)
+                return side == &connection->inside ? go_on_connecting(ports, connection, events) : -1;
+        if (events & EPOLLERR)
+                return -1;
+        return send_held(side) < 0 || read_side(ports, side) < 0 || pass_end(side, other) < 0 ||
+                               pass_end(other, side) < 0
+                       ? -1
+                       : 0;
+}
+
+static bool is_done(const struct connection *connection) {
+        return connection->outside.told_end && connection->inside.told_end;
+}
+
+static void see_to(struct ports *ports, struct side *side, uint32_t events) {
+        struct connection *connection = side->connection;
+
+        if (connection->over)
+                return;
+        if (move(ports, side, events) < 0) {
+                end_connection(ports, connection, true);
+        } else if (is_done(connection)) {
+                end_connection(ports, connection, false);
+        } else {
+                wait_for(ports, &connection->outside);
+                wait_for(ports, &connection->inside);
+        }
+}
+
+/* --- those that listen --- */
+
+static void listen_to(struct ports *ports, bool listens) {
+        for (size_t i = 0; i < ports->listener_count && listens != ports->listens; i++) {
+                struct epoll_event event = { .events = listens ? EPOLLIN : 0,
+                                             .data.ptr = &ports->listeners[i] };
+
+                (void)epoll_ctl(ports->waits, EPOLL_CTL_MOD, ports->listeners[i].socket, &event);
+        }
+        ports->listens = listens;
+}
+
+static void take(struct ports *ports, const struct listener *listener) {
+        int taken = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct connection *connection = taken < 0 ? NULL : calloc(1, sizeof(*connection));
+        struct epoll_event event = { 0 };
+        const int yes = 1;
+
+        if (!connection) {
+                /* EMFILE and the like: it would be readable for ever. */
+                ports->rests = taken >= 0 || (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR);
+                close_descriptor(&taken);
+                return;
+        }
+        *connection = (struct connection){
+                .port = listener->port,
+                .connects = true,
+                .outside = { FROM_OUTSIDE, connection, taken, .piece = PIECE_LEAST },
+                .inside = { FROM_INSIDE, connection, -1, .piece = PIECE_LEAST },
+        };
+        ports->connections++;
+        (void)setsockopt(taken, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+        event.data.ptr = &connection->outside;
+        connection->outside.waited = true;
+        if (epoll_ctl(ports->waits, EPOLL_CTL_ADD, taken, &event) < 0 ||
+            (connect_inside(ports, connection) < 0 && connect_failed(ports, connection) < 0))
+                end_connection(ports, connection, true);
+}
+
+static void turn(struct ports *ports) {
+        struct epoll_event events[EVENTS];
+        int count;
+
+        listen_to(ports, ports->connections < ports->most && !ports->rests);
+        count = epoll_wait(ports->waits, events, EVENTS, ports->rests ? REST_MS : -1);
+        ports->rests = ports->rests && count > 0;
+        for (int i = 0; i < count; i++) {
+                const enum source *source = events[i].data.ptr;
+
+                if (*source != FROM_LISTENER)
+                        see_to(ports, events[i].data.ptr, events[i].events);
+                else if (ports->connections < ports->most && !ports->rests)
+                        take(ports, events[i].data.ptr);
+        }
+        while (ports->over) {
+                struct connection *connection = ports->over;
+
+                ports->over = connection->next;
+                free(connection);
+        }
+}
+
+/* As many connections as there may be descriptors for. */
+static size_t room_for_connections(void) {
+        struct rlimit files;
+        size_t most;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+                return 1;
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+        most = files.rlim_cur > SPARE + 2 ? (files.rlim_cur - SPARE) / 2 : 1;
+        return most < SANDBOX_PORT_CONNECTIONS_MAX ? most : SANDBOX_PORT_CONNECTIONS_MAX;
+}
+
+void sandbox_ports_main(const int *listeners, const uint16_t *numbers, size_t count) {
+        static struct ports ports;
+
+        prctl(PR_SET_NAME, "berth-ports");
+        signal(SIGPIPE, SIG_IGN);
+        ports.waits = epoll_create1(EPOLL_CLOEXEC);
+        ports.most = room_for_connections();
+        if (ports.waits < 0)
+                _exit(EXIT_FAILURE);
+        for (size_t i = 0; i < count; i++) {
+                struct listener *listener = &ports.listeners[ports.listener_count++];
+                struct epoll_event event = { .data.ptr = listener };
+
+                *listener = (struct listener){ FROM_LISTENER, listeners[i], numbers[i] };
+                if (epoll_ctl(ports.waits, EPOLL_CTL_ADD, listener->socket, &event) < 0)
+                        _exit(EXIT_FAILURE);
+        }
+        for (;;)
+                turn(&ports);
+}

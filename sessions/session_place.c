@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session's sandbox: opened, given executions, parked, asked for its files. What it says is heard in session_hear.c. */
+#include "sessions/servers.h"
+#include "sessions/session_parts.h"
+
+#include "base/json.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Those that lived when it was parked come first; a sandbox has no more than these. */
+static json_t *contexts_to_restore(const struct record_session *record) {
+        json_t *contexts = json_checked(json_array()), *state;
+        const char *context;
+
+        for (int lived = 1; lived >= 0; lived--) {
+                json_object_foreach (record->contexts, context, state) {
+                        if (json_is_null(state) == lived && json_array_size(contexts) < PLACE_CONTEXTS_MAX)
+                                json_add(contexts, json_string(context));
+                }
+        }
+        return contexts;
+}
+
+static bool may_begin(void *context) {
+        return servers_hold(context);
+}
+
+/* What its record says of it, copied where that may change while it is being opened; the rest is borrowed from it. */
+static struct place_opening opening_of(const struct engine *engine, const struct record_session *record,
+                                       struct arena *arena) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct place_checkpoint *checkpoint = arena_alloc(arena, sizeof(*checkpoint));
+
+        *checkpoint = record->checkpoint;
+        return (struct place_opening){
+                .id = record->id,
+                .environment = record->environment,
+                .agent = record->agent,
+                .owner = record->owner,
+                .workspace = workspaces->path(workspaces->context, record->id, arena),
+                .checkpoint = checkpoint->digest[0] ? checkpoint : NULL,
+                .parked = record->parked,
+                .note = record->note,
+                .checkpoint_bytes_max = engine->config.limits.checkpoint_bytes,
+                .may_begin = engine->servers ? may_begin : NULL,
+                .may_begin_context = engine->servers,
+        };
+}
+
+int session_open_place(struct engine *engine, struct session *session, bool only_living, struct error *err) {
+        const struct place_class *class = engine->config.place->class;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct record_session *record = &session->record;
+        int64_t left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
+        json_t *contexts JSON_CLEANUP = contexts_to_restore(record);
+        struct place_opening opening = opening_of(engine, record, arena);
+        struct place_session *place = NULL;
+        int opened;
+
+        opening.ttl_ms = left_ms > 1 ? left_ms : 1;
+        opening.only_living = only_living;
+        opening.running = session->running ? session->running->n : 0;
+        opening.running_ms = session->running ? session->running->timeout_seconds * 1000 : 0;
+        opening.contexts = contexts;
+        opening.checkpoint_ms = engine->config.limits.checkpoint_ms;
+        session->phase = SESSION_OPENING;
+        session->rejoining = only_living;
+        session_turn_leave(engine, session);
+        opened = class->open(engine->config.place, &opening, &place, err);
+        session_turn_return(engine, session);
+        if (opened < 0) {
+                session->phase = SESSION_NO_PLACE;
+                session->rejoining = false;
+                return -1;
+        }
+        session->place = place;
+        class->expire(place, session_life_ms(engine, session));
+        if (session->gone)
+                session_go_on(engine, session);
+        engine_wake(engine);
+        return 0;
+}
+
+int session_park(struct engine *engine, struct session *session, struct error *err) {
+        /* Who reads its files would hold it up for as long as he likes: it is next. */
+        if (session->bringing) {
+                session->parks_next = true;
+                return 0;
+        }
+        if (engine->config.place->class->park(session->place, err) < 0)
+                return -1;
+        session->phase = SESSION_PARKING;
+        session_changed(session);
+        engine_wake(engine);
+        return 0;
+}
+
+void session_be_parked(struct session *session, const struct place_checkpoint *checkpoint, int64_t now_ms) {
+        session->record.checkpoint = *checkpoint;
+        session->record.checkpoint_ms = now_ms;
+        session->record.parked = true;
+}
+
+/*
+ * Whether the worker parked it by itself, when it does not live any more; the record says so then. Without the lock meanwhile, since what
+ * it has left is read whole.
+ */
+bool session_adopt(struct engine *engine, struct session *session) {
+        const struct place_class *class = engine->config.place->class;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct record_session *record = &session->record;
+        struct place_opening opening = opening_of(engine, record, arena);
+        int64_t taken_n = record->taken_n;
+        struct place_checkpoint checkpoint;
+        struct error err = { 0 };
+        int found;
+
+        if (!class->adopt)
+                return false;
+        session_turn_leave(engine, session);
+        found = class->adopt(engine->config.place, &opening, taken_n, &checkpoint, &err);
+        session_turn_return(engine, session);
+        if (found < 0)
+                log_warning("session %s: what its worker has left is of no use: %s", record->id, err.message);
+        if (found <= 0 || session->gone)
+                return false;
+        session_be_parked(session, &checkpoint, engine_now(engine));
+        session_store_or_warn(engine, session, NULL, 0);
+        return true;
+}
+
+/* The session's and the execution's own, which comes first; a new reference, or NULL. */
+static json_t *all_variables(const struct session *session, const struct execution *execution) {
+        json_t *all;
+
+        if (!session->record.variables)
+                return execution->variables ? json_incref(execution->variables) : NULL;
+        all = json_checked(json_copy(session->record.variables));
+        if (execution->variables && json_object_update(all, execution->variables) < 0)
+                abort();
+        return all;
+}
+
+/* False: its record cannot be written, or its sandbox is dying and the next one gets it; it waits on. */
+static bool give_next(struct engine *engine, struct session *session) {
+        const struct place_class *class = engine->config.place->class;
+        struct execution *execution = session_next_waiting(session);
+        json_t *variables JSON_CLEANUP = all_variables(session, execution);
+        struct place_execution given = {
+                .n = execution->n,
+                .language = execution->language,
+                .context = execution->context,
+                .code = execution->code,
+                .code_length = execution->code_length,
+                .input = execution->input,
+                .input_length = execution->input_length,
+                .variables = variables,
+                .timeout_ms = execution->timeout_seconds * 1000,
+                .staged = execution->staged,
+        };
+        int64_t was_taken =
+                session->record.taken_n < execution->n ? session->record.taken_n : execution->taken_before;
+        bool written = session->record.taken_n == execution->n; /* of one that did not wait */
+        bool was_parked = session->record.parked;
+        struct problem problem;
+        struct error err;
+
+        execution->status = EXECUTION_RUNNING;
+        execution->begun_ms = engine_now(engine);
+        session->record.taken_n = execution->n;
+        session->record.active_ms = execution->begun_ms;
+        session->record.parked = false;
+        /* The store may be waited for: it is nowhere else. */
+        session->running = execution;
+        if (!written && session_store_record(engine, session, NULL, 0, &problem) < 0) {
+                session->running = NULL;
+                session->record.taken_n = was_taken;
+                session->record.parked = was_parked;
+                session_wait_again(session, execution);
+                return false;
+        }
+        execution->taken_before = was_taken;
+        given.life_ms = session_life_ms(engine, session);
+        if (class->execute(session->place, &given, &err) < 0) {
+                struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+
+                session->running = NULL;
+                session->record.taken_n = was_taken;
+                if (err.kind == ERROR_UNREACHABLE) {
+                        session_wait_again(session, execution);
+                        session_store_or_warn(engine, session, NULL, 0);
+                        return false;
+                }
+                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
+                session_end_waiting(engine, session, execution, REPORT_FAILED, strbuf_text(&detail));
+                return true;
+        }
+        session->just_brought = false;
+        session_tell_execution(session, execution);
+        if (execution->interrupted)
+                class->interrupt(session->place, execution->n);
+        session_changed(session);
+        return true;
+}
+
+/* By a thread: that its sandbox is opened, or that it cannot be. */
+static void open_wanted(struct engine *engine, struct session *session, void *context) {
+        struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err;
+
+        (void)context;
+        session->wanted = false;
+        if (engine->stopping || session->gone || session->phase != SESSION_NO_PLACE || session->in_line > 0 ||
+            !session_wants(session))
+                return;
+        if (session_open_or_wait(engine, session, true, &err) < 0) {
+                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
+                session_forget_restarts(session);
+                session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
+        }
+        session_changed(session);
+}
+
+static void restart_kernels(struct engine *engine, struct session *session) {
+        const json_t *context;
+        struct error err;
+        size_t index;
+
+        json_array_foreach (session->restarts, index, context) {
+                if (engine->config.place->class->restart(session->place, json_string_value(context), &err) <
+                    0)
+                        log_warning("session %s: its kernel was not restarted: %s", session->record.id,
+                                    err.message);
+        }
+        session_forget_restarts(session);
+}
+
+/* Where nothing of it can be brought any more, or not now, who waits for it goes on with what there is. */
+static void settle_files(struct session *session) {
+        if (session->brought >= session->bring_wanted)
+                return;
+        session->brought = session->bring_wanted;
+        engine_followers_wake(session, NULL);
+}
+
+/* True: it is under way, and ends in an event. While an execution runs, its files come when it has ended. */
+static bool bring_files(struct engine *engine, struct session *session) {
+        const struct place_class *class = engine->config.place->class;
+        struct error err = { 0 };
+        int begun;
+
+        if (session->bringing)
+                return true;
+        if (session->bring_wanted <= session->brought || session->phase == SESSION_PARKING ||
+            (session->phase == SESSION_OPENING && session->rejoining))
+                return false;
+        if (session->phase != SESSION_OPEN || session->running || !class->bring) {
+                settle_files(session);
+                return false;
+        }
+        if (session->just_brought && session->waiting > 0)
+                return false;
+        begun = class->bring(session->place, &err);
+        session->bringing = begun == 0;
+        if (begun < 0)
+                log_warning("session %s: its files cannot be brought out: %s", session->record.id,
+                            err.message);
+        if (begun != 0)
+                settle_files(session);
+        return session->bringing;
+}
+
+/* It lives on, and is tried again as late as if something had run now. */
+void session_stay(struct engine *engine, struct session *session, const char *why) {
+        if (session->phase == SESSION_PARKING)
+                session->phase = SESSION_OPEN;
+        session->leaving = false;
+        session->park_after_ms = engine_now(engine) + engine->config.limits.park_seconds * 1000;
+        if (why)
+                log_warning("session %s: it is not parked: %s", session->record.id, why);
+        session_changed(session);
+}
+
+/* It was asked for while files were brought, and what has come since goes first: nobody needs the checkpoint then. */
+static bool park_next(struct engine *engine, struct session *session) {
+        struct error err = { 0 };
+
+        if (!session->parks_next || session->bringing)
+                return false;
+        session->parks_next = false;
+        if (session->phase != SESSION_OPEN)
+                return false;
+        if (session_busy(session) || session->restarts) {
+                session_changed(session);
+                return false;
+        }
+        if (session_park(engine, session, &err) == 0)
+                return true;
+        session_stay(engine, session, err.message);
+        return false;
+}
+
+void session_go_on(struct engine *engine, struct session *session) {
+        struct error err;
+
+        if (session->gone) {
+                if (session->place && session->phase != SESSION_ENDING) {
+                        session->phase = SESSION_ENDING;
+                        engine->config.place->class->end(session->place);
+                        engine_wake(engine);
+                }
+                return;
+        }
+        /* What others have changed is looked at first: of what they hold nothing is begun here. */
+        if (session->far || session->stale ||
+            (session->unknown > 0 && !engine_revive_unknown(engine, session)))
+                return;
+        if (session->unwritten || park_next(engine, session) || bring_files(engine, session))
+                return;
+        if (session->leaving && session->phase == SESSION_OPEN && !session->running) {
+                if (session_park(engine, session, &err) == 0)
+                        return;
+                session->leaving = false;
+                log_warning("session %s: its worker was told to end, and it cannot be parked: %s",
+                            session->record.id, err.message);
+        }
+        if (session->restarts && session->phase == SESSION_OPEN) {
+                restart_kernels(engine, session);
+                engine_wake(engine);
+        }
+        while (session_wants(session) && session->phase == SESSION_OPEN) {
+                if (!give_next(engine, session))
+                        return;
+        }
+        /* In any other phase it is being opened, or parked: that ends in an event. */
+        if (session_wants(session) && session->phase == SESSION_NO_PLACE && session->in_line == 0 &&
+            !session->wanted) {
+                session->wanted = true;
+                engine_job_add(engine, session, session->record.owner, open_wanted, NULL);
+        }
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Where sessions run: on this machine (`local`), and in functions behind the judging proxy (`aws`). Tests of sessions that are not about this
+machine's sandbox take a place, and so are run on both.
+"""
+
+from binary import Berth
+from cloud import Cloud
+from test_serve import stack
+
+TABLE = "lab-sessions"
+
+
+class Local:
+    name = "local"
+
+    def berth(self, binary, folder, make=Berth):
+        """The binary, and nothing that others did."""
+        return make(binary, folder, "http://127.0.0.1:1")
+
+    def apply(self, berth, *more):
+        """The stack of test_serve.py, and more documents."""
+        berth.write("stack.yaml", stack(*more))
+        Berth.__call__(berth, "apply", "--yes").expect(0)
+
+    def close(self):
+        pass
+
+
+class Aws:
+    name = "aws"
+
+    def __init__(self, standins):
+        self.cloud = Cloud(*standins("ministack"))
+
+    def berth(self, binary, folder, make=Berth):
+        self.cloud.reset()
+        self.cloud.settings(pending_s=0)
+        return make(binary, folder, self.cloud.url)
+
+    def apply(self, berth, *more):
+        self.cloud.pushes.amd64("alphaagent/prebuilt/python")
+        berth.write("stack.yaml", stack(provider="aws", aws={"region": self.cloud.region}))
+        Berth.__call__(berth, "image", "runtime", "alphaagent/prebuilt/python:latest", "--push").expect(0)
+        berth.write("stack.yaml", stack(*more, provider="aws", aws={"region": self.cloud.region}, sessions={"table": TABLE}))
+        Berth.__call__(berth, "apply", "--yes").expect(0)
+
+    def close(self):
+        """Every request was one that AWS takes."""
+        self.cloud.assert_no_violations()
+
+
+def open_place(name, standins):
+    return Aws(standins) if name == "aws" else Local()

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of containers: on this machine's loopback, among containers of one owner and agent, and nowhere else."""
+
+import concurrent.futures
+import os
+import signal
+import socket
+import struct
+
+import pytest
+
+from controllers import PATIENCE, wait_until
+from git_servers import free_port
+from test_containers import kill_server, kill_workers, serve  # noqa: F401
+
+# A server of one's own, whose answers say what it has heard: reads to the end, and answers with how much and its sum.
+COUNT = r"""
+import hashlib, socketserver, sys
+class Answer(socketserver.BaseRequestHandler):
+    def handle(self):
+        seen, count = hashlib.sha256(), 0
+        while piece := self.request.recv(1 << 20):
+            seen.update(piece)
+            count += len(piece)
+        self.request.sendall(f"{count} {seen.hexdigest()}".encode())
+class Server(socketserver.ThreadingTCPServer):
+    request_queue_size = 128
+    allow_reuse_address = True
+    daemon_threads = True
+Server(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+ECHO = r"""
+import asyncio, sys
+async def answer(reader, writer):
+    while piece := await reader.read(1 << 16):
+        writer.write(piece)
+        await writer.drain()
+    writer.close()
+tasks = set()
+def take(reader, writer):
+    task = asyncio.ensure_future(answer(reader, writer))
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+async def main():
+    async with await asyncio.start_server(take, "127.0.0.1", int(sys.argv[1]), backlog=128) as server:
+        await server.serve_forever()
+asyncio.run(main())
+"""
+ASK = r"""
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 20) as made:
+    made.sendall(sys.argv[3].encode())
+    made.shutdown(socket.SHUT_WR)
+    print(made.makefile().read())
+"""
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), 30 * PATIENCE)
+
+
+def answers(port):
+    try:
+        return ask(port, b"x").startswith(b"1 ")
+    except OSError:
+        return False
+
+
+def listen(port):
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError:
+        return None
+
+
+def ask(port, data):
+    with connect(port) as made:
+        made.sendall(data)
+        made.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: made.recv(65536), b""))
+
+
+def counter(serve, port=7000, expose=0, **wish):
+    made = serve.service("python3", "-c", COUNT, str(port), ports=[{"name": "count", "port": port, "expose": expose}], **wish)
+    if expose is not None:
+        wait_until(lambda: answers(host_port(serve, made, **wish)), timeout=60 * PATIENCE)
+    return made
+
+
+def host_port(serve, container, owner=None, **ignored):
+    return serve.show(container, owner)["ports"][0]["hostPort"]
+
+
+def test_a_port_is_reached_on_loopback_and_outlives_the_server(serve):
+    made = counter(serve, name="db")
+    ports = serve.show(made)["ports"]
+    assert [(p["name"], p["port"]) for p in ports] == [("count", 7000)]
+    port = ports[0]["hostPort"]
+    assert answers(port)
+    # On no other address of this machine.
+    others = [a[4][0] for a in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET) if not a[4][0].startswith("127.")]
+    for address in [*others, "127.0.0.2"]:
+        with pytest.raises(OSError):
+            socket.create_connection((address, port), 5).close()
+    # One that is open stays open over the server's death.
+    with connect(port) as through:
+        through.sendall(b"before ")
+        kill_server(serve)
+        assert answers(port)
+        through.sendall(b"and after")
+        through.shutdown(socket.SHUT_WR)
+        assert through.recv(100).startswith(b"16 ")
+    serve.start("--accept-degraded")
+    serve.wait_for(made, "running")
+    assert serve.show(made)["ports"] == ports and answers(port)
+    # A worker that is killed takes its port with it; the service that comes back has the same.
+    kill_workers(made)
+    wait_until(lambda: serve.show(made)["starts"] == 2 and answers(port), timeout=60 * PATIENCE)
+    assert serve.show(made)["ports"] == ports
+    serve.order(made, "stop", status=200)
+    serve.wait_for(made, "stopped")
+    wait_until(lambda: not answers(port), timeout=60 * PATIENCE)
+
+
+def test_containers_of_a_pair_reach_each_other_and_nobody_else_does(serve):
+    made = counter(serve, name="db", expose=None)
+    assert serve.show(made)["ports"] == [{"name": "count", "port": 7000, "hostPort": None}]
+    for host in ("127.0.0.1", "localhost", "db.berth"):
+        done = serve.finish("python3", "-c", f"import time\n{ASK}", host, "7000", "hello")
+        assert done["stdout"].startswith("5 "), done
+    # From an exec in another service of the pair, that began before there was such a name.
+    late = counter(serve, port=7001, expose=None, name="late")
+    wait_until(lambda: serve.exec(made, "python3", "-c", ASK, "late.berth", "7001", "hey")["stdout"]["content"].startswith("3 "), timeout=60 * PATIENCE)
+    # Its own machine's loopback is in nobody's reach, and it in none of others.
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        done = serve.finish("python3", "-c", ASK, "127.0.0.1", str(outside.getsockname()[1]), "hello")
+        assert done["exitCode"] == 1 and "ConnectionRefusedError" in done["stderr"]
+    for wish in ({"owner": "bob"}, {"agent": "small"}):
+        for host in ("127.0.0.1", "db.berth"):
+            done = serve.finish("python3", "-c", ASK, host, "7000", "hello", **wish)
+            assert done["exitCode"] == 1 and "5 " not in done["stdout"], done
+    # The name goes with the service.
+    assert serve.call("DELETE", f"/v1/containers/{made}").status == 204
+    wait_until(lambda: "db.berth" not in serve.exec(late, "cat", "/etc/hosts")["stdout"]["content"], timeout=60 * PATIENCE)
+
+
+def test_a_network_is_found_again_after_a_death(serve):
+    made = counter(serve, expose=None)
+    kill_server(serve)
+    serve.start("--accept-degraded")
+    # At once, while its neighbour is still looked for.
+    done = serve.finish("python3", "-c", ASK, "127.0.0.1", "7000", "hello")
+    assert done["stdout"].startswith("5 "), done
+    assert serve.show(made)["starts"] == 1
+
+
+def test_ports_that_are_taken_are_told(serve):
+    taken = free_port()
+    first = counter(serve, name="first", expose=taken)
+
+    def refused(status, code, text, **wish):
+        answer = serve.call("POST", "/v1/containers", {"agent": "analyst", "type": "service", "command": ["sleep", "60"], **wish}, wish.pop("owner", None))
+        assert (answer.status, answer.json()["code"]) == (status, code) and text in answer.json()["detail"], answer.body
+
+    on_machine = f"port {taken} of 127.0.0.1 is taken on this machine"
+    refused(409, "conflict", on_machine, ports=[{"port": 1234, "expose": taken}])
+    refused(409, "conflict", "the container first has port 7000 already", ports=[{"port": 7000}])
+    # Another owner hears of the machine's port, not of whose it is.
+    answer = serve.call("POST", "/v1/containers", {"agent": "analyst", "type": "service", "command": ["sleep", "60"], "ports": [{"port": 7000, "expose": taken}]}, "bob")
+    assert answer.status == 409 and answer.json()["detail"] == on_machine
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        refused(409, "conflict", "is taken on this machine", ports=[{"port": 1234, "expose": other.getsockname()[1]}])
+    for ports in ([{"port": 0}], [{"port": 65536}], [{}], [{"port": 1, "expose": -1}], [{"port": 1, "expose": 22}], [{"port": 1, "expose": 1023}], [{"port": 1}, {"port": 1}], [{"port": 1, "name": "A"}],
+                  [{"port": 1, "name": "../x"}], [{"port": 1, "extra": 1}], [{"port": n + 1} for n in range(17)], {"port": 1}, [1]):
+        answer = serve.call("POST", "/v1/containers", {"agent": "analyst", "command": ["true"], "ports": ports})
+        assert answer.status == 400, (ports, answer.body)
+    # A stopped service keeps its port of this machine, and takes it again.
+    serve.order(first, "stop", status=200)
+    serve.wait_for(first, "stopped")
+    refused(409, "conflict", on_machine, ports=[{"port": 1234, "expose": taken}])
+    # Where somebody else has it by then, it cannot start, and says so; and does once it is free.
+    with wait_until(lambda: listen(taken), timeout=60 * PATIENCE):
+        serve.order(first, "start")
+        wait_until(lambda: serve.show(first)["detail"] == on_machine, timeout=60 * PATIENCE)
+        assert serve.show(first)["reason"] == "could-not-start"
+    wait_until(lambda: answers(taken), timeout=90 * PATIENCE)
+
+
+def test_connections_end_as_they_do_without_it(serve):
+    port = host_port(serve, counter(serve))
+    # Half-closed: what is answered comes after the end of what was sent.
+    assert ask(port, b"y" * 100_000).startswith(b"100000 ")
+    # Broken on this side: broken on the other, and the next is served.
+    for _ in range(50):
+        with connect(port) as broken:
+            broken.sendall(b"z" * 1000)
+            broken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert answers(port)
+    # Nobody listens inside: broken, and not held open.
+    empty = serve.service("sleep", "600", ports=[{"port": 7009, "expose": 0}])
+    with pytest.raises(ConnectionResetError), connect(host_port(serve, empty)) as made:
+        assert made.recv(1) == b"never"
+        made.sendall(b"x")
+        made.recv(1)
+    # Whoever does not read holds up himself alone.
+    silent = serve.service("python3", "-c", ECHO, "7010", ports=[{"port": 7010, "expose": 0}])
+    echo = host_port(serve, silent)
+    wait_until(lambda: echoes(echo), timeout=60 * PATIENCE)
+    with connect(echo) as greedy:
+        greedy.settimeout(1)
+        with pytest.raises(TimeoutError):
+            while True:
+                greedy.sendall(b"w" * (1 << 20))
+        assert echoes(echo)
+
+
+def echoes(port):
+    try:
+        return ask(port, b"ping") == b"ping"
+    except OSError:
+        return False
+
+
+def test_thousands_of_connections(serve):
+    made = serve.service("python3", "-c", ECHO, "7000", ports=[{"port": 7000, "expose": 0}])
+    port = host_port(serve, made)
+    wait_until(lambda: echoes(port), timeout=60 * PATIENCE)
+    # A thousand at once, each with its own answer ...
+    held = [connect(port) for _ in range(1000)]
+    for number, one in enumerate(held):
+        one.sendall(b"%06d" % number)
+    assert all(one.recv(6, socket.MSG_WAITALL) == b"%06d" % number for number, one in enumerate(held))
+    for one in held:
+        one.close()
+    # ... and some thousand after one another, by many.
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answered = list(pool.map(lambda n: ask(port, b"%d" % n), range(3000)))
+    wrong = [(n, found) for n, found in enumerate(answered) if found != b"%d" % n]
+    assert not wrong, (wrong, serve.show(made), serve.logs(made))
+    # More than may be open at once wait, and are served once there is room.
+    held = [connect(port) for _ in range(1800)]
+    late = held[-1]
+    for one in held[:-1]:
+        one.close()
+    late.sendall(b"late")
+    assert late.recv(4, socket.MSG_WAITALL) == b"late"
+    late.close()
+    assert serve.show(made)["starts"] == 1
+
+
+def test_a_gigabyte_goes_through(serve):
+    import hashlib
+
+    port = host_port(serve, counter(serve))
+    piece, seen = os.urandom(1 << 20), hashlib.sha256()
+    with connect(port) as made:
+        for _ in range(1024):
+            made.sendall(piece)
+            seen.update(piece)
+        made.shutdown(socket.SHUT_WR)
+        assert made.makefile("rb").read() == f"{1 << 30} {seen.hexdigest()}".encode()
+
+
+def test_the_passer_on_is_the_containers_own(serve):
+    made = counter(serve)
+    port = host_port(serve, made)
+    # Inside nothing of it is seen, and nothing of it can be killed.
+    inside = serve.exec(made, "sh", "-c", "cat /proc/[0-9]*/comm; ss -ltn 2>/dev/null || cat /proc/net/tcp")["stdout"]["content"]
+    assert "berth-ports" not in inside and format(port, "04X") not in inside.upper()
+    pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and comm(p) == "berth-ports"]
+    assert pids
+    # Where it is killed all the same, the container ends and is started again, with its port.
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: serve.show(made)["starts"] == 2 and answers(port), timeout=60 * PATIENCE)
+
+
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real PostgreSQL, of this machine's packages in an imported image, as a service of an agent: it outlives its server and comes back, with its data."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import layouts
+import stacks
+from controllers import PATIENCE, wait_until
+from layouts import Made, file, folder, link
+from test_containers import CLIENTS, Containers, kill_server, kill_workers, workers_of
+from test_serve import TOKENS, stack
+
+START = """set -e
+export LANG=C LC_ALL=C
+[ -s /workspace/data/PG_VERSION ] || initdb -D /workspace/data -U agent --no-sync --no-instructions -A trust >/dev/null
+exec postgres -D /workspace/data -k /workspace -c listen_addresses=127.0.0.1 -c shared_buffers=16MB"""
+
+
+def postgres():
+    """Where Debian has its programs."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found:
+        pytest.skip("no PostgreSQL of Debian's is here")
+    return found[-1].parent
+
+
+def entries():
+    """A small system with the server, its client, and what they load, where Debian has them."""
+    programs, made = postgres(), layouts.system(python=False)
+    top, share = programs.parent, Path("/usr/share/postgresql") / programs.parent.name
+    taken = {info.name for info, _ in made}
+    wanted = [programs / name for name in ("postgres", "initdb", "psql")]
+    wanted += [top / "lib" / f"{name}.so" for name in ("plpgsql", "dict_snowball")]
+    files = {str(path) for path in wanted} | {one for path in wanted for one in layouts._libraries(str(path))}
+    files |= {str(path) for path in share.rglob("*") if path.is_file() and "extension" not in path.parts} | {str(p) for p in (share / "extension").glob("plpgsql*")}
+    for path in sorted(files):
+        real = Path(path).parent.resolve() / Path(path).name
+        name = (str(real) if str(real).startswith("/usr/") else "/usr" + path).lstrip("/")
+        for parent in reversed(Path(name).parents[:-1]):
+            if str(parent) not in taken:
+                taken.add(str(parent))
+                made.append(folder(str(parent)))
+        if name not in taken:
+            taken.add(name)
+            made.append(file(name, Path(path).read_bytes(), 0o755 if Path(path).stat().st_mode & 0o100 else 0o644))
+    made += [folder("usr/share/zoneinfo"), file("usr/share/zoneinfo/UTC", Path("/usr/share/zoneinfo/UTC").read_bytes())]
+    return [*made, *(link(f"usr/bin/{name}", f"{programs}/{name}") for name in ("postgres", "initdb", "psql"))]
+
+
+@pytest.fixture
+def serve(offline, tmp_path):
+    Made(entries(), env={"PATH": "/usr/bin", "LANG": "C"}).write(tmp_path / "layout")
+    offline.write("stack.yaml", stack())
+    offline("image", "import", "data/postgres:1", tmp_path / "layout").expect(0)
+    shutil.rmtree(tmp_path / "layout")
+    image = stacks.document("Environment", "database", {"image": {"repository": "data/postgres", "tag": "1"}, "workspaceStorageMB": 512})
+    offline.write("stack.yaml", stack(image, stacks.document("Agent", "analyst", {"environment": "database"})))
+    offline("apply", "--yes").expect(0)
+    made = Containers(offline, clients=CLIENTS)
+    yield made.start("--accept-degraded")
+    left = [c["id"] for c in made.call("GET", "/v1/containers?limit=1000", token=TOKENS["watcher"]).items()]
+    for one in left:
+        assert made.call("DELETE", f"/v1/containers/{one}", token=TOKENS["file"]).status == 204
+    wait_until(lambda: not any(workers_of(one) for one in left), timeout=60 * PATIENCE)
+    assert made.stop() == 0
+
+
+def test_postgresql_as_a_service(serve):
+    database = serve.service(code=START, language="sh", name="db")
+
+    def query(text):
+        return serve.exec(database, "psql", "-h", "/workspace", "-U", "agent", "-d", "postgres", "-AtXc", text)
+
+    def asked(text, owner=None):
+        """By a temporary container of the same agent, over the network that they share."""
+        return serve.finish("psql", "-h", "db.berth", "-U", "agent", "-d", "postgres", "-AtXc", text, owner=owner)
+
+    def answers():
+        # Of one that was found again, once it was.
+        wait_until(lambda: serve.show(database)["usage"], timeout=60 * PATIENCE)
+        wait_until(lambda: "ready to accept connections" in serve.logs(database, "?tail=3"), timeout=120 * PATIENCE)
+        wait_until(lambda: query("select 1")["stdout"]["content"] == "1\n", timeout=120 * PATIENCE)
+
+    answers()
+    assert query("create table t as select n, n * n as square from generate_series(1, 1000) n")["exitCode"] == 0
+    assert query("select sum(square) from t")["stdout"]["content"] == "333833500\n"
+    assert asked("select sum(square) from t")["stdout"] == "333833500\n"
+    assert asked("select 1", owner="bob")["exitCode"] == 2
+    assert serve.show(database)["usage"]["memoryBytes"] > 1 << 20
+    # The server is another one: neither the database nor what is in it has noticed.
+    assert serve.stop() == 0
+    serve.start("--accept-degraded")
+    answers()
+    assert asked("insert into t values (0, 1) returning n")["stdout"].startswith("0\n")
+    assert query("select sum(square) from t")["stdout"]["content"] == "333833501\n" and serve.show(database)["starts"] == 1
+    # Everything but the kernel is killed, and the next server brings it back.
+    kill_server(serve)
+    kill_workers(database)
+    serve.start("--accept-degraded")
+    wait_until(lambda: serve.show(database)["starts"] == 2, timeout=60 * PATIENCE)
+    serve.wait_for(database, "running")
+    answers()
+    assert asked("select sum(square) from t")["stdout"] == "333833501\n"
+    assert serve.order(database, "stop", 200)["reason"] == "stopped"

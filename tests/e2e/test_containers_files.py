@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workspace that an agent has for an owner: what its containers for him share, by the kernel's measure, and he reads and writes by HTTP."""
+
+import concurrent.futures
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import stacks
+from controllers import PATIENCE, wait_until
+from test_containers import AGENTS, CLIENTS, TOKENS, Containers, kill_server, kill_workers, served
+from test_serve import client, stack
+from test_sessions_launcher import Launcher, box  # noqa: F401
+
+BOTH = client("users", actsFor="users", realm="company", may=["execute", "containers"])
+HERE = "/v1/workspaces/agent:analyst"
+
+
+@pytest.fixture
+def serve(offline):
+    yield from served(offline, [BOTH, *(c for c in CLIENTS if c["name"] != "users")])
+
+
+def files(serve, owner=None, agent="analyst"):
+    answer = serve.call("GET", f"/v1/workspaces/agent:{agent}/files", owner=owner)
+    assert answer.status == 200, answer.body
+    return {item["path"]: item["bytes"] for item in answer.items()}
+
+
+def images(serve):
+    return [Path(folder) / name for folder, _, names in os.walk(serve.state) for name in names if name == "disk"]
+
+
+def test_containers_of_a_pair_have_one_workspace(serve):
+    """It outlives them, and the server."""
+    assert serve.finish("sh", "-c", "mkdir d; echo one >d/f; chmod +x d/f")["exitCode"] == 0
+    kept = serve.service("sh", "-c", "while :; do sleep 1; done")
+    assert serve.exec(kept, "cat", "d/f")["stdout"]["content"] == "one\n"
+    assert serve.finish("sh", "-c", "echo two >>d/f; cat d/f")["stdout"] == "one\ntwo\n"
+    assert serve.exec(kept, "cat", "d/f")["stdout"]["content"] == "one\ntwo\n"
+    serve.stop()
+    serve.start("--accept-degraded")
+    assert serve.exec(kept, "sh", "-c", "cat d/f; echo three >>d/f")["stdout"]["content"] == "one\ntwo\n"
+    serve.order(kept, "stop", 200)
+    assert serve.finish("cat", "d/f")["stdout"] == "one\ntwo\nthree\n"
+
+
+def test_who_else_has_another(serve):
+    """Another owner, or another agent of the same one: neither sees it, inside or by HTTP."""
+    serve.finish("sh", "-c", "echo mine >f")
+    for owner, agent in (("bob", "analyst"), ("alice", "small")):
+        found = serve.finish("sh", "-c", "ls -A; echo theirs >g; ls -A", owner=owner, agent=agent)
+        assert found["stdout"] == "g\n"
+        assert files(serve, owner, agent) == {"g": 7}
+    assert files(serve) == {"f": 5}
+    never = serve.call("GET", "/v1/workspaces/s-" + "a" * 26)
+    for absent in ("agent:analyst", "agent:no-such", "agent:", "agent:..", "agent:%2e%2e", "agent:" + "a" * 70):
+        for path in ("", "/files", "/files/f", "/archive"):
+            answer = serve.call("GET", f"/v1/workspaces/{absent}{path}", owner="carol")
+            assert answer.status == 404 and (path or answer.body == never.body), (absent, path, answer.body)
+    assert serve.call("PUT", "/v1/workspaces/agent:no-such/files/f", b"x").problem(404, "not-found")
+    assert serve.call("GET", HERE, token=TOKENS["narrow"], owner=None).problem(404, "not-found")
+
+
+def test_by_http_as_a_sessions(serve):
+    """Put before any container is there, read while one writes, listed, deleted, removed as a whole."""
+    assert serve.call("GET", HERE).problem(404, "not-found")
+    put = serve.call("PUT", f"{HERE}/files/in/data.csv", b"1,2\n")
+    assert put.status == 201 and serve.call("PUT", f"{HERE}/files/in/data.csv", b"1,2,3\n").status == 200
+    done = serve.finish("sh", "-c", "cat in/data.csv; echo more >>in/data.csv; mkdir out; head -c 100000 /dev/zero >out/z; ln -s /etc/passwd out/link")
+    assert done["stdout"] == "1,2,3\n"
+    assert files(serve) == {"in/data.csv": 11, "out/z": 100000}
+    got = serve.call("GET", f"{HERE}/files/in/data.csv")
+    assert (got.status, got.body) == (200, b"1,2,3\nmore\n") and got.headers["content-disposition"].startswith("attachment")
+    assert serve.call("GET", f"{HERE}/files/out/link").problem(404, "not-found")
+    shown = serve.call("GET", HERE).json()
+    assert (shown["id"], shown["agent"], shown["owner"], shown["environment"]) == ("agent:analyst", "analyst", "company/alice", "data")
+    assert shown["bytes"] == 100011
+    kept = serve.service("sh", "-c", "while :; do sleep 1; done")
+    assert serve.call("PUT", f"{HERE}/files/in/live", b"at once").status == 201
+    assert serve.exec(kept, "cat", "in/live")["stdout"]["content"] == "at once"
+    assert serve.exec(kept, "sh", "-c", "echo x >>in/live; rm -r out")["exitCode"] == 0
+    assert serve.call("GET", f"{HERE}/files/in/live").body == b"at oncex\n" and serve.call("GET", HERE).json()["bytes"] == 20
+    assert serve.call("DELETE", f"{HERE}/files/in/data.csv").status == 204
+    assert serve.call("DELETE", HERE).problem(409, "has-sessions")
+    serve.call("DELETE", f"/v1/containers/{kept}")
+    wait_until(lambda: serve.call("DELETE", HERE).status == 204)
+    assert serve.call("GET", HERE).problem(404, "not-found") and images(serve) == []
+    assert serve.finish("ls", "-A")["stdout"] == ""
+
+
+def test_copies_to_and_from_a_session(serve):
+    serve.finish("sh", "-c", "echo result >r")
+    session = serve.create()
+    body = {"from": {"workspace": "agent:analyst", "paths": ["r"]}}
+    copied = serve.call("POST", f"/v1/workspaces/{session}/copy", body)
+    assert copied.status == 200, copied.body
+    assert serve.call("GET", f"/v1/workspaces/{session}/files/r").body == b"result\n"
+    serve.call("PUT", f"/v1/workspaces/{session}/files/s", b"back")
+    assert serve.call("POST", f"{HERE}/copy", {"from": {"workspace": session, "paths": ["s"]}}).status == 200
+    assert serve.finish("cat", "s")["stdout"] == "back"
+    assert serve.call("DELETE", f"/v1/sessions/{session}").status == 204
+
+
+MB = 1 << 20
+TIGHT = [
+    stacks.environment("tight", workspaceStorageMB=512),
+    stacks.document("Agent", "tight", {"environment": "tight", "limits": {"memoryMB": 128}}),
+]
+WRITE = """import os
+for n in range(500):
+    for name in ("all", os.environ["N"]):
+        with open(name, "a") as file:
+            file.write(f"{os.environ['N']} {n}\\n")"""
+HOSTILE = """import os
+os.symlink("/etc", "etc")
+os.symlink("../session.json", "who")
+os.mkfifo("pipe")
+os.mkdir("..evil")
+os.mkdir("shut")
+for name in ("..evil/f", "shut/f", "\x1b[31mred", "ok"):
+    open(name, "w").write("ok")
+os.chmod("shut", 0)
+print(os.path.exists("../session.json"), sorted(os.listdir("..")) == sorted(os.listdir("/")))"""
+FILL = """import os
+written = 0
+try:
+    with open(os.environ["NAME"], "wb", buffering=0) as file:
+        while True:
+            written += file.write(b"x" * (1 << 20))
+except OSError as error:
+    print(written, error.strerror)"""
+
+
+def test_the_kernel_holds_its_quota(offline, serve):
+    """All containers of the pair have one, on a disk, and the next pair another."""
+    offline.write("stack.yaml", stack(*AGENTS, *TIGHT))
+    offline("apply", "--yes").expect(0)
+    kept = serve.service("sh", "-c", "while :; do sleep 1; done", agent="tight")
+    if "/workspace ext4" not in serve.exec(kept, "cat", "/proc/mounts")["stdout"]["content"]:
+        pytest.skip("no file system on a disk can be had here")
+
+    def fill(name, owner=None):
+        written, why = serve.finish(code=FILL, variables={"NAME": name}, agent="tight", owner=owner)["stdout"].split(None, 1)
+        assert why == "No space left on device\n"
+        return int(written)
+
+    first = fill("a")
+    assert 500 * MB < first <= 512 * MB and fill("b") < MB
+    assert 500 * MB < fill("a", owner="bob") <= 512 * MB
+    assert serve.call("PUT", "/v1/workspaces/agent:tight/files/c", b"y" * 16 * MB).problem(507, "workspace-full")
+    assert serve.exec(kept, "rm", "a")["exitCode"] == 0 and 500 * MB < fill("c") <= 512 * MB
+    # Nor may there be files without number, which cost no block.
+    assert serve.exec(kept, "rm", "c", "b")["exitCode"] == 0
+    made = serve.finish("python3", "-c", "import os\nfor i in range(10**7):\n  os.close(os.open(f'e{i}', os.O_CREAT))", agent="tight", owner="carol", timeoutSeconds=120)
+    assert made["exitCode"] == 1 and "No space left on device" in made["stderr"], made
+
+
+def test_ten_that_write_at_once(serve):
+    """Each line is there once, in one file and in each one's own."""
+    code = WRITE
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        ended = list(pool.map(lambda n: serve.finish(code=code, variables={"N": str(n)}), range(10)))
+    assert [(one["exitCode"], one["stderr"]) for one in ended] == [(0, "")] * 10
+    lines = serve.call("GET", f"{HERE}/files/all").body.decode().splitlines()
+    assert sorted(lines) == sorted(f"{n} {i}" for n in range(10) for i in range(500))
+    for n in range(10):
+        assert serve.call("GET", f"{HERE}/files/{n}").body.decode().splitlines() == [f"{n} {i}" for i in range(500)]
+
+
+def test_a_death_of_everything_but_the_kernel(serve):
+    """What was written stays, and one file system is never mounted as two."""
+    kept = serve.service("sh", "-c", "i=0; while :; do i=$((i + 1)); echo $i >>n; sync n; sleep 0.05; done")
+    for _ in range(3):
+        wait_until(lambda: files(serve).get("n", 0) > 40, timeout=30 * PATIENCE)
+        before = serve.call("GET", f"{HERE}/files/n").body
+        kill_server(serve)
+        kill_workers(kept)
+        serve.start("--accept-degraded")
+        serve.wait_for(kept, "running")
+        assert serve.finish("cat", "n")["stdout"].encode().startswith(before)
+        serve.call("DELETE", f"{HERE}/files/n")
+    assert len({device for device, image in loops() if str(serve.state) in image}) <= 1
+
+
+def loops():
+    found = []
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            found.append((file.parts[3], file.read_text()))
+    return found
+
+
+def test_hostile_files_are_data(serve):
+    """Links, devices' names, folders of great depth: by HTTP nothing outside is reached, and nothing breaks."""
+    assert serve.finish(code=HOSTILE)["stdout"] == "False True\n"
+    found = files(serve)
+    assert found["ok"] == 2 and not {"etc", "who", "pipe"} & set(found)
+    for name in ("etc/passwd", "who", "pipe", "../session.json", "..%2fsession.json", "%2e%2e/session.json"):
+        assert serve.call("GET", f"{HERE}/files/{name}").status in (400, 404), name
+    assert serve.call("GET", f"{HERE}/archive").status == 200
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it makes servers of other users")
+def test_an_ordinary_users(box):  # noqa: F811
+    """A plain folder, whose size nobody holds: only where that is accepted, and the refusal says what to do."""
+    serve = Containers(box, clients=[BOTH, *(c for c in CLIENTS if c["name"] != "users")], sessions={"sharedUser": True})
+    serve.agent = "reader"
+    serve.start("--accept-degraded")
+    assert serve.finish("sh", "-c", "echo one >f; mkdir -p shut/in; ls -A; chmod 0 shut")["stdout"] == "f\nshut\n"
+    assert files(serve, agent="reader") == {"f": 4}
+    serve.call("PUT", "/v1/workspaces/agent:reader/files/g", b"put")
+    assert serve.finish("cat", "f", "g")["stdout"] == "one\nput" and serve.finish("ls", "-A", owner="bob")["stdout"] == ""
+    assert serve.finish("cat", "/proc/mounts")["stdout"].count(" /workspace ") == 1
+    assert serve.stop() == 0
+    serve.start()
+    refused = serve.call("POST", "/v1/containers", {"agent": "reader", "command": ["true"], "waitSeconds": 60})
+    assert refused.status == 503 and ("--accept-degraded" in refused.json()["detail"] or "limits cannot be enforced" in refused.json()["detail"]), refused.body
+    assert serve.stop() == 0
+    serve.start("--accept-degraded")
+    assert serve.call("DELETE", "/v1/workspaces/agent:reader").status == 204
+    assert serve.finish("ls", "-A")["stdout"] == "" and serve.stop() == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
+def test_with_a_launcher(box, binary):  # noqa: F811
+    """On its disk, and the server, which has no rights, reads and writes all the same; without a disk each container has its own."""
+    disk = Path(tempfile.mkdtemp(prefix="berth-disk-"))
+    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), workers=True)
+    serve = Containers(box, clients=[BOTH, *(c for c in CLIENTS if c["name"] != "users")])
+    serve.agent = "reader"
+    try:
+        serve.start("--accept-degraded", "--launcher", launcher.socket)
+        path = "/v1/workspaces/agent:reader"
+        assert serve.call("PUT", f"{path}/files/in", b"put").status == 201
+        assert serve.finish("sh", "-c", "cat in; echo one >f; mkdir -m 0 shut; id -u >who")["stdout"] == "put"
+        assert "/workspace ext4" in serve.finish("cat", "/proc/mounts")["stdout"]
+        assert set(files(serve, agent="reader")) == {"in", "f", "who"} and serve.finish("ls", "-A", owner="bob")["stdout"] == ""
+        kept = serve.service("sh", "-c", "while :; do sleep 1; done")
+        assert serve.exec(kept, "sh", "-c", "cat f; echo two >>f")["stdout"]["content"] == "one\n"
+        assert serve.call("GET", f"{path}/files/f").body == b"one\ntwo\n"
+        assert [p.stat().st_uid for p in (disk / "kept").iterdir()] == [0] and (disk / "kept").stat().st_mode & 0o077 == 0
+        assert serve.call("DELETE", path).problem(409, "has-sessions")
+        assert serve.call("DELETE", f"/v1/containers/{kept}").status == 204
+        wait_until(lambda: serve.call("DELETE", path).status == 204)
+        assert [p for p in disk.rglob("disk")] != [] and len(list(disk.rglob("disk"))) == 1  # bob's
+        serve.stop()
+    finally:
+        if serve.process:
+            serve.stop()
+        launcher.end()
+        wait_until(lambda: not any(str(disk) in image for _, image in loops()))
+        shutil.rmtree(disk)

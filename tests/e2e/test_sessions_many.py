@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Two servers of one stack on AWS, with one state in S3 and one table, behind a balancer that gives each connection to the next: no client
+knows which of them it speaks with, and none may have to.
+"""
+
+import itertools
+import json
+import os
+import signal
+import socket
+import threading
+
+import pytest
+
+import stacks
+from binary import Berth
+from controllers import wait_until
+from serving import Serve
+from test_serve import CLIENTS, TOKENS
+from test_sessions_aws import TABLE, pytestmark  # noqa: F401
+STATE = "shared-states"
+
+
+class Balancer:
+    """By turns, by TCP. What has one server's connection keeps it to its end."""
+
+    def __init__(self, ports):
+        self.ports, self.turn = ports, itertools.count()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(near,), daemon=True).start()
+
+    def reach(self):
+        for _ in range(len(self.ports)):
+            try:
+                return socket.create_connection(("127.0.0.1", self.ports[next(self.turn) % len(self.ports)]))
+            except OSError:
+                continue
+        return None
+
+    def serve(self, near):
+        with near:
+            far = self.reach()
+            if far is None:
+                return
+            with far:
+                back = threading.Thread(target=self.pump, args=(far, near), daemon=True)
+                back.start()
+                self.pump(near, far)
+                back.join()
+
+    @staticmethod
+    def pump(one, other):
+        try:
+            while piece := one.recv(65536):
+                other.sendall(piece)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self):
+        self.listener.close()
+
+
+class Team:
+    def __init__(self, berth, cloud):
+        self.cloud, self.berths = cloud, [berth]
+        cloud.aws("s3").create_bucket(Bucket=STATE)
+        documents = [stacks.stack("lab", sessions={"table": TABLE}, state={"s3": f"s3://{STATE}/lab"}), stacks.environment("x")]
+        berth.write("m.yaml", stacks.text(*documents))
+        berth("apply", "--yes").expect(0)
+        folder = berth.folder / "second"
+        folder.mkdir()
+        self.berths.append(Berth(berth.binary, folder, cloud.url))
+        self.berths[1].write("m.yaml", stacks.text(*documents))
+        self.servers = [self.start(each) for each in self.berths]
+        self.balancer = Balancer([server.port for server in self.servers])
+
+    def start(self, berth):
+        server = Serve(berth, clients=CLIENTS).start()
+        wait_until(lambda: server.ask("/readyz").status == 200)
+        return server
+
+    def ask(self, path, method="GET", body=None, headers=(), at=None):
+        """By the balancer, or of one of them."""
+        over = None if at is None else self.servers[at]
+        if body is not None:
+            body, headers = json.dumps(body).encode(), [("Content-Type", "application/json"), *headers]
+        asked = over or self.servers[0]
+        port, asked.port = asked.port, asked.port if over else self.balancer.port
+        try:
+            return asked.ask(path, TOKENS["self"], method=method, body=body, headers=headers)
+        finally:
+            asked.port = port
+
+    def stop(self):
+        self.balancer.close()
+        for server in self.servers:
+            if server.process and server.process.poll() is None:
+                server.process.send_signal(signal.SIGCONT)
+                server.stop()
+
+    # --- sessions ---
+
+    def make(self, at=None, **wish):
+        made = self.ask("/v1/sessions", "POST", {"environment": "x", **wish}, at=at)
+        assert made.status in (200, 201), (made.body, [server.lines()[-2000:] for server in self.servers])
+        return made.json()["id"]
+
+    def run(self, session, code, at=None, headers=(), **more):
+        return self.ask(f"/v1/sessions/{session}/executions", "POST", {"code": code, "timeoutSeconds": 60, **more}, headers, at)
+
+    def text(self, session, code, at=None):
+        answer = self.run(session, code, at)
+        assert answer.status == 200 and answer.json()["status"] == "ok", answer.body
+        return answer.json()["value"]["text"]
+
+    def begin(self, session, code, at):
+        """Its number, once Lambda has it."""
+        before = len(self.invokes())
+        answer = self.run(session, code, at, headers=[("Prefer", "respond-async")])
+        assert answer.status == 202, answer.body
+        wait_until(lambda: len(self.invokes()) > before)
+        return answer.json()["n"]
+
+    def invokes(self):
+        return self.cloud.calls(operation="InvokeWithResponseStream")
+
+    def result(self, session, n, at=None):
+        found = None
+
+        def is_over():
+            nonlocal found
+            found = self.ask(f"/v1/sessions/{session}/executions/{n}", at=at).json()
+            return found["status"] not in ("queued", "running")
+
+        wait_until(is_over, timeout=120)
+        return found
+
+
+@pytest.fixture
+def team(berth, cloud):
+    cloud.settings(pending_s=0)
+    cloud.pushes.amd64("alphaagent/prebuilt/python")
+    berth.write("m.yaml", stacks.text(stacks.stack("lab")))
+    berth("image", "runtime", "alphaagent/prebuilt/python:latest", "--push").expect(0)
+    made = Team(berth, cloud)
+    yield made
+    made.stop()
+
+
+def events(answer):
+    assert answer.status == 200, answer.body
+    told = [dict(line.split(": ", 1) for line in block.split("\n") if ": " in line) for block in answer.body.decode().split("\n\n")]
+    return [(one["event"], json.loads(one["data"])) for one in told if "event" in one]
+
+
+def test_no_client_knows_which_server_it_has(team):
+    session = team.make()
+    assert [team.text(session, f"x = {n}\nx") for n in range(4)] == ["0", "1", "2", "3"]
+    assert team.text(session, "x", at=0) == team.text(session, "x", at=1) == "3"
+    assert len(team.invokes()) == 6
+    # One conversation, one key: one session and one execution.
+    talks = {team.make(conversation="talk") for _ in range(4)}
+    assert len(talks) == 1
+    key = [("Idempotency-Key", "one")]
+    told = [team.run(session, "x += 1\nx", headers=key).json() for _ in range(3)]
+    assert [one["n"] for one in told] == [7, 7, 7] and {one["value"]["text"] for one in told} == {"4"}
+    assert len(team.invokes()) == 7
+    for at in (0, 1):
+        assert sorted(one["id"] for one in team.ask("/v1/sessions", at=at).items()) == sorted([session, *talks])
+        assert [one["n"] for one in team.ask(f"/v1/sessions/{session}/executions", at=at).items()] == list(range(1, 8))
+    # Files, parking and the end.
+    files = f"/v1/workspaces/{session}/files"
+    team.text(session, "open('f', 'w').write('made')", at=0)
+    assert team.ask(f"{files}/f", at=1).body == b"made"
+    assert team.ask(f"/v1/sessions/{session}/park", "POST", {}, at=1).status in (200, 202, 204)
+    wait_until(lambda: team.ask(f"/v1/sessions/{session}", at=0).json()["status"] == "parked")
+    assert team.text(session, "x", at=0) == "4"
+    assert team.ask(f"/v1/sessions/{session}", "DELETE", at=1).status == 204
+    for at in (0, 1):
+        assert team.ask(f"/v1/sessions/{session}", at=at).status == 404
+        assert team.run(session, "x", at=at).status == 404
+
+
+def test_what_runs_at_one_is_followed_and_interrupted_at_the_other(team):
+    session = team.make(at=0)
+    n = team.begin(session, "import time\nprint('runs', flush=True)\ntime.sleep(600)", at=0)
+    waiting = team.run(session, "print('second'); 2", at=1, headers=[("Prefer", "respond-async")]).json()
+    assert (waiting["n"], waiting["status"]) == (n + 1, "queued")
+    assert team.ask(f"/v1/sessions/{session}", at=1).json()["status"] == "running"
+    told = []
+    follower = threading.Thread(target=lambda: told.extend(events(team.servers[1].ask(f"/v1/sessions/{session}/executions/{n}/events", TOKENS["self"]))))
+    follower.start()
+    wait_until(lambda: team.cloud.aws("dynamodb").scan(TableName=TABLE, FilterExpression="begins_with(id, :l)", ExpressionAttributeValues={":l": {"S": "~live/"}})["Items"])
+    assert follower.is_alive()
+    assert team.ask(f"/v1/sessions/{session}/executions/{n}/interrupt", "POST", {}, at=1).status in (200, 202, 204)
+    follower.join(60)
+    names = [name for name, _ in told]
+    assert (names[0], names[-1]) == ("started", "done") and told[-1][1]["status"] == "interrupted", told
+    assert "".join(data["text"] for name, data in told if name == "stdout") == "runs\n"
+    second = team.result(session, n + 1, at=1)
+    assert second["status"] == "ok" and second["stdout"]["content"] == "second\n"
+    assert len(team.invokes()) == 2
+
+
+def test_one_is_killed_in_the_middle(team):
+    """The other waits for what runs, takes its result as it is, and goes on with what waited."""
+    session = team.make(at=0)
+    team.text(session, "x = 1\nx", at=0)
+    n = team.begin(session, "import time\ntime.sleep(8)\nprint('seen')\nx += 1\nx", at=0)
+    waits = team.run(session, "x += 1\nx", at=0, headers=[("Prefer", "respond-async")]).json()["n"]
+    team.servers[0].process.kill()
+    team.servers[0].process.wait()
+    found = team.result(session, n, at=1)
+    assert found["status"] == "ok" and found["value"]["text"] == "2" and found["stdout"]["content"] == "seen\n", found
+    assert team.result(session, waits, at=1)["value"]["text"] == "3"
+    assert team.text(session, "x") == "3"  # the balancer finds the one that lives
+    assert len(team.invokes()) == 4
+    # It comes back, and nothing is done again.
+    team.servers[0] = team.start(team.berths[0])
+    assert team.text(session, "x", at=0) == "3"
+    assert len(team.invokes()) == 5
+
+
+@pytest.mark.skipif(not os.environ.get("BERTH_EXHAUSTIVE"), reason="waits until a server has been silent for long enough")
+def test_one_stands_still_and_goes_on(team):
+    """It is taken for dead, and what it hears afterwards is no result any more."""
+    session = team.make(at=0)
+    n = team.begin(session, "import time\ntime.sleep(4)\n'once'", at=0)
+    waits = team.run(session, "'second'", at=0, headers=[("Prefer", "respond-async")]).json()["n"]
+    team.servers[0].process.send_signal(signal.SIGSTOP)
+    assert team.result(session, n, at=1)["value"]["text"] == "'once'"
+    assert team.result(session, waits, at=1)["value"]["text"] == "'second'"
+    team.servers[0].process.send_signal(signal.SIGCONT)
+    wait_until(lambda: team.ask(f"/v1/sessions/{session}", at=0).json()["status"] == "idle")
+    assert team.text(session, "3", at=0) == "3"
+    assert team.result(session, waits, at=0)["value"]["text"] == "'second'"
+    assert len(team.invokes()) == 3
