@@ -204,6 +204,14 @@ static void release_run(struct run *run) {
         run->taken = false;
 }
 
+/* A worker that lasts goes on without this launcher; the next one finds it. */
+static void leave_run(struct run *run) {
+        close_descriptor(&run->keeper.socket);
+        close_descriptor(&run->keeper.worker.pidfd);
+        arena_free(run->arena);
+        run->taken = false;
+}
+
 /* The image's root, locked: -1 without one, -2 with err. */
 static int hold_image(const struct launcher *launcher, const char *digest, struct error *err) {
         int image;
@@ -713,8 +721,12 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 close_connection(&launcher->connections[i]);
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
-                if (launcher->runs[i].taken && !launcher->runs[i].path)
-                        release_run(&launcher->runs[i]);
+                struct run *run = &launcher->runs[i];
+
+                if (run->taken && run->path)
+                        leave_run(run);
+                else if (run->taken)
+                        release_run(run);
         }
         cgroup_leave_service();
         launcher_listener_close(&launcher->listener);

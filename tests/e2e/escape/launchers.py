@@ -54,6 +54,8 @@ class Launcher:
     def end(self):
         if self.process.poll() is None:
             self.process.terminate()
-            assert self.process.wait(timeout=60) == 0
+            ended = self.process.wait(timeout=60)
+            os.set_blocking(self.process.stderr.fileno(), False)  # workers that last have it, too
+            assert ended == 0, (ended, (self.process.stderr.read() or b"").decode(errors="replace"))
         self.process.stderr.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -726,6 +726,26 @@ print(json.dumps(answers + [launcher.receive()[0]]))
         ours.end()
 
 
+def test_a_launcher_that_ends_leaves_its_lasting_workers_in_peace(binary):
+    """What it knew of them goes with it: under a sanitizer, nothing is left of that."""
+    needs_root()
+    ours = Launcher(binary, "--accept-degraded", workers=True)
+    marker = f"{RUN}-parting"
+    try:
+        begun(ours, "import time; time.sleep(600)", marker)
+        ours.process.terminate()
+        ended = ours.process.wait(timeout=60)
+        os.set_blocking(ours.process.stderr.fileno(), False)
+        assert ended == 0, (ours.process.stderr.read() or b"").decode()
+        ours.process.stderr.close()
+        assert uid_of(marker)
+        ours.start()
+        assert ours.client("launcher = connect(path); launcher.send(CLEAR, {'name': 'one'}); print(launcher.receive()[0])") == launcher_client.RUN_ENDED
+        assert gone(marker)
+    finally:
+        ours.end()
+
+
 def test_a_name_is_one_worker_s(lasting, launcher):
     ours, workers = lasting
     marker = f"{RUN}-name"
