@@ -15,6 +15,7 @@
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "cli/sessions.h"
+#include "cli/subverb.h"
 #include "cli/verbs.h"
 #include "client/shown.h"
 
@@ -29,7 +30,6 @@
 #define EXIT_DEADLINE 124
 #define EXIT_INTERRUPTED 130
 #define EXIT_KILLED 137
-#define MANY 1000
 
 static const char *or_dash(const char *text) {
         return text ? text : "-";
@@ -567,59 +567,26 @@ static int run_remove(struct sessions *sessions, const char *const *operands, si
 /* --- the table --- */
 
 static const struct command {
-        const char *name, *usage;
-        size_t least, most;
+        struct subverb use;
         bool passes_code_on;
-        const char *takes; /* " agent name ": options that belong to containers */
         int (*run)(struct sessions *sessions, const char *const *operands, size_t count, struct error *err);
 } commands[] = {
-        { "list", "", 0, 0, false, " agent status name ", run_list },
-        { "run", "--agent AGENT -- COMMAND [ARG]...", 0, MANY, true,
-          " agent name service restart port variable timeout code lang ", run_run },
-        { "stats", "[CONTAINER]...", 0, MANY, false, " agent follow ", run_stats },
-        { "logs", "CONTAINER", 1, 1, false, " agent follow tail since ", run_logs },
-        { "stop", "CONTAINER...", 1, MANY, false, " agent ", run_stop },
-        { "start", "CONTAINER...", 1, MANY, false, " agent ", run_start },
-        { "restart", "CONTAINER...", 1, MANY, false, " agent ", run_restart },
-        { "rm", "CONTAINER...", 1, MANY, false, " agent ", run_remove },
-        { "exec", "CONTAINER -- COMMAND [ARG]...", 1, MANY, true, " agent variable timeout code lang ",
+        { { "list", "", 0, 0, " agent status name " }, false, run_list },
+        { { "run", "--agent AGENT -- COMMAND [ARG]...", 0, SUBVERB_MANY,
+            " agent name service restart port variable timeout code lang " },
+          true,
+          run_run },
+        { { "stats", "[CONTAINER]...", 0, SUBVERB_MANY, " agent follow " }, false, run_stats },
+        { { "logs", "CONTAINER", 1, 1, " agent follow tail since " }, false, run_logs },
+        { { "stop", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_stop },
+        { { "start", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_start },
+        { { "restart", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_restart },
+        { { "rm", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_remove },
+        { { "exec", "CONTAINER -- COMMAND [ARG]...", 1, SUBVERB_MANY, " agent variable timeout code lang " },
+          true,
           run_exec },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-/* An option that belongs to another of the commands is a mistake here, and never ignored. */
-static int check_use(const struct options *options, const struct command *command, struct error *err) {
-        const struct {
-                const char *name;
-                bool given;
-        } given[] = {
-                { "agent", options->agent },     { "variable", options->variable_count > 0 },
-                { "status", options->status },   { "code", options->code },
-                { "lang", options->language },   { "timeout", options->timeout_s > 0 },
-                { "name", options->name },       { "service", options->service },
-                { "restart", options->restart }, { "port", options->port_count > 0 },
-                { "follow", options->follow },   { "tail", options->tail },
-                { "since", options->since },
-        };
-        size_t count = options->operand_count - 1;
-
-        for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
-                char word[32];
-
-                snprintf(word, sizeof(word), " %s ", given[i].name);
-                if (given[i].given && !strstr(command->takes, word))
-                        return error_set(err, "berth containers %s takes no --%s", command->name,
-                                         given[i].name);
-        }
-        if (count < command->least)
-                return error_set(err, "berth containers %s needs an argument: berth containers %s %s",
-                                 command->name, command->name, command->usage);
-        if (count > command->most)
-                return error_set(
-                        err, "berth containers %s: \"%s\" is one too many; usage: berth containers %s %s",
-                        command->name, options->operands[1 + command->most], command->name, command->usage);
-        return 0;
-}
 
 int verb_containers(const struct options *options, struct error *err) {
         struct sessions sessions SESSIONS_CLEANUP = { 0 };
@@ -630,7 +597,8 @@ int verb_containers(const struct options *options, struct error *err) {
                               sizeof(*commands), err);
         if (!command)
                 return -1;
-        code = check_use(options, command, err) < 0 || sessions_open(&sessions, options, err) < 0
+        code = subverb_check("berth containers", &command->use, options, err) < 0 ||
+                               sessions_open(&sessions, options, err) < 0
                        ? -1
                        : command->run(&sessions, options->operands + 1, options->operand_count - 1, err);
         /* Its codes are a program's, and so 1 is not for its own failure. */

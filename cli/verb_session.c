@@ -11,6 +11,7 @@
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "cli/sessions.h"
+#include "cli/subverb.h"
 #include "cli/verbs.h"
 
 #include <stdlib.h>
@@ -335,66 +336,32 @@ static int run_history(struct sessions *sessions, const char *const *operands, s
         return print_or_json(sessions, list, print_executions);
 }
 
-#define MANY 1000
-
 static const struct command {
-        const char *name, *usage;
-        size_t least, most;
+        struct subverb use;
         bool names_session; /* its first operand is one */
-        const char *takes;  /* " env label ": options that belong to sessions */
         int (*run)(struct sessions *sessions, const char *const *operands, size_t count, struct error *err);
 } commands[] = {
-        { "create", "", 0, 0, false, " env agent conversation label variable idle ttl ", run_create },
-        { "list", "", 0, 0, false, " env agent label status ", run_list },
-        { "show", "SESSION", 1, 1, true, "", run_show },
-        { "run", "[SESSION] [FILE|-]", 0, 2, false,
-          " env agent conversation label variable idle ttl code lang timeout context interactive ", NULL },
-        { "interrupt", "SESSION [N]", 1, 2, true, "", run_interrupt },
-        { "restart", "SESSION", 1, 1, true, " context ", run_restart },
-        { "park", "SESSION", 1, 1, true, "", run_park },
-        { "end", "SESSION...", 1, MANY, true, "", run_end },
-        { "history", "SESSION [N]", 1, 2, true, "", run_history },
-        { "files", "list|get|put|rm|zip|copy SESSION [PATH]...", 2, MANY, false, " force ", sessions_files },
+        { { "create", "", 0, 0, " env agent conversation label variable idle ttl " }, false, run_create },
+        { { "list", "", 0, 0, " env agent label status " }, false, run_list },
+        { { "show", "SESSION", 1, 1, "" }, true, run_show },
+        { { "run", "[SESSION] [FILE|-]", 0, 2,
+            " env agent conversation label variable idle ttl code lang timeout context interactive " },
+          false,
+          NULL },
+        { { "interrupt", "SESSION [N]", 1, 2, "" }, true, run_interrupt },
+        { { "restart", "SESSION", 1, 1, " context " }, true, run_restart },
+        { { "park", "SESSION", 1, 1, "" }, true, run_park },
+        { { "end", "SESSION...", 1, SUBVERB_MANY, "" }, true, run_end },
+        { { "history", "SESSION [N]", 1, 2, "" }, true, run_history },
+        { { "files", "list|get|put|rm|zip|copy SESSION [PATH]...", 2, SUBVERB_MANY, " force " },
+          false,
+          sessions_files },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-/* An option that belongs to another of the commands is a mistake here, and never ignored. */
 static int check_use(const struct options *options, const struct command *command, struct error *err) {
-        const struct {
-                const char *name;
-                bool given;
-        } given[] = {
-                { "env", options->environment },
-                { "agent", options->agent },
-                { "conversation", options->conversation },
-                { "label", options->label_count > 0 },
-                { "variable", options->variable_count > 0 },
-                { "idle", options->idle_s > 0 },
-                { "ttl", options->ttl_s > 0 },
-                { "status", options->status },
-                { "context", options->context },
-                { "interactive", options->interactive },
-                { "code", options->code },
-                { "lang", options->language },
-                { "timeout", options->timeout_s > 0 },
-                { "force", options->force },
-        };
-        size_t count = options->operand_count - 1;
-
-        for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
-                char word[32];
-
-                snprintf(word, sizeof(word), " %s ", given[i].name);
-                if (given[i].given && !strstr(command->takes, word))
-                        return error_set(err, "berth session %s takes no --%s", command->name, given[i].name);
-        }
-        if (count < command->least)
-                return error_set(err, "berth session %s needs an argument: berth session %s %s",
-                                 command->name, command->name, command->usage);
-        if (count > command->most)
-                return error_set(err, "berth session %s: \"%s\" is one too many; usage: berth session %s %s",
-                                 command->name, options->operands[1 + command->most], command->name,
-                                 command->usage);
+        if (subverb_check("berth session", &command->use, options, err) < 0)
+                return -1;
         return command->names_session ? sessions_check_id(options->operands[1], err) : 0;
 }
 
