@@ -42,10 +42,9 @@ struct session {
         bool unmade;                   /* it could not be begun: its workspace goes with it */
         bool forgotten;                /* its history has gone with its workspace: none is written any more */
         int64_t history_told;          /* to its workspace: what its history takes up */
-        int64_t ended_n,
-                trimmed_n; /* the newest that has ended, and that whose end older ones were trimmed for */
-        bool trimming;     /* a thread is about it */
-        bool cleared;      /* nothing of its sandbox is left */
+        int64_t ended_n;               /* the newest that has ended */
+        bool trimming;                 /* a thread is about it */
+        bool cleared;                  /* nothing of its sandbox is left */
         bool polled;   /* the engine's thread waits for its sandbox, among others, and knows where it lies */
         size_t jobs;   /* under way, or waiting for a thread: engine_jobs.c */
         bool taken;    /* somebody has its turn: session_turn.c */

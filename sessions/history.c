@@ -60,26 +60,33 @@ static int64_t trim_one(struct engine *engine, const struct session *session, in
         return bytes;
 }
 
-static int write_trimmed(struct engine *engine, struct session *session, struct session_change *changes,
-                         size_t count, int64_t bytes) {
+/* What was trimmed up to n. The record says so in the same write; where there is nothing to write, with its next one. */
+static int write_trimmed(struct engine *engine, struct session *session, int64_t n,
+                         struct session_change *changes, size_t count, int64_t bytes) {
+        int64_t before = session->record.trimmed_n;
         struct problem ignored;
         struct error err;
 
+        session->record.trimmed_n = n;
+        if (count == 0)
+                return 0;
         session->record.history_bytes -= bytes;
         if (session->gone ? engine_write(engine, changes, count, &err) == 1
                           : session_store_record(engine, session, changes, count, &ignored) == 0)
                 return 0;
         session->record.history_bytes += bytes;
+        session->record.trimmed_n = before;
         return -1;
 }
 
 /* Whoever else ends meanwhile is seen in the next turn. What cannot be written now is tried again with the next end. */
 static void trim(struct engine *engine, struct session *session, void *context) {
         (void)context;
-        while (session->trimmed_n < session->ended_n && !session->forgotten) {
+        while (session->record.trimmed_n < session->ended_n && !session->forgotten) {
                 struct arena *arena ARENA_CLEANUP = arena_new();
                 struct session_change changes[SESSION_CHANGES_MAX];
-                int64_t n = session->trimmed_n, until = n + most_at_once(&engine->config.limits), bytes = 0;
+                int64_t n = session->record.trimmed_n, until = n + most_at_once(&engine->config.limits),
+                        bytes = 0;
                 size_t count = 0;
 
                 until = until < session->ended_n ? until : session->ended_n;
@@ -87,10 +94,8 @@ static void trim(struct engine *engine, struct session *session, void *context) 
                 while (n < until)
                         bytes += trim_one(engine, session, ++n, arena, changes, &count);
                 session_turn_return(engine, session);
-                if (session->forgotten ||
-                    (count > 0 && write_trimmed(engine, session, changes, count, bytes) < 0))
+                if (session->forgotten || write_trimmed(engine, session, n, changes, count, bytes) < 0)
                         break;
-                session->trimmed_n = n;
         }
         session->trimming = false;
         history_tell(engine, session, false);
@@ -99,11 +104,8 @@ static void trim(struct engine *engine, struct session *session, void *context) 
 void history_trim(struct engine *engine, struct session *session, int64_t n) {
         int64_t batch = batch_of(&engine->config.limits);
 
-        /* What an engine before this one has left undone: it was a batch that waited, and one that was under way. */
-        if (session->trimmed_n == 0 && n > 2 * AT_ONCE)
-                session->trimmed_n = n - 2 * AT_ONCE;
         session->ended_n = n > session->ended_n ? n : session->ended_n;
-        if (session->trimming || session->ended_n - session->trimmed_n < batch ||
+        if (session->trimming || session->ended_n - session->record.trimmed_n < batch ||
             session->ended_n <= engine->config.limits.history_whole)
                 return;
         session->trimming = true;

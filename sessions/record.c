@@ -58,6 +58,8 @@ char *record_to_text(const struct record_session *record) {
         json_put(json, "takenN", json_integer(record->taken_n));
         json_put(json, "oldestN", json_integer(record->oldest_n));
         json_put(json, "historyBytes", json_integer(record->history_bytes));
+        if (record->trimmed_n > 0)
+                json_put(json, "trimmedN", json_integer(record->trimmed_n));
         json_put(json, "parked", json_boolean(record->parked));
         if (record->note)
                 json_put(json, "place", json_incref(record->note));
@@ -121,6 +123,7 @@ int record_from_text(const struct session_item *item, struct record_session *ret
                 .taken_n = json_integer_or(json, "takenN", 0),
                 .oldest_n = json_integer_or(json, "oldestN", 1),
                 .history_bytes = json_integer_or(json, "historyBytes", 0),
+                .trimmed_n = json_integer_or(json, "trimmedN", 0),
                 .parked = json_is_true(json_object_get(json, "parked")),
                 .note = note ? json_incref(note) : NULL,
                 .restarts = json_is_array(restarts) ? json_incref(restarts) : NULL,

@@ -30,6 +30,7 @@ struct record_session {
         int64_t last_n;          /* number of the newest execution; 0: there was none */
         int64_t taken_n;         /* of the one that was given to the sandbox last */
         int64_t history_bytes;   /* of the records of all of them */
+        int64_t trimmed_n;       /* the newest for whose end older ones were trimmed: history.h */
         int64_t oldest_n;        /* all before it have ended, and are recorded so */
         struct place_checkpoint checkpoint; /* the last one; without a digest: none */
         int64_t checkpoint_ms;              /* when it was taken */

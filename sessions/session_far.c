@@ -238,6 +238,8 @@ static void merge(struct session *session, struct record_session *fresh) {
                 session->unknown += fresh->last_n - record->last_n;
                 record->last_n = fresh->last_n;
         }
+        if (fresh->trimmed_n > record->trimmed_n)
+                record->trimmed_n = fresh->trimmed_n;
         if (fresh->followed_n > record->followed_n)
                 record->followed_n = fresh->followed_n;
         json_array_foreach (fresh->restarts, index, item) {

@@ -50,6 +50,24 @@ static void wait_for_history(struct fixture *fixture, size_t most) {
                 usleep(1000);
 }
 
+/* However many an engine before this one has left behind: its thread was never as far, or it always died before. */
+static void all_that_is_old_goes(void **state) {
+        struct fixture *fixture = *state;
+        const char *id;
+
+        fixture->limits = (struct engine_limits){ .history_whole = 1000, .history_most = 1000 };
+        restart(fixture);
+        id = session_of(fixture, &alice);
+        for (int i = 0; i < 120; i++)
+                run_whole(fixture, id, "say text", "started stdout(text) done(ok)");
+        assert_int_equal(count_items(fixture, SESSION_TABLE_EXECUTIONS, NULL), 120);
+        fixture->limits = (struct engine_limits){ .history_whole = 2, .history_most = 4 };
+        restart(fixture);
+        run_whole(fixture, id, "say text", "started stdout(text) done(ok)");
+        wait_for_history(fixture, 4);
+        assert_int_equal(count_items(fixture, SESSION_TABLE_EXECUTIONS, NULL), 4);
+}
+
 /* The newest whole, older ones without what they said, the oldest not at all; and so after a restart. */
 static void history_has_an_end(void **state) {
         struct fixture *fixture = *state;
@@ -278,13 +296,10 @@ static void a_key_of_what_leaves_no_record(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(history_has_an_end),
-                TEST(what_is_short_stays_whole),
-                TEST(a_disk_that_is_full),
-                TEST(what_waits_has_a_size),
-                TEST(notices_are_small),
-                TEST(what_is_forgotten_stays_so),
-                TEST(a_conversation_outlives_its_session),
+                TEST(all_that_is_old_goes),           TEST(history_has_an_end),
+                TEST(what_is_short_stays_whole),      TEST(a_disk_that_is_full),
+                TEST(what_waits_has_a_size),          TEST(notices_are_small),
+                TEST(what_is_forgotten_stays_so),     TEST(a_conversation_outlives_its_session),
                 TEST(a_key_of_what_leaves_no_record),
         };
 
