@@ -8,7 +8,6 @@
 #include "sessions/workspace_sync.h"
 
 #include "base/array.h"
-#include "base/digest.h"
 #include "base/files.h"
 #include "base/sorted.h"
 #include "base/strbuf.h"
@@ -29,7 +28,7 @@
 /* ---- the base ---- */
 
 #define BASE "base"
-#define BASE_FORMAT "berth-base-1"
+#define BASE_FORMAT "berth-base-2"
 
 /* This machine's own bytes: the file means nothing on another, nor after the next boot. */
 struct base_row {
@@ -37,6 +36,7 @@ struct base_row {
         int64_t written_ns[2], changed_ns[2];
         uint32_t flags; /* of each: folder, executable */
         uint32_t path_length;
+        char sha256[SHA256_HEX_SIZE];
 };
 
 static unsigned pack_flags(const struct workspace_entry *entry) {
@@ -82,13 +82,14 @@ int workspace_base_save(const struct workspace *workspace, const struct workspac
         strbuf_append_bytes(&text, head, base_head(head, base->count));
         for (size_t i = 0; i < base->count; i++) {
                 const struct workspace_entry *copy = &base->items[i].copy, *kept = &base->items[i].kept;
-                const struct base_row row = { .inodes = { copy->inode, kept->inode },
-                                              .bytes = { copy->bytes, kept->bytes },
-                                              .written_ns = { copy->written_ns, kept->written_ns },
-                                              .changed_ns = { copy->changed_ns, kept->changed_ns },
-                                              .flags = pack_flags(copy) | pack_flags(kept) << 2,
-                                              .path_length = (uint32_t)strlen(copy->path) };
+                struct base_row row = { .inodes = { copy->inode, kept->inode },
+                                        .bytes = { copy->bytes, kept->bytes },
+                                        .written_ns = { copy->written_ns, kept->written_ns },
+                                        .changed_ns = { copy->changed_ns, kept->changed_ns },
+                                        .flags = pack_flags(copy) | pack_flags(kept) << 2,
+                                        .path_length = (uint32_t)strlen(copy->path) };
 
+                memcpy(row.sha256, base->items[i].sha256, sizeof(row.sha256));
                 strbuf_append_bytes(&text, &row, sizeof(row));
                 strbuf_append_bytes(&text, copy->path, row.path_length + 1);
         }
@@ -140,8 +141,9 @@ static bool read_base(const char *at, size_t left, struct arena *arena, struct w
                 path = arena_strndup(arena, at, row.path_length);
                 if (base.count > 0 && strcmp(base.items[base.count - 1].copy.path, path) >= 0)
                         return false;
-                base.items[base.count] =
-                        (struct workspace_agreed){ unpack(&row, 0, path), unpack(&row, 1, path) };
+                base.items[base.count] = (struct workspace_agreed){ .copy = unpack(&row, 0, path),
+                                                                    .kept = unpack(&row, 1, path) };
+                memcpy(base.items[base.count].sha256, row.sha256, sizeof(row.sha256) - 1);
                 at += row.path_length + 1;
                 left -= row.path_length + 1;
         }
@@ -238,11 +240,8 @@ struct outgoing {
                 (list)[(count)++] = (item);                                               \
         } while (0)
 
-static void agree(struct outgoing *outgoing, const struct workspace_entry *copy,
-                  const struct workspace_entry *kept) {
-        const struct workspace_agreed agreed = { *copy, *kept };
-
-        APPEND(outgoing, outgoing->base.items, outgoing->base.count, agreed);
+static void agree(struct outgoing *outgoing, const struct workspace_agreed *agreed) {
+        APPEND(outgoing, outgoing->base.items, outgoing->base.count, *agreed);
 }
 
 static void skip(struct outgoing *outgoing, const char *path, const char *reason) {
@@ -256,7 +255,7 @@ static void skip(struct outgoing *outgoing, const char *path, const char *reason
 static void leave_path(struct outgoing *outgoing, const struct step *step, const char *reason) {
         skip(outgoing, step->path, reason);
         if (step->agreed)
-                agree(outgoing, &step->agreed->copy, &step->agreed->kept);
+                agree(outgoing, step->agreed);
 }
 
 static void conflict(struct outgoing *outgoing, const char *path) {
@@ -278,15 +277,15 @@ static bool may_be_there(const struct workspace_tree *tree, const char *path) {
         return false;
 }
 
-/* Reads both until they differ; of files that are as long as each other. Interrupted, they do. */
-static bool same_content(int a, int b, const struct interrupt *interrupt) {
+/* Reads both, or with b < 0 the one, to the end, or until they differ: false. Interrupted, they do. */
+static bool same_content(int a, int b, const struct interrupt *interrupt, struct digest_stream *digest) {
         char *pieces TEXT_CLEANUP = malloc(2 * PIECE);
         off_t at = 0;
 
         if (!pieces)
                 abort();
         for (;;) {
-                ssize_t got = pread(a, pieces, PIECE, at), there = 0;
+                ssize_t got = pread(a, pieces, PIECE, at), there = b < 0 ? got : 0;
 
                 if (interrupt_level(interrupt) > INTERRUPT_NONE)
                         return false;
@@ -299,45 +298,66 @@ static bool same_content(int a, int b, const struct interrupt *interrupt) {
                 }
                 if (got <= 0)
                         return got == 0;
-                if (memcmp(pieces, pieces + PIECE, (size_t)got) != 0)
+                if (b >= 0 && memcmp(pieces, pieces + PIECE, (size_t)got) != 0)
                         return false;
+                digest_stream_add(digest, pieces, (size_t)got);
                 at += got;
         }
 }
 
-/* A file that was only touched, or written anew as it was, is none that changed. */
-static bool is_as_kept(struct outgoing *outgoing, const struct step *step) {
-        int copy DESCRIPTOR_CLEANUP = -1, kept DESCRIPTOR_CLEANUP = -1;
-        struct stat status;
+static bool looks_like(const struct workspace_entry *a, const struct workspace_entry *b) {
+        return !a->folder && !b->folder && a->bytes == b->bytes && a->executable == b->executable;
+}
 
-        if (!step->kept || step->kept->folder || step->kept->bytes != step->copy->bytes ||
-            step->kept->executable != step->copy->executable)
+/*
+ * A file that was only touched, or written anew as it was, is none that changed in the copy: what came in the workspace meanwhile stays,
+ * and is brought into the copy. So does what both came to have.
+ */
+static bool has_not_changed(struct outgoing *outgoing, const struct step *step,
+                            struct workspace_agreed *ret) {
+        bool known = step->agreed && step->agreed->sha256[0] && looks_like(&step->agreed->copy, step->copy);
+        int copy DESCRIPTOR_CLEANUP = -1, kept DESCRIPTOR_CLEANUP = -1;
+        struct digest_stream *digest;
+        struct stat status;
+        bool same;
+
+        if (!known && (!step->kept || !looks_like(step->kept, step->copy)))
                 return false;
-        kept = workspace_open_regular(outgoing->workspace->files, step->path, &status);
-        copy = kept < 0 ? -1 : outgoing->source->open(outgoing->source->context, step->path);
-        return copy >= 0 && same_content(copy, kept, outgoing->interrupt);
+        copy = outgoing->source->open(outgoing->source->context, step->path);
+        if (!known)
+                kept = workspace_open_regular(outgoing->workspace->files, step->path, &status);
+        if (copy < 0 || (!known && kept < 0))
+                return false;
+        *ret = (struct workspace_agreed){ .copy = *step->copy,
+                                          .kept = known ? step->agreed->kept : *step->kept };
+        digest = digest_stream_new();
+        same = same_content(copy, kept, outgoing->interrupt, digest);
+        digest_stream_end(digest, ret->sha256);
+        return same && (!known || strcmp(ret->sha256, step->agreed->sha256) == 0);
 }
 
 static void plan_step(struct outgoing *outgoing, const struct step *step) {
+        struct workspace_agreed agreed;
+
         if (!step->copy_changed) {
                 if (step->agreed)
-                        agree(outgoing, &step->agreed->copy, &step->agreed->kept);
+                        agree(outgoing, step->agreed);
                 return;
         }
         if (!step->copy) {
                 if (may_be_there(outgoing->source->tree, step->path))
-                        agree(outgoing, &step->agreed->copy, &step->agreed->kept);
+                        agree(outgoing, step->agreed);
                 else if (step->kept)
                         APPEND(outgoing, outgoing->removals, outgoing->removal_count, *step);
                 return;
         }
         if (step->copy->folder && step->kept && step->kept->folder) {
-                agree(outgoing, step->copy, step->kept);
+                agree(outgoing, &(struct workspace_agreed){ .copy = *step->copy, .kept = *step->kept });
                 return;
         }
         if (!step->copy->folder) {
-                if (is_as_kept(outgoing, step)) {
-                        agree(outgoing, step->copy, step->kept);
+                if (has_not_changed(outgoing, step, &agreed)) {
+                        agree(outgoing, &agreed);
                         return;
                 }
                 APPEND(outgoing, outgoing->files, outgoing->file_count, *step);
@@ -365,7 +385,8 @@ static void remove_path(struct outgoing *outgoing, const struct step *step) {
 }
 
 static void make_folder(struct outgoing *outgoing, const struct step *step) {
-        struct workspace_entry kept = { .path = step->path, .folder = true };
+        const struct workspace_agreed agreed = { .copy = *step->copy,
+                                                 .kept = { .path = step->path, .folder = true } };
         struct problem problem;
 
         if (outgoing->limits.files_max && outgoing->usage.files >= outgoing->limits.files_max)
@@ -374,7 +395,7 @@ static void make_folder(struct outgoing *outgoing, const struct step *step) {
                                        &outgoing->usage.files, &problem) < 0)
                 leave_path(outgoing, step, problem.detail);
         else
-                agree(outgoing, step->copy, &kept);
+                agree(outgoing, &agreed);
 }
 
 /* What one file cannot do is said of it; what nobody can do any more ends all. */
@@ -445,20 +466,21 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
 
 static int place_file(struct outgoing *outgoing, const struct step *step, struct workspace_put *put) {
         struct workspace_changed changed = { .path = step->path };
-        struct workspace_entry kept;
+        struct workspace_agreed agreed = { .copy = *step->copy };
         struct problem problem;
         struct stat status;
         bool replaced;
 
         if (workspace_put_place(put, outgoing->singly, &outgoing->usage, &status, &replaced, &problem) < 0)
                 return leave_out(outgoing, step, &problem);
-        kept = workspace_entry_of(step->path, &status);
-        changed.bytes = kept.bytes;
+        agreed.kept = workspace_entry_of(step->path, &status);
+        memcpy(agreed.sha256, put->sha256, sizeof(agreed.sha256));
+        changed.bytes = agreed.kept.bytes;
         changed.sha256 = arena_strdup(outgoing->arena, put->sha256);
         APPEND(outgoing, outgoing->changes.changed, outgoing->changes.changed_count, changed);
         if (step->kept_changed)
                 conflict(outgoing, step->path);
-        agree(outgoing, step->copy, &kept);
+        agree(outgoing, &agreed);
         return 0;
 }
 
@@ -669,7 +691,7 @@ void workspace_settle(const struct workspace_arrival *arrivals, size_t count,
                 } else if (there && there->folder == entry->folder && there->bytes == entry->bytes) {
                         if (!agreed)
                                 agreed = &settled.items[settled.count++];
-                        *agreed = (struct workspace_agreed){ *there, *entry };
+                        *agreed = (struct workspace_agreed){ .copy = *there, .kept = *entry };
                 }
         }
         base->items = settled.items;

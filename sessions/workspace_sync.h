@@ -7,7 +7,7 @@
  *      tree of the copy -> workspace_outgoing -> save
  *
  * The base says of each path how both looked when they last agreed: inode, size, times. Against it each side's changes are known
- * without reading a content:
+ * without reading a content; one that was only touched since has a digest to be told by:
  *
  *      changed in       the copy        the workspace      both
  *      what happens     to the          to the copy,       the copy's version stays, also where it is none,
@@ -21,12 +21,14 @@
 #ifndef BERTH_SESSIONS_WORKSPACE_SYNC_H
 #define BERTH_SESSIONS_WORKSPACE_SYNC_H
 
+#include "base/digest.h"
 #include "sessions/workspace.h"
 #include "sessions/workspace_tree.h"
 
 /* One path on which both agreed. */
 struct workspace_agreed {
         struct workspace_entry copy, kept; /* of one path */
+        char sha256[SHA256_HEX_SIZE];      /* of both contents; "": not known */
 };
 
 struct workspace_base {

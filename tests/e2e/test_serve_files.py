@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import threading
+import time
 import zipfile
 from urllib.parse import quote
 
@@ -572,6 +573,26 @@ def test_what_was_left_behind_writes_through_memory(serve, workspace):
     wait_until(lambda: number() > second)
     assert serve.call("POST", f"/v1/sessions/{workspace}/park", {}).status == 200
     assert number() > second
+
+
+LEFT_STILL = LEFT_MAPPED.replace("""for i in range(1 << 30):
+    memory[:8] = b"%08d" % i
+    time.sleep(0.1)
+""", "time.sleep(1000)\n")
+
+
+@pytest.mark.here("between invocations an environment stands still")
+def test_what_is_put_where_nothing_was_written_through_memory(serve, workspace):
+    """A mapping of somebody left behind is no change: what came from outside stays, and arrives."""
+    assert "sleep(1000)" in LEFT_STILL and serve.run(workspace, LEFT_STILL)["status"] == "ok"
+    assert serve.put(workspace, "mapped", b"new").status == 200
+    until = time.monotonic() + 3  # the mapping is looked at each second
+    while time.monotonic() < until:
+        assert serve.get(workspace, "mapped").body == b"new"
+        time.sleep(0.1)
+    done = serve.run(workspace, "print(open('mapped').read())")
+    assert done["stdout"]["content"] == "new\n" and done["files"]["changed"] == [], done
+    assert serve.get(workspace, "mapped").body == b"new"
 
 
 def test_what_is_put_while_code_runs(serve, workspace):

@@ -185,6 +185,35 @@ static void test_touched(void **state) {
         end_pair(&pair);
 }
 
+/* What was only touched in the copy has changed outside alone, however it came into the copy. */
+static void test_touched_and_put(void **state) {
+        struct pair pair = pair_of(state);
+
+        write_copy(&pair, "made", "first");
+        write_copy(&pair, "removed", "first");
+        world_put(&pair.world, &pair.workspace, "arrived", "first");
+        assert_string_equal(in(&pair), "+arrived ");
+        assert_string_equal(out(&pair), "+made +removed ");
+        write_copy(&pair, "arrived", "first"); /* its digest is known from now on */
+        assert_string_equal(out(&pair), "");
+        for (int i = 0; i < 2; i++) {
+                write_copy(&pair, "made", "first");
+                write_copy(&pair, "arrived", "first");
+                write_copy(&pair, "removed", "first");
+                world_put(&pair.world, &pair.workspace, "made", "from outside");
+                world_put(&pair.world, &pair.workspace, "arrived", "other");
+                (void)!workspace_file_delete(&pair.workspace, "removed", &(struct conditions){ 0 }, NULL,
+                                             &pair.world.problem);
+                assert_string_equal(out(&pair), "");
+        }
+        assert_string_equal(in(&pair), "-removed +arrived +made ");
+        assert_string_equal(read_copy(&pair, "made"), "from outside");
+        assert_string_equal(read_copy(&pair, "arrived"), "other");
+        assert_null(world_get(&pair.world, &pair.workspace, "removed"));
+        assert_string_equal(out(&pair), "");
+        end_pair(&pair);
+}
+
 /* What both changed keeps the code's version, and is said. */
 static void test_conflicts(void **state) {
         struct pair pair = pair_of(state);
@@ -553,6 +582,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_both_ways),
                 TEST(test_touched),
+                TEST(test_touched_and_put),
                 TEST(test_conflicts),
                 TEST(test_types),
                 TEST(test_hostile),
