@@ -191,7 +191,7 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         session_go_on(engine, session);
         /* What it waits for may take longer than the sandbox was to be idle. */
         if (session->phase == SESSION_OPEN && session->waiting > 0 && !session->running)
-                engine->config.place->class->expire(session->place, session_life_ms(engine, session));
+                session_tell_life(engine, session);
         session_changed(session);
         /* One that is open is waited for already. How long it may take then is looked at with the next sweep at the latest. */
         if (session->phase != SESSION_OPEN)

@@ -276,7 +276,9 @@ int64_t session_expires_ms(const struct session *session);
  * How long its sandbox may live from now where nobody comes any more: until it has expired, and a little longer, so that an engine that
  * lives is first. What runs may take its whole time.
  */
-int64_t session_life_ms(const struct engine *engine, const struct session *session);
+struct place_life session_life(const struct engine *engine, const struct session *session);
+/* To its place. */
+void session_tell_life(struct engine *engine, struct session *session);
 bool session_busy(const struct session *session);
 /* What is put in its line now is begun at once. */
 bool session_is_free(const struct session *session);

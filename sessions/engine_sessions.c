@@ -379,8 +379,9 @@ static int patch_session(struct engine *engine, struct session *session, const s
                 return stored;
         }
         json_decref(old.labels);
-        if (session->place)
-                engine->config.place->class->expire(session->place, session_life_ms(engine, session));
+        if (session->place &&
+            (old.idle_seconds != record->idle_seconds || old.ttl_seconds != record->ttl_seconds))
+                session_tell_life(engine, session);
         *ret = session_json(session);
         session_changed(session);
         engine_wake(engine);

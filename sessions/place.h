@@ -107,6 +107,12 @@ struct place_shared {
                 environment; /* whose quota it gets when it is made; NULL: it is not made where there is none */
 };
 
+/* When a sandbox ends by itself if nobody says otherwise: so many ms from now. */
+struct place_life {
+        int64_t age_ms; /* whatever it does then; never after its ttl */
+        int64_t idle_ms; /* unless somebody is there, or has yet to hear something of it; INT64_MAX: not at all */
+};
+
 struct place_execution {
         int64_t n; /* rises in a session, from 1 */
         enum request_language language;
@@ -123,7 +129,7 @@ struct place_execution {
         size_t input_length;
         const json_t *variables; /* NULL, or an object of texts; REQUEST_VARIABLES_MAX and its bytes */
         int64_t timeout_ms;      /* 1 to REQUEST_TIMEOUT_MS_MAX; not looked at of a command */
-        int64_t life_ms;         /* as of place_class.expire(), told with it; 0: nothing new */
+        struct place_life life;  /* as of place_class.expire(), told with it; an age of 0: nothing new */
         /* Files that came with it, to be put into the workspace before it begins (workspace_stage.h); NULL: none. */
         const char *staged;
 };
@@ -265,8 +271,7 @@ struct place_class {
          * executed or parked. Of one that is open and where nothing runs. 1: nothing can have been written. May be NULL.
          */
         int (*bring)(struct place_session *session, struct error *err);
-        /* The sandbox ends by itself so long after now, if nobody says otherwise, and never after its ttl. */
-        void (*expire)(struct place_session *session, int64_t after_ms);
+        void (*expire)(struct place_session *session, const struct place_life *life);
         /* This event and all before it are safe. */
         void (*heard)(struct place_session *session, uint64_t id);
         /* What it uses, for people to look at. False: nobody knows, of one that ends or is not open yet, too. May be NULL. */

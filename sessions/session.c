@@ -72,18 +72,26 @@ int64_t session_expires_ms(const struct session *session) {
         return record_ends_ms(&session->record, session_busy(session));
 }
 
-int64_t session_life_ms(const struct engine *engine, const struct session *session) {
+/* Of what runs the idleness begins with its end, which by no clock is later than that. */
+struct place_life session_life(const struct engine *engine, const struct session *session) {
         const struct record_session *record = &session->record;
         const struct execution *running = session->running;
-        int64_t until = record->created_ms + record->ttl_seconds * 1000;
-        int64_t idle = record->active_ms + record->idle_seconds * 1000 + UNSEEN_MS;
+        int64_t now_ms = engine_now(engine);
+        struct place_life life = { .age_ms = record_ends_ms(record, true) - now_ms, .idle_ms = INT64_MAX };
 
         if (running)
-                idle += running->timeout_seconds * 1000;
-        if ((running || !session_busy(session)) && idle < until)
-                until = idle;
-        until -= engine_now(engine);
-        return until > 1 ? until : 1;
+                life.idle_ms = (running->timeout_seconds + record->idle_seconds) * 1000 + UNSEEN_MS;
+        else if (!session_busy(session))
+                life.idle_ms = record_ends_ms(record, false) + UNSEEN_MS - now_ms;
+        life.age_ms = life.age_ms > 1 ? life.age_ms : 1;
+        life.idle_ms = life.idle_ms > 1 ? life.idle_ms : 1;
+        return life;
+}
+
+void session_tell_life(struct engine *engine, struct session *session) {
+        const struct place_life life = session_life(engine, session);
+
+        engine->config.place->class->expire(session->place, &life);
 }
 
 static void put_time(json_t *json, const char *name, int64_t ms) {

@@ -76,7 +76,7 @@ int session_open_place(struct engine *engine, struct session *session, bool only
                 return -1;
         }
         session->place = place;
-        class->expire(place, session_life_ms(engine, session));
+        session_tell_life(engine, session);
         if (session->gone)
                 session_go_on(engine, session);
         engine_wake(engine);
@@ -182,7 +182,7 @@ static bool give_next(struct engine *engine, struct session *session) {
                 return false;
         }
         execution->taken_before = was_taken;
-        given.life_ms = session_life_ms(engine, session);
+        given.life = session_life(engine, session);
         if (class->execute(session->place, &given, &err) < 0) {
                 struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
 

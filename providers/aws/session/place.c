@@ -274,9 +274,9 @@ static int park(struct place_session *session, struct error *err) {
 }
 
 /* Lambda keeps environments as long as it likes, a session's or not. */
-static void expire(struct place_session *session, int64_t after_ms) {
+static void expire(struct place_session *session, const struct place_life *life) {
         (void)session;
-        (void)after_ms;
+        (void)life;
 }
 
 /* What an end had needed of the bucket until it was written down, and the checkpoint before it, go. */

@@ -37,7 +37,8 @@
  *                        TOLD       8 bytes: the number of the first of them; bytes of the program's output
  *     client -> worker   SAY        8 bytes: a mark, or 0; 1 byte: 1 where it is the last piece; bytes of a message for the program
  *                        HEARD      8 bytes: all bytes below this number are safe
- *                        LIFE       8 bytes: ends by itself so many ms from now, but not after its deadline
+ *                        LIFE       16 bytes: ends by itself so many ms from now, but not after its deadline; and so many
+ *                                   from now where no client is there and all that it said was heard
  *                        HOLD       with a descriptor, a lock, that is kept open until the sandbox is dead; one alone
  *
  * Its memory (sandbox_checkpoint.h), while nothing runs:

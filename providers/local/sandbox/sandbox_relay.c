@@ -253,7 +253,28 @@ static int hear_heard(struct sandbox_relay *relay, uint64_t number) {
         return 1;
 }
 
-int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms, int64_t *life_ms) {
+static int64_t time_after(int64_t now_ms, uint64_t ms) {
+        return ms < (uint64_t)(INT64_MAX - now_ms) ? now_ms + (int64_t)ms : INT64_MAX;
+}
+
+static int hear_life(struct sandbox_relay *relay, const struct frame *frame, int64_t now_ms) {
+        uint64_t after_ms[2];
+
+        if (frame->payload.length != sizeof(after_ms) || frame->count > 0)
+                return -1;
+        memcpy(after_ms, frame->payload.data, sizeof(after_ms));
+        relay->age_ms = time_after(now_ms, after_ms[0]);
+        relay->idle_ms = time_after(now_ms, after_ms[1]);
+        return 1;
+}
+
+int64_t sandbox_relay_over_ms(const struct sandbox_relay *relay, bool has_client) {
+        bool is_idle = !has_client && sandbox_relay_is_heard(relay);
+
+        return is_idle && relay->idle_ms < relay->age_ms ? relay->idle_ms : relay->age_ms;
+}
+
+int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms) {
         uint64_t number;
 
         switch (frame->type) {
@@ -265,14 +286,12 @@ int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t
         case MESSAGE_RESTORE:
                 return hear_restore(relay, frame);
         case MESSAGE_HEARD:
-        case MESSAGE_LIFE:
                 if (frame->payload.length != sizeof(number) || frame->count > 0)
                         return -1;
                 memcpy(&number, frame->payload.data, sizeof(number));
-                if (frame->type == MESSAGE_HEARD)
-                        return hear_heard(relay, number);
-                *life_ms = number < INT64_MAX / 2 ? (int64_t)number : INT64_MAX / 2;
-                return 1;
+                return hear_heard(relay, number);
+        case MESSAGE_LIFE:
+                return hear_life(relay, frame, now_ms);
         default:
                 return 0;
         }

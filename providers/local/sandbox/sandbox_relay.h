@@ -46,13 +46,17 @@ struct sandbox_relay {
         /* To the client. */
         struct strbuf outgoing; /* frames */
         size_t outgoing_at;
-        struct strbuf entries; /* of a walk, still to be sent */
+        int64_t age_ms, idle_ms; /* LIFE's */
+        struct strbuf entries;   /* of a walk, still to be sent */
         size_t entries_at;
         bool walks;
         int file; /* being read for the client; -1: none */
 };
-#define SANDBOX_RELAY_NONE \
-        { .input = -1, .output = -1, .errors = -1, .checkpoint = SANDBOX_CHECKPOINT_NONE, .spare = -1 }
+#define SANDBOX_RELAY_NONE                                                                                   \
+        {                                                                                                    \
+                .input = -1, .output = -1, .errors = -1, .checkpoint = SANDBOX_CHECKPOINT_NONE, .spare = -1, \
+                .age_ms = INT64_MAX, .idle_ms = INT64_MAX                                                    \
+        }
 
 /* READY's payload. */
 struct sandbox_relay_state {
@@ -73,10 +77,12 @@ void sandbox_relay_move(struct sandbox_relay *relay, const struct pollfd polled[
 /* All that the program's pipes still hold, once it is dead, as far as there is room. */
 void sandbox_relay_drain(struct sandbox_relay *relay);
 /*
- * A frame of the client's. 1: it was one of a session's; 0: it is none, for the caller to look at; -1: it is not as it should be. LIFE
- * sets *life_ms.
+ * A frame of the client's. 1: it was one of a session's; 0: it is none, for the caller to look at; -1: it is not as it should be. With HEARD or LIFE
+ * comes another sandbox_relay_over_ms().
  */
-int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms, int64_t *life_ms);
+int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms);
+/* When the sandbox is to end by itself; INT64_MAX: nobody has said so. With a client, or with something that none has heard, its age counts alone. */
+int64_t sandbox_relay_over_ms(const struct sandbox_relay *relay, bool has_client);
 /*
  * Takes the checkpoint that ARM has prepared, for whoever comes later: checkpoint.ended and .whole say how that went. False where
  * none was prepared, or one is under way.

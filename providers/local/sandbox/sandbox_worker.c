@@ -100,10 +100,9 @@ struct worker {
         struct sandbox_relay relay;   /* of a session */
         struct sandbox_porter porter; /* of one whose client gets no folder */
         struct cgroup_gauges gauges;  /* for the same */
-        int64_t over_ms;   /* of a session: when it ends by itself, unless life_until_ms comes before */
-        int64_t leaves_ms; /* it got SIGTERM: when it ends, parked or not; INT64_MAX: it did not */
-        bool parks;        /* by itself: nobody else is let in */
-        int64_t park_ms;   /* when it tries that next */
+        int64_t leaves_ms;            /* it got SIGTERM: when it ends, parked or not; INT64_MAX: it did not */
+        bool parks;                   /* by itself: nobody else is let in */
+        int64_t park_ms;              /* when it tries that next */
 };
 
 /* --- before anything else --- */
@@ -618,7 +617,6 @@ static void drop_client(struct worker *worker) {
 
 /* A frame for the session itself: true. A client that says it wrongly is let go, and may come again. */
 static bool hear_for_session(struct worker *worker, struct frame *frame) {
-        int64_t life_ms = -1;
         int heard;
 
         if (!worker->running.session)
@@ -631,11 +629,9 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
                 sandbox_etc_name(worker->names, frame->payload.data, frame->payload.length);
                 return true;
         }
-        heard = sandbox_relay_hear(&worker->relay, frame, sandbox_now_ms(), &life_ms);
+        heard = sandbox_relay_hear(&worker->relay, frame, sandbox_now_ms());
         if (heard < 0)
                 drop_client(worker);
-        if (life_ms >= 0)
-                worker->over_ms = sandbox_now_ms() + life_ms;
         return heard != 0;
 }
 
@@ -884,6 +880,10 @@ static void pass_on(struct worker *worker) {
         sandbox_relay_move(&worker->relay, pipes);
 }
 
+static int64_t session_over_ms(const struct worker *worker) {
+        return sandbox_relay_over_ms(&worker->relay, worker->reader.socket >= 0);
+}
+
 static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
         int64_t until_ms = started_ms + worker->running.deadline_ms;
 
@@ -901,8 +901,8 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         { .fd = told_to_leave, .events = POLLIN },
                         { .fd = worker->proxy.reader.socket, .events = POLLIN },
                 };
-                bool expires = !worker->killed && worker->over_ms < until_ms;
-                int64_t left = (expires ? worker->over_ms : until_ms) - sandbox_now_ms(), pause_ms;
+                int64_t over_ms = worker->killed ? INT64_MAX : session_over_ms(worker), pause_ms;
+                int64_t left = (over_ms < until_ms ? over_ms : until_ms) - sandbox_now_ms();
 
                 sandbox_relay_poll(&worker->relay, polled + 7);
 
@@ -1002,8 +1002,8 @@ static void tell_session_ended(struct worker *worker) {
         int64_t left;
         bool appended = false;
 
-        if (worker->over_ms < worker->life_until_ms)
-                worker->life_until_ms = worker->over_ms;
+        if (session_over_ms(worker) < worker->life_until_ms)
+                worker->life_until_ms = session_over_ms(worker);
         if (worker->ending.cancelled && worker->life_until_ms > sandbox_now_ms() + CANCELLED_MS)
                 worker->life_until_ms = sandbox_now_ms() + CANCELLED_MS;
         /* One that got SIGTERM waits for nobody, unless there is something that nobody has heard; a second one ends it at once. */
@@ -1100,7 +1100,6 @@ int sandbox_worker_main(void) {
                 .relay = SANDBOX_RELAY_NONE,
                 .porter = SANDBOX_PORTER_NONE,
                 .gauges = CGROUP_GAUGES_NONE,
-                .over_ms = INT64_MAX,
                 .leaves_ms = INT64_MAX,
         };
         struct error err, ignored;

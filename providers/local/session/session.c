@@ -93,16 +93,22 @@ static void send_more(struct place_session *session) {
         wait_for(session);
 }
 
+static void append_life(struct place_session *session, const struct place_life *life) {
+        const uint64_t after_ms[2] = { life->age_ms > 0 ? (uint64_t)life->age_ms : 0,
+                                       life->idle_ms > 0 ? (uint64_t)life->idle_ms : 0 };
+
+        frame_append(&session->outgoing, MESSAGE_LIFE, after_ms, sizeof(after_ms));
+}
+
 /* In front of what is said next. */
 static void append_heard(struct place_session *session) {
         if (session->heard_later > 0)
                 frame_append(&session->outgoing, MESSAGE_HEARD, &session->heard_later,
                              sizeof(session->heard_later));
         session->heard_later = 0;
-        if (session->life_later_ms > 0)
-                frame_append(&session->outgoing, MESSAGE_LIFE, &session->life_later_ms,
-                             sizeof(session->life_later_ms));
-        session->life_later_ms = 0;
+        if (session->life_later.age_ms > 0)
+                append_life(session, &session->life_later);
+        session->life_later = (struct place_life){ 0 };
 }
 
 static void tell(struct place_session *session, unsigned type, const void *payload, size_t length) {
@@ -142,8 +148,16 @@ static void ask_runtime(struct place_session *session, const struct request *req
         say_message(session, &message, 0);
 }
 
-void session_set_life(struct place_session *session, int64_t after_ms) {
-        tell_number(session, MESSAGE_LIFE, after_ms > 0 ? (uint64_t)after_ms : 0);
+void session_set_life(struct place_session *session, const struct place_life *life) {
+        if (session->over)
+                return;
+        append_heard(session);
+        append_life(session, life);
+        send_more(session);
+}
+
+void session_set_age(struct place_session *session, int64_t age_ms) {
+        session_set_life(session, &(struct place_life){ .age_ms = age_ms, .idle_ms = INT64_MAX });
 }
 
 void session_prepare(struct place_session *session, const json_t *modules) {
@@ -721,7 +735,7 @@ static int execute(struct place_session *session, const struct place_execution *
         session->mark = execution->n;
         request_write(&request, &session->pending);
         session->pending_ms = execution->timeout_ms;
-        session->life_later_ms = execution->life_ms;
+        session->life_later = execution->life;
         if (!session->sync)
                 begin_execution(session);
         wait_for(session);
@@ -952,7 +966,7 @@ int session_open_cold(struct session_place *place, const struct place_opening *o
         session->reader.socket = session->lasting.socket;
         /* Its last opener may have died before it said how long it may live. */
         if (session->kept)
-                session_set_life(session, opening->ttl_ms);
+                session_set_age(session, opening->ttl_ms);
         wait_for(session);
         *ret = session;
         return 0;
@@ -967,7 +981,7 @@ int session_hand_over(struct place_session *session, const struct place_opening 
         session->socket = socket;
         remember_opening(session, opening);
         session->handed_over = true;
-        session_set_life(session, opening->ttl_ms);
+        session_set_age(session, opening->ttl_ms);
         return 0;
 }
 

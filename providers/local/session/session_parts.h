@@ -72,7 +72,7 @@ struct place_session {
         /* What the worker is still to be told of it, and when at the latest; 0: nothing. */
         uint64_t heard_later;
         int64_t heard_until_ms;
-        int64_t life_later_ms; /* how long it may live, to be told with what is said next; 0: nothing */
+        struct place_life life_later; /* to be told with what is said next; without an age: nothing */
         /* What is known of it. */
         bool kept, greeted, opened;
         bool handed_over;                 /* it was warm: who has it now was not told yet that it is open */
@@ -151,7 +151,9 @@ const char *session_worker_path(const struct session_place *place, const char *i
 int session_open_cold(struct session_place *place, const struct place_opening *opening,
                       struct place_session **ret, struct error *err) MUST_USE;
 /* The sandbox ends by itself so long after now. */
-void session_set_life(struct place_session *session, int64_t after_ms);
+void session_set_life(struct place_session *session, const struct place_life *life);
+/* The same, however idle it is. */
+void session_set_age(struct place_session *session, int64_t age_ms);
 /* Asks the runtime to start Python and import modules, a list of texts or NULL: session->prepared says when that is over. */
 void session_prepare(struct place_session *session, const json_t *modules);
 /* What was said until now need not be told again. */

@@ -284,7 +284,7 @@ static bool hear_ending(struct session_warm *warm, struct warm_sandbox *sandbox)
 static void look_at_ready(struct session_warm *warm, bool renew) {
         for (struct warm_sandbox *sandbox = warm->first; sandbox; sandbox = sandbox->next) {
                 if (renew && sandbox->state != WARM_ENDING)
-                        session_set_life(sandbox->session, LIFE_MS);
+                        session_set_age(sandbox->session, LIFE_MS);
                 if (sandbox->state != WARM_READY)
                         continue;
                 if (!is_well(warm, sandbox))
@@ -366,7 +366,7 @@ static void start(struct session_warm *warm, struct warm_environment *environmen
                 fail(warm, environment, err.message);
                 return;
         }
-        session_set_life(session, LIFE_MS);
+        session_set_age(session, LIFE_MS);
         sandbox = calloc(1, sizeof(*sandbox));
         if (!sandbox)
                 abort();

@@ -325,6 +325,41 @@ static void ends_by_age_and_by_idleness(void **state) {
         assert_string_equal(status_of(fixture, &alice, old, 1), "killed");
 }
 
+/* The clock jumps, by which idleness cannot be told: what runs has its time, and after it the sandbox its idleness. */
+static void a_clock_that_jumps_ends_nothing_that_runs(void **state) {
+        struct fixture *fixture = *state;
+        const struct engine_wish wish = { .environment = "python", .idle_seconds = 60 };
+        const char *id = make(fixture, &alice, &wish, 1);
+        json_t *labels JSON_CLEANUP = json_pack("{s:s}", "team", "blue");
+        struct engine_follower *follower;
+        struct problem problem;
+        json_t *json = NULL;
+        size_t expires;
+
+        run_code(fixture, &alice, id, "hold", &follower);
+        wait_until_running(fixture, follower);
+        engine_follower_close(follower);
+        expires = fixture->place.expires;
+        atomic_fetch_add(&now_ms, 7200000);
+        assert_int_equal(engine_patch(fixture->engine, &alice, id, &(struct engine_patch){ .labels = labels },
+                                      &json, &problem),
+                         0);
+        json_decref(json);
+        assert_int_equal(fixture->place.expires, expires);
+        assert_int_equal(engine_patch(fixture->engine, &alice, id,
+                                      &(struct engine_patch){ .idle_seconds = 50 }, &json, &problem),
+                         0);
+        json_decref(json);
+        assert_int_equal(fixture->place.expires, expires + 1);
+        assert_true(fixture->place.life.idle_ms > 50000 && fixture->place.life.age_ms > 60000);
+        restart(fixture);
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 0, &follower, &problem), 0);
+        wait_until_running(fixture, follower);
+        assert_true(fixture->place.life.idle_ms > 50000 && fixture->place.life.age_ms > 60000);
+        release_when_held(fixture, id);
+        assert_string_equal(hear_all(fixture, follower), "done(ok)");
+}
+
 static void the_end_and_what_stays(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -1113,6 +1148,7 @@ int main(void) {
                 TEST(a_line_of_eight),
                 TEST(interrupts),
                 TEST(ends_by_age_and_by_idleness),
+                TEST(a_clock_that_jumps_ends_nothing_that_runs),
                 TEST(the_end_and_what_stays),
                 TEST(an_end_that_waits_for_files),
                 TEST(events_of_others_have_no_number),

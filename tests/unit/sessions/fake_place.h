@@ -102,7 +102,8 @@ struct fake_place {
         bool die_executing; /* once: whoever is given an execution is dying, and takes none */
         size_t parks;
         char restarted[256]; /* "CONTEXT CONTEXT " */
-        size_t opens, clears, executes;
+        size_t opens, clears, executes, expires;
+        struct place_life life; /* told last, by expire() */
         /* Of the last execution. */
         int64_t asked_ms;
         char asked_input[16], asked_name[16]; /* the latter of the variable NAME */
@@ -486,9 +487,11 @@ static inline int fake_bring(struct place_session *session, struct error *err) {
         return result;
 }
 
-static inline void fake_expire(struct place_session *session, int64_t after_ms) {
-        (void)session;
-        (void)after_ms;
+static inline void fake_expire(struct place_session *session, const struct place_life *life) {
+        pthread_mutex_lock(&session->place->lock);
+        session->place->life = *life;
+        session->place->expires++;
+        pthread_mutex_unlock(&session->place->lock);
 }
 
 static inline void fake_heard(struct place_session *session, uint64_t id) {

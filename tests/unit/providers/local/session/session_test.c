@@ -749,7 +749,7 @@ static void test_expires_with_nobody_there(void **state) {
 
         begin(lab);
         assert_int_equal(run(lab, 1, "1")->status, REPORT_OK);
-        lab->place->class->expire(lab->session, 100);
+        lab->place->class->expire(lab->session, &(struct place_life){ .age_ms = 100, .idle_ms = INT64_MAX });
         do
                 event = await(lab);
         while (event.type != PLACE_ENDED);
@@ -763,6 +763,39 @@ static void wait_until_gone(pid_t pid) {
         assert_int_equal(poll(&polled, 1, LONG_MS), 1);
         close(polled.fd);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Idleness is for one whom nobody comes to, and who has told all: neither under a living server, nor with something that none has heard. */
+static void test_is_idle_with_nobody_there(void **state) {
+        static const struct place_life idle = { .age_ms = LONG_MS, .idle_ms = 100 };
+        struct lab *lab = *state;
+        struct place_event event;
+        pid_t worker;
+
+        begin(lab);
+        worker = lab->session->lasting.worker.pid;
+        assert_true(worker > 0);
+        assert_int_equal(run(lab, 1, "x = 'kept'")->status, REPORT_OK);
+        lab->place->class->expire(lab->session, &idle);
+        poll(NULL, 0, 500);
+        assert_int_equal(run(lab, 2, "x")->status, REPORT_OK);
+        ask(lab, 3, "x", REQUEST_PYTHON, LONG_MS);
+        lab->place->class->expire(lab->session, &idle);
+        do
+                event = await(lab);
+        while (event.type != PLACE_DONE);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        poll(NULL, 0, 500);
+        must_open(lab, true, 3);
+        event = await(lab);
+        assert_true(event.type == PLACE_OPENED && event.kept);
+        assert_int_equal(hear(lab, 3)->status, REPORT_OK);
+        assert_true(text_has(lab, "'kept'|"));
+        lab->place->class->expire(lab->session, &idle);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        wait_until_gone(worker);
 }
 
 /* Its server is gone, and so is the folder in which the next one would look for it: it does not wait for its deadline. */
@@ -910,6 +943,7 @@ int main(int argc, char **argv) {
                 TEST(test_parked_after_a_refusal),
                 TEST(test_parked),
                 TEST(test_expires_with_nobody_there),
+                TEST(test_is_idle_with_nobody_there),
                 TEST(test_a_worker_that_nobody_can_find),
                 TEST(test_warm_one_is_taken),
                 TEST(test_warm_one_is_left_to_whom_it_fits),
