@@ -469,7 +469,7 @@ static bool is_trusted(const struct approvals *approvals, const struct approvals
         json_array_foreach (approvals->trusted, index, entry) {
                 if (strcmp(json_text(entry, "agent"), wish->agent) == 0 &&
                     strcmp(json_text(entry, "cwd"), subject->folder) == 0 &&
-                    words_fit(json_object_get(entry, "command"), wish->command))
+                    words_fit(json_object_get(entry, "command"), wish->command, subject->program))
                         return true;
         }
         return false;
@@ -644,7 +644,8 @@ static int check_trusted(const struct approvals *approvals, struct error *err) {
                                 cwd);
                 if (words_are_void(json_object_get(entry, "command")))
                         log_warning(
-                                "shell.trusted: * and ** stand neither for a program nor for words of a shell's: entry %zu fits nothing",
+                                "shell.trusted: * and ** stand neither for a program nor for words behind a shell, an "
+                                "interpreter or a program that starts others (env, timeout): entry %zu fits nothing",
                                 index + 1);
         }
         return 0;

@@ -10,12 +10,15 @@
 
 /*
  * Both are lists of texts. A word of the pattern is the very word of the command; "*" is any one word, "**" at the end all that follow,
- * which may be none. Neither stands for the program. A pattern with one of them behind a shell, be it the program or a word of another one's, fits
- * nothing: what an agent put there, the shell would read as a program.
+ * which may be none. Neither stands for the program. `program`: the path of the file that would run, with no link in it.
+ *
+ * A runner is a program that runs what its words say: a shell, an interpreter, one that starts another program (env, timeout, find). A pattern
+ * with a wildcard behind a runner's name, be that the program or a word, fits nothing. No wildcard stands for a word that names a
+ * runner (by itself, in a path, behind "=", among several words), nor for any where the program is a runner under another name.
  */
-bool words_fit(const json_t *pattern, const json_t *command);
+bool words_fit(const json_t *pattern, const json_t *command, const char *program);
 
-/* Whether a pattern fits nothing for what is said above: its program is "*", or one stands behind a shell. */
+/* Whether a pattern fits nothing, whatever is asked for: its program is a wildcard, or one stands behind a runner. */
 bool words_are_void(const json_t *pattern);
 
 /*

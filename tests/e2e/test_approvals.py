@@ -103,7 +103,12 @@ def serve(offline, room):
         {"agent": "analyst", "command": ["echo", "fixed", "*"], "cwd": str(room)},
         {"agent": "analyst", "command": ["git", "status", "**"], "cwd": str(room)},
         {"agent": "analyst", "command": ["sh", "-c", "*"], "cwd": str(room)},
+        {"agent": "analyst", "command": ["env", "**"], "cwd": str(room)},
+        {"agent": "analyst", "command": ["timeout", "5", "**"], "cwd": str(room)},
+        {"agent": "analyst", "command": ["env", "*", "sh", "-c", "df"], "cwd": str(room)},
+        {"agent": "analyst", "command": [str(room / "report"), "**"], "cwd": str(room)},
     ]
+    (room / "report").symlink_to("/usr/bin/env")
     made = Approvals(offline, clients=CLIENTS, sessions=SHARED, shell={"enabled": True, "user": USER, "trusted": trusted})
     yield made.start("--accept-degraded")
     if made.process is not None:
@@ -275,10 +280,12 @@ def test_trusted_word_by_word(serve, room):
     pending = [
         ("echo", "fixed"), ("echo", "fixed", "a", "b"), ("echo", "other", "a"), ("/bin/echo", "fixed", "a"),
         ("git", "-c", "core.sshCommand=touch x", "status") if shutil.which("git") else ("echo",),
-        ("sh", "-c", "echo x"),
+        ("sh", "-c", "echo x"), ("env", "sh", "-c", "id"), ("env", "id"), ("timeout", "5", "sh", "-c", "id"),
+        ("env", "-Ssh -c id", "sh", "-c", "df"), ("echo", "fixed", "/bin/sh"), (str(room / "report"), "id"),
     ]  # fmt: skip
     for command in pending:
         assert serve.ask_for(*command, cwd=str(room))["trusted"] is False
+    assert [f"entry {n} fits nothing" in serve.log.read_text() for n in range(1, 8)] == [False, False, True, True, True, True, False]
     assert serve.ask_for("echo", "fixed", "a", cwd="/")["trusted"] is False
     assert serve.ask_for("echo", "fixed", "a", cwd=str(room), agent="hidden")["trusted"] is False
     # The same key asks for the same once.
