@@ -28,6 +28,7 @@ FOLDER = WORK / "sessions"
 PATIENCE_S = 120
 SETTLED_S = 3  # the server gives memory back within two seconds
 OWNERS = ("bench", "large", "small")
+RUNAWAY_LIMITS = {"cpus": 1, "memoryMB": 512, "containers": 6}
 TOKEN = hashlib.sha256(b"bench").hexdigest()
 COLD, FIRST_BYTE_MS, WARM_MS, OVER_KERNEL_MS, PEER, FAIR, PARKED_KIB, MEMORY_MB = 1.5, 20, 5, 1, 10, 2, 2, 64
 
@@ -113,6 +114,8 @@ def manifests(sessions):
             for name in ("cold", "warm")
         )
         + "---\napiVersion: berth/v1\nkind: Agent\nmetadata: {name: bench}\nspec: {type: general, environment: cold}\n"
+        + "---\napiVersion: berth/v1\nkind: Agent\nmetadata: {name: runaway}\n"
+        + f"spec: {{type: general, environment: cold, limits: {json.dumps(RUNAWAY_LIMITS)}}}\n"
     )
     (FOLDER.parent / "sessions-server.yaml").write_text(
         "apiVersion: berth/v1\nkind: Server\nmetadata: {name: bench}\nspec:\n"

@@ -4,8 +4,10 @@
  * it, since it is done without the engine's lock, nor the engine's thread, which hears all sandboxes. What one owner has under way
  * takes JOBS_PER_OWNER threads at most, so that his slow things hold up nobody else's.
  *
- * A thread is started for what may be done and finds none that is free. The one that became free last is called first, so that those
- * which a calm hour has no need of stay free; one that was free for a minute ends, but the last one stays.
+ * One is free, as long as there may be more: when it is called, a thread that does nothing else starts the next one, without the lock. Where
+ * somebody's processes fork without end, the kernel may take its time for a thread, and nobody waits for that.
+ * The one that became free last is called first, so that those which a calm hour has no need of stay free; one that was free for a
+ * minute ends, but the last one stays.
  */
 #include "sessions/engine_parts.h"
 
@@ -75,6 +77,8 @@ static void call_one(struct engine_jobs *jobs) {
         jobs->idle = thread->next_idle;
         thread->called = true;
         pthread_cond_signal(&thread->call);
+        if (!jobs->idle)
+                pthread_cond_signal(&jobs->wanted);
 }
 
 static void no_longer_idle(struct engine_jobs *jobs, const struct engine_thread *thread) {
@@ -120,16 +124,20 @@ static void *run(void *context) {
         struct engine_jobs *jobs = &engine->jobs;
 
         pthread_mutex_lock(&engine->lock);
-        for (;;) {
+        for (bool fresh = true;; fresh = false) {
                 struct engine_job *job = take_next(jobs);
 
+                jobs->fresh_count -= fresh;
                 if (job) {
+                        if (!jobs->idle)
+                                pthread_cond_signal(&jobs->wanted);
                         do_job(engine, job);
                         continue;
                 }
                 if (jobs->stopping)
                         break;
-                if (wait_for_call(thread) || jobs->stopping || jobs->thread_count == 1)
+                if (wait_for_call(thread) || jobs->stopping || !jobs->idle ||
+                    thread->state != ENGINE_THREAD_LIVES)
                         continue;
                 join_ended(jobs);
                 thread->state = ENGINE_THREAD_ENDED;
@@ -140,6 +148,7 @@ static void *run(void *context) {
         return NULL;
 }
 
+/* With the lock, which is given back meanwhile. The new one may do its work before this one is back, but does not end before. */
 static int start_thread(struct engine *engine) {
         struct engine_jobs *jobs = &engine->jobs;
         struct engine_thread *thread = jobs->threads;
@@ -149,18 +158,36 @@ static int start_thread(struct engine *engine) {
         while (thread->state != ENGINE_THREAD_NONE)
                 thread++;
         thread->engine = engine;
+        thread->state = ENGINE_THREAD_STARTS;
+        jobs->thread_count++;
+        jobs->fresh_count++;
+        pthread_mutex_unlock(&engine->lock);
         code = pthread_create(&thread->thread, NULL, run, thread);
-        if (code == 0) {
-                thread->state = ENGINE_THREAD_LIVES;
-                jobs->thread_count++;
+        pthread_mutex_lock(&engine->lock);
+        thread->state = code == 0 ? ENGINE_THREAD_LIVES : ENGINE_THREAD_NONE;
+        if (code != 0) {
+                jobs->thread_count--;
+                jobs->fresh_count--;
         }
         return code;
 }
 
-/*
- * One that its owner has to wait with anyway is taken by who ends another of his. Where no more threads can be had, those that are there
- * do it.
- */
+/* One that cannot be had is tried again when the next one is called: until then those that are there do the work. */
+static void *start_threads(void *context) {
+        struct engine *engine = context;
+        struct engine_jobs *jobs = &engine->jobs;
+
+        pthread_mutex_lock(&engine->lock);
+        while (!jobs->stopping) {
+                if (jobs->idle || jobs->fresh_count > 0 || jobs->thread_count == ENGINE_JOB_THREADS ||
+                    start_thread(engine) != 0)
+                        pthread_cond_wait(&jobs->wanted, &engine->lock);
+        }
+        pthread_mutex_unlock(&engine->lock);
+        return NULL;
+}
+
+/* One that its owner has to wait with anyway is taken by who ends another of his. Where none is free, by the next that is. */
 void engine_job_add(struct engine *engine, struct session *session, const char *owner, engine_work *work,
                     void *context) {
         struct engine_jobs *jobs = &engine->jobs;
@@ -181,8 +208,25 @@ void engine_job_add(struct engine *engine, struct session *session, const char *
                 return;
         if (jobs->idle)
                 call_one(jobs);
-        else if (jobs->thread_count < ENGINE_JOB_THREADS)
-                (void)start_thread(engine);
+        else
+                pthread_cond_signal(&jobs->wanted);
+}
+
+/* From `stopping` on none ends by being idle, and none is started. */
+static void end_threads(struct engine *engine) {
+        struct engine_jobs *jobs = &engine->jobs;
+
+        pthread_mutex_lock(&engine->lock);
+        jobs->stopping = true;
+        while (jobs->idle)
+                call_one(jobs);
+        pthread_mutex_unlock(&engine->lock);
+        for (size_t i = 0; i < ENGINE_JOB_THREADS; i++) {
+                if (jobs->threads[i].state != ENGINE_THREAD_NONE)
+                        pthread_join(jobs->threads[i].thread, NULL);
+                pthread_cond_destroy(&jobs->threads[i].call);
+        }
+        pthread_cond_destroy(&jobs->wanted);
 }
 
 int engine_jobs_start(struct engine *engine, struct error *err) {
@@ -198,24 +242,23 @@ int engine_jobs_start(struct engine *engine, struct error *err) {
                         abort();
         }
         pthread_condattr_destroy(&attributes);
+        if (pthread_cond_init(&jobs->wanted, NULL) != 0)
+                abort();
         pthread_mutex_lock(&engine->lock);
         code = start_thread(engine);
         pthread_mutex_unlock(&engine->lock);
+        if (code == 0 && (code = pthread_create(&jobs->starter, NULL, start_threads, engine)) != 0)
+                end_threads(engine);
         return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
 }
 
-/* From `stopping` on none ends by being idle, and none is started. */
 void engine_jobs_stop(struct engine *engine) {
         struct engine_jobs *jobs = &engine->jobs;
 
         pthread_mutex_lock(&engine->lock);
         jobs->stopping = true;
-        while (jobs->idle)
-                call_one(jobs);
+        pthread_cond_signal(&jobs->wanted);
         pthread_mutex_unlock(&engine->lock);
-        for (size_t i = 0; i < ENGINE_JOB_THREADS; i++) {
-                if (jobs->threads[i].state != ENGINE_THREAD_NONE)
-                        pthread_join(jobs->threads[i].thread, NULL);
-                pthread_cond_destroy(&jobs->threads[i].call);
-        }
+        pthread_join(jobs->starter, NULL);
+        end_threads(engine);
 }

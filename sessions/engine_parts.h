@@ -120,7 +120,12 @@ struct engine_job;
 struct engine_thread {
         struct engine *engine;
         pthread_t thread;
-        enum { ENGINE_THREAD_NONE, ENGINE_THREAD_LIVES, ENGINE_THREAD_ENDED /* and is to be joined */ } state;
+        enum {
+                ENGINE_THREAD_NONE,
+                ENGINE_THREAD_STARTS, /* the starter has not come back from it */
+                ENGINE_THREAD_LIVES,
+                ENGINE_THREAD_ENDED /* and is to be joined */
+        } state;
         pthread_cond_t call; /* by the monotonic clock */
         bool called;         /* and no longer among the idle ones */
         struct engine_thread *next_idle;
@@ -130,7 +135,10 @@ struct engine_jobs {
         struct engine_job *waiting, *running;
         struct engine_thread threads[ENGINE_JOB_THREADS];
         struct engine_thread *idle; /* the one that became so last comes first */
-        size_t thread_count;        /* that live */
+        size_t thread_count;        /* that live, or start */
+        size_t fresh_count;         /* of them those that have not looked for work yet */
+        pthread_t starter;
+        pthread_cond_t wanted; /* for the starter: none is idle */
         bool stopping;
 };
 

@@ -342,8 +342,8 @@ static void threads_that_nobody_needs(void **state) {
                 int before = atomic_load(&fake_clearing.came);
                 const char *ids[8];
 
-                /* The engine's own, and one for what takes long. */
-                wait_for_threads(others + 2);
+                /* The engine's own, the one that starts others, and one for what takes long. */
+                wait_for_threads(others + 3);
                 living = session_of(fixture, &bob);
                 for (size_t i = 0; i < 8; i++)
                         ids[i] = session_of(fixture, &alice);
@@ -352,13 +352,56 @@ static void threads_that_nobody_needs(void **state) {
                         assert_int_equal(engine_end(fixture->engine, &alice, ids[i], &problem), 0);
                 while (atomic_load(&fake_clearing.came) < before + 4)
                         usleep(1000);
-                /* Those who have all that he may have, and bob's. */
-                wait_for_threads(others + 5);
+                /* Those who have all that he may have, and one that is free, for bob's. */
+                wait_for_threads(others + 7);
                 assert_int_equal(run_code(fixture, &bob, living, "say here", &follower), 1);
                 assert_string_equal(hear_all(fixture, follower), "started stdout(here) done(ok)");
                 pthread_mutex_unlock(&fake_clearing.shut);
         }
-        wait_for_threads(others + 2);
+        wait_for_threads(others + 3);
+}
+
+/* The kernel takes as long as it likes for a thread, while somebody's processes fork without end. */
+
+static struct fake_gate thread_started = { .shut = PTHREAD_MUTEX_INITIALIZER };
+static atomic_bool slow_threads;
+
+int __real_pthread_create(pthread_t *ret, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context);
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context);
+
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context) {
+        if (atomic_load(&slow_threads))
+                fake_pass(&thread_started, FAKE_SLOW_OWNER);
+        return __real_pthread_create(ret, attributes, run, context);
+}
+
+/* More of hers than there are threads by then: one more is wanted, and does not come. */
+static void threads_that_start_slowly(void **state) {
+        struct fixture *fixture = *state;
+        const char *living = session_of(fixture, &bob), *hers[8];
+        int before = atomic_load(&thread_started.came);
+        struct engine_follower *follower;
+        struct problem problem;
+
+        for (size_t i = 0; i < 8; i++)
+                hers[i] = session_of(fixture, &alice);
+        pthread_mutex_lock(&thread_started.shut);
+        pthread_mutex_lock(&fake_clearing.shut);
+        atomic_store(&slow_threads, true);
+        for (size_t i = 0; i < 8; i++)
+                assert_int_equal(engine_end(fixture->engine, &alice, hers[i], &problem), 0);
+        fake_await(&thread_started, before);
+        for (int64_t n = 1; n <= 3; n++) {
+                assert_int_equal(run_code(fixture, &bob, living, "say here", &follower), n);
+                assert_string_equal(hear_all(fixture, follower), "started stdout(here) done(ok)");
+        }
+        atomic_store(&slow_threads, false);
+        pthread_mutex_unlock(&thread_started.shut);
+        pthread_mutex_unlock(&fake_clearing.shut);
+        others_go_on(fixture, living);
 }
 
 int main(void) {
@@ -375,6 +418,7 @@ int main(void) {
                 TEST(restarts_of_several_kernels),
                 TEST(keys_of_long_ago),
                 TEST(threads_that_nobody_needs),
+                TEST(threads_that_start_slowly),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
