@@ -102,6 +102,8 @@ static void answer_remove(struct server_request *request) {
         if (!opened_open(request, id, call->caller.ends_any, &opened))
                 return;
         caller.owner = opened.row.owner;
+        /* An agent's is not removed while anybody has it open. */
+        workspace_close(&opened.workspace);
         if ((!workspace_agent_of(id) && engine_forget(call->engine, &caller, id, &problem) < 0) ||
             workspace_remove(workspaces, caller.owner, id, &problem) < 0)
                 answers_refusal(request, &problem);

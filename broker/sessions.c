@@ -109,6 +109,11 @@ static int open_shared(void *context, const char *owner, const char *agent, int 
                 return workspace_not_found(problem);
         if (class->shared_open(sessions->place, &shared, ret_folder, &err) == 0)
                 return 0;
+        if (err.kind == ERROR_REFUSED) {
+                log_warning("%s", err.message);
+                return problem_set(problem, PROBLEM_BUSY,
+                                   "something still has the workspace of the agent %s open: try again", agent);
+        }
         return err.kind == ERROR_NOT_FOUND ? workspace_not_found(problem)
                                            : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
 }

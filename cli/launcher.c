@@ -19,9 +19,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#define KEPT_MAX 100000
 #define USAGE                                                                                                                                            \
         "berth launcher --socket PATH --for USER [--group GROUP] [--images FOLDER] [--workers FOLDER] [--disk FOLDER] [--users FIRST+COUNT] [--runs N] " \
-        "[--runs-each N] [--patience SECONDS] [--accept-degraded]"
+        "[--runs-each N] [--kept-each N] [--patience SECONDS] [--accept-degraded]"
 
 static const char help[] =
         "usage: " USAGE "\n\n"
@@ -35,6 +36,8 @@ static const char help[] =
         "  --users FIRST+COUNT  host users that runs are given (1900000000+65536)\n"
         "  --runs N             at most so many at once (256)\n"
         "  --runs-each N        at most so many of one USER (an even share)\n"
+        "  --kept-each N        at most so many workspaces that containers share, of one USER\n"
+        "                       (as many as its runs)\n"
         "  --patience SECONDS   how long a USER may take to say what shall run (60)\n"
         "  --accept-degraded    runs where this machine cannot enforce every limit\n";
 
@@ -87,12 +90,19 @@ static int parse_range(const char *text, struct sandbox_users *ret) {
 
 static int parse_arguments(int argc, char **argv, struct launcher_config *ret) {
         static const struct option options[] = {
-                { "socket", required_argument, NULL, 's' },    { "for", required_argument, NULL, 'f' },
-                { "group", required_argument, NULL, 'g' },     { "images", required_argument, NULL, 'i' },
-                { "workers", required_argument, NULL, 'w' },   { "disk", required_argument, NULL, 'k' },
-                { "users", required_argument, NULL, 'u' },     { "runs", required_argument, NULL, 'r' },
-                { "runs-each", required_argument, NULL, 'e' }, { "patience", required_argument, NULL, 'p' },
-                { "accept-degraded", no_argument, NULL, 'd' }, { NULL, 0, NULL, 0 },
+                { "socket", required_argument, NULL, 's' },
+                { "for", required_argument, NULL, 'f' },
+                { "group", required_argument, NULL, 'g' },
+                { "images", required_argument, NULL, 'i' },
+                { "workers", required_argument, NULL, 'w' },
+                { "disk", required_argument, NULL, 'k' },
+                { "users", required_argument, NULL, 'u' },
+                { "runs", required_argument, NULL, 'r' },
+                { "runs-each", required_argument, NULL, 'e' },
+                { "kept-each", required_argument, NULL, 'n' },
+                { "patience", required_argument, NULL, 'p' },
+                { "accept-degraded", no_argument, NULL, 'd' },
+                { NULL, 0, NULL, 0 },
         };
         unsigned seconds;
         int option;
@@ -132,6 +142,10 @@ static int parse_arguments(int argc, char **argv, struct launcher_config *ret) {
                         if (parse_number(optarg, LAUNCHER_RUNS_MAX, &ret->runs_each) < 0)
                                 return -1;
                         break;
+                case 'n':
+                        if (parse_number(optarg, KEPT_MAX, &ret->kept_each) < 0 || ret->kept_each == 0)
+                                return -1;
+                        break;
                 case 'p':
                         if (parse_number(optarg, 86400, &seconds) < 0 || seconds == 0)
                                 return -1;
@@ -149,6 +163,8 @@ static int parse_arguments(int argc, char **argv, struct launcher_config *ret) {
         if (ret->runs_each == 0)
                 ret->runs_each =
                         (ret->runs_max + (unsigned)ret->client_count - 1) / (unsigned)ret->client_count;
+        if (ret->kept_each == 0)
+                ret->kept_each = ret->runs_each;
         return 0;
 }
 

@@ -127,6 +127,12 @@ static int listen_at(int64_t number, int *ret, int64_t *ret_number, struct error
 
         if (made < 0)
                 return error_set(err, "cannot make a socket: %s", strerror(errno));
+        /* A record may be older than this rule, or somebody else's work. */
+        if (number != 0 && number < HOST_PORT_LEAST)
+                return error_set_kind(err, ERROR_REFUSED,
+                                      "port %lld of 127.0.0.1 is below %d, where the machine's own services "
+                                      "listen: make the container anew with another",
+                                      (long long)number, HOST_PORT_LEAST);
         (void)setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
         if (bind(made, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(made, BACKLOG) < 0 ||
             getsockname(made, (struct sockaddr *)&address, &length) < 0)

@@ -442,21 +442,12 @@ static int remove_half(int all, const char *name) {
         return workspace_tree_remove(folder) < 0 ? -1 : unlinkat(all, name, AT_REMOVEDIR);
 }
 
-/* A file that a living process writes has a lock, or the workspace has. */
-static int empty_incoming(int all, const char *id, const char *stack, struct arena *arena) {
-        int folder DESCRIPTOR_CLEANUP = open_folder(all, id), incoming DESCRIPTOR_CLEANUP = -1;
-        struct workspace_row row;
+/* A file that a living process writes has a lock, or the workspace has, which is ours here. */
+static int remove_abandoned(int folder, struct arena *arena) {
+        int incoming DESCRIPTOR_CLEANUP = open_folder(folder, WORKSPACE_INCOMING), result = 0;
         const char **names;
         size_t count;
-        int result = 0;
 
-        if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
-                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
-        /* Of another stack, another server may yet need them; of a session that lives, what waits in it. */
-        if (read_session(folder, stack, arena, &row) &&
-            row.lives_until_ms <= clock_system.wall_ms(&clock_system))
-                workspace_stage_clear(folder);
-        incoming = open_folder(folder, WORKSPACE_INCOMING);
         if (incoming < 0)
                 return errno == ENOENT ? 0 : -1;
         if (list_names(incoming, "", arena, &names, &count) < 0)
@@ -471,6 +462,28 @@ static int empty_incoming(int all, const char *id, const char *stack, struct are
                         result = -1;
         }
         return result;
+}
+
+static int empty_incoming(int all, const char *id, const char *stack, struct arena *arena) {
+        int folder DESCRIPTOR_CLEANUP = open_folder(all, id);
+        struct workspace_row row;
+
+        if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
+                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
+        /* Of another stack, another server may yet need them; of a session that lives, what waits in it. */
+        if (read_session(folder, stack, arena, &row) &&
+            row.lives_until_ms <= clock_system.wall_ms(&clock_system))
+                workspace_stage_clear(folder);
+        return remove_abandoned(folder, arena);
+}
+
+int workspace_local_recover_shared(int folder) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        int own DESCRIPTOR_CLEANUP = open_folder(folder, ".");
+
+        if (own < 0 || flock(own, LOCK_EX | LOCK_NB) < 0)
+                return own >= 0 && errno == EWOULDBLOCK ? 0 : -1;
+        return remove_abandoned(own, arena);
 }
 
 static int local_recover(const struct workspaces *workspaces, struct problem *problem) {

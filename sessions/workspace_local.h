@@ -8,6 +8,8 @@
 /* The workspace whose folder that is (workspace_shared.open), if it is that owner's. */
 int workspace_local_open_shared(int folder, const char *owner, const char *id, struct workspace *ret,
                                 struct problem *problem) MUST_USE;
+/* What dead processes were writing goes, unless somebody has the workspace's lock. -1 with errno. */
+int workspace_local_recover_shared(int folder) MUST_USE;
 /* Says in its folder whose it is, unless it says that already. -1 with errno. */
 int workspace_local_name_shared(int folder, const char *stack, const struct workspace_row *row) MUST_USE;
 

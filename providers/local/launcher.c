@@ -20,6 +20,7 @@
 #include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -289,6 +290,26 @@ static struct sandbox_kept kept_of(const struct launcher *launcher, uid_t client
                                                 "disk" };
 }
 
+/* What is made for a client takes up the disk, and a loop device while it is open. */
+static int check_number(const struct launcher *launcher, uid_t client, const struct sandbox_kept *kept,
+                        struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        DIR *folder = access(kept->folder, F_OK) == 0 ? NULL : opendir(path_folder(kept->folder, arena));
+        const struct dirent *entry;
+        unsigned count = 0;
+
+        while (folder && (entry = readdir(folder)))
+                count += entry->d_name[0] != '.';
+        if (folder)
+                closedir(folder);
+        return count < launcher->config->kept_each
+                       ? 0
+                       : error_set_kind(err, ERROR_REFUSED,
+                                        "user %u has %u workspaces that containers share, as many as this "
+                                        "launcher keeps for one (--kept-each): remove some",
+                                        (unsigned)client, count);
+}
+
 static int may_keep(const struct launcher *launcher, const char *lasting, struct error *err) {
         if (launcher->config->disk && geteuid() == 0 && lasting)
                 return 0;
@@ -311,6 +332,8 @@ static int keep(struct launcher *launcher, struct connection *connection, const 
         result = may_keep(launcher, keeping.name, &err);
         if (result == 0 && (keeping.bytes > most->workspace_bytes || keeping.files > most->workspace_files))
                 result = error_set(&err, "a limit is larger than this launcher gives");
+        if (result == 0 && keeping.make)
+                result = check_number(launcher, connection->client, &kept, &err);
         if (result == 0)
                 result = keeping.remove ? sandbox_kept_remove(&kept, &err)
                                         : sandbox_kept_open(&kept, keeping.make, connection->client,
@@ -373,7 +396,7 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
 
                 placing.kept = true;
                 if (may_keep(launcher, starting->name, err) < 0 ||
-                    sandbox_kept_open(&kept, true, user.uid, user.gid, &disk, err) < 0)
+                    sandbox_kept_open(&kept, false, user.uid, user.gid, &disk, err) < 0)
                         return -1;
         }
         /* Where this host cannot, the workspace is in memory; where the disk is full, that is said. */

@@ -57,6 +57,7 @@ struct launcher_config {
         struct sandbox_limits most;
         unsigned runs_max;    /* at most LAUNCHER_RUNS_MAX */
         unsigned runs_each;   /* of one client */
+        unsigned kept_each;   /* workspaces that stay, of one client */
         int64_t patience_ms;  /* so long a client has to say what shall run */
         bool accept_degraded; /* where cgroups cannot hold a limit */
 };

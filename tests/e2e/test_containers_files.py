@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -216,6 +217,14 @@ def test_an_ordinary_users(box):  # noqa: F811
     serve.call("PUT", "/v1/workspaces/agent:reader/files/g", b"put")
     assert serve.finish("cat", "f", "g")["stdout"] == "one\nput" and serve.finish("ls", "-A", owner="bob")["stdout"] == ""
     assert serve.finish("cat", "/proc/mounts")["stdout"].count(" /workspace ") == 1
+    # What a killed server was writing goes, and what a living one writes stays.
+    (incoming,) = (path for path in serve.state.rglob("agents/*/reader/*/incoming") if (path.parent / "workspace/g").exists())
+    left, written = incoming / "left", incoming / "written"
+    left.write_bytes(b"x" * 4096)
+    with open(written, "wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert serve.finish("true")["exitCode"] == 0
+        assert not left.exists() and written.exists()
     assert serve.stop() == 0
     serve.start()
     refused = serve.call("POST", "/v1/containers", {"agent": "reader", "command": ["true"], "waitSeconds": 60})
@@ -230,7 +239,7 @@ def test_an_ordinary_users(box):  # noqa: F811
 def test_with_a_launcher(box, binary):  # noqa: F811
     """On its disk, and the server, which has no rights, reads and writes all the same; without a disk each container has its own."""
     disk = Path(tempfile.mkdtemp(prefix="berth-disk-"))
-    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), workers=True)
+    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), "--kept-each", "2", workers=True)
     serve = Containers(box, clients=[BOTH, *(c for c in CLIENTS if c["name"] != "users")])
     serve.agent = "reader"
     try:
@@ -244,6 +253,8 @@ def test_with_a_launcher(box, binary):  # noqa: F811
         assert serve.exec(kept, "sh", "-c", "cat f; echo two >>f")["stdout"]["content"] == "one\n"
         assert serve.call("GET", f"{path}/files/f").body == b"one\ntwo\n"
         assert [p.stat().st_uid for p in (disk / "kept").iterdir()] == [0] and (disk / "kept").stat().st_mode & 0o077 == 0
+        over = serve.call("PUT", f"{path}/files/in", b"put", owner="carol")
+        assert over.status >= 500 and "--kept-each" in over.json()["detail"], over.body
         assert serve.call("DELETE", path).problem(409, "has-sessions")
         assert serve.call("DELETE", f"/v1/containers/{kept}").status == 204
         wait_until(lambda: serve.call("DELETE", path).status == 204)

@@ -47,6 +47,7 @@
 #define DISK_SHARE 10
 #define ATTEMPTS 64
 #define BUSY_MS 50
+#define LETTING_GO 20
 #define MKE2FS_MS 60000
 #define IMAGE_DESCRIPTOR 3
 #define TEMPLATES 8
@@ -321,16 +322,18 @@ int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *r
 /* It has its name once all of it is on the disk: a death before that leaves nothing. Of two that make it at once, one is. */
 int sandbox_disk_keep(const char *path, uint64_t bytes, uint64_t files, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        int image DESCRIPTOR_CLEANUP = -1;
+        int image DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
         char own[32];
 
         if (access(path, F_OK) == 0)
                 return 0;
         if (make_image(path_folder(path, arena), &(struct size){ bytes, files, true }, &image, err) < 0)
                 return -1;
+        folder = open(path_folder(path, arena), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         snprintf(own, sizeof(own), "/proc/self/fd/%d", image);
-        if (fsync(image) < 0 ||
-            (linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 && errno != EEXIST))
+        if (folder < 0 || fsync(image) < 0 ||
+            (linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 && errno != EEXIST) ||
+            fsync(folder) < 0)
                 return error_set(err, "%s: %s", path, strerror(errno));
         return 0;
 }
@@ -397,25 +400,49 @@ static int find_device(const struct stat *image, char path[32]) {
         return found;
 }
 
+/* What is to be mounted; -1 with errno. */
+static int prepare_mount(const char *path, bool reads) {
+        int context DESCRIPTOR_CLEANUP = fsopen("ext4", FSOPEN_CLOEXEC), result;
+
+        if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "source", path, 0) < 0 ||
+            fsconfig(context, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
+            fsconfig(context, FSCONFIG_SET_STRING, "errors", "remount-ro", 0) < 0 ||
+            (reads && fsconfig(context, FSCONFIG_SET_FLAG, "ro", NULL, 0) < 0) ||
+            fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+                return -1;
+        result = context;
+        context = -1;
+        return result;
+}
+
+/* One that met an error can be had for reading alone as long as anybody has it. */
+static int explain_busy(const char *path, struct error *err) {
+        int context DESCRIPTOR_CLEANUP = prepare_mount(path, true);
+
+        return error_set(err, "cannot mount the workspace's file system: %s",
+                         context < 0
+                                 ? strerror(EBUSY)
+                                 : "it met an error, of its own or of the disk's, and can only be read. End "
+                                   "the containers that have it and look at the kernel's log; e2fsck on the "
+                                   "image says what is damaged");
+}
+
 /* Until the kernel has let go of one that was mounted a moment ago, the same device is not free for another. */
 static int mount_device(const char *path, struct error *err) {
         static const struct timespec pause = { .tv_nsec = BUSY_MS * 1000000 };
 
         for (int attempt = 0;; attempt++) {
-                int context DESCRIPTOR_CLEANUP = fsopen("ext4", FSOPEN_CLOEXEC), made;
+                int context DESCRIPTOR_CLEANUP = prepare_mount(path, false), made;
 
-                if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "source", path, 0) < 0 ||
-                    fsconfig(context, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
-                    fsconfig(context, FSCONFIG_SET_STRING, "errors", "remount-ro", 0) < 0)
-                        return error_set(err, "cannot mount the workspace's file system: %s",
-                                         strerror(errno));
-                if (fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0) {
-                        if (errno != EBUSY || attempt == ATTEMPTS)
-                                return error_set(err, "cannot mount the workspace's file system: %s",
-                                                 strerror(errno));
+                if (context < 0 && errno == EBUSY && attempt == LETTING_GO)
+                        return explain_busy(path, err);
+                if (context < 0 && errno == EBUSY) {
                         (void)nanosleep(&pause, NULL);
                         continue;
                 }
+                if (context < 0)
+                        return error_set(err, "cannot mount the workspace's file system: %s",
+                                         strerror(errno));
                 made = fsmount(context, FSMOUNT_CLOEXEC,
                                MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
                 return made >= 0 ? made
@@ -424,23 +451,65 @@ static int mount_device(const char *path, struct error *err) {
         }
 }
 
-/* The lock is the image's, by a descriptor that no device has: two that look for a device at once would have two. */
+/*
+ * The image, locked until the descriptor is closed: two that look for a device at once would have two. It has one name, and is nobody's
+ * but ours: the kernel is given no file system that somebody else may have written.
+ */
+static int lock_image(const char *path, struct stat *ret_status, struct error *err) {
+        int locked DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), result;
+        struct stat *status = ret_status;
+
+        if (locked < 0 || flock(locked, LOCK_EX) < 0 || fstat(locked, status) < 0)
+                return errno == ENOENT
+                               ? error_set_kind(err, ERROR_NOT_FOUND, "%s: it was removed meanwhile", path)
+                               : error_set(err, "%s: %s", path, strerror(errno));
+        if (status->st_nlink == 0)
+                return error_set_kind(err, ERROR_NOT_FOUND, "%s: it was removed meanwhile", path);
+        if (!S_ISREG(status->st_mode) || status->st_uid != geteuid() || status->st_nlink != 1 ||
+            (status->st_mode & (S_IWGRP | S_IWOTH)))
+                return error_set_kind(
+                        err, ERROR_REFUSED,
+                        "%s is not as Berth made it: a file of its own user's, of one name, that "
+                        "nobody else may write. It is not mounted",
+                        path);
+        result = locked;
+        locked = -1;
+        return result;
+}
+
+/* The lock's descriptor no device has. */
 int sandbox_disk_open(const char *path, int *ret, struct error *err) {
-        int locked DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC),
-                   image DESCRIPTOR_CLEANUP = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC),
-                   device DESCRIPTOR_CLEANUP = -1, made;
         struct stat status;
+        int locked DESCRIPTOR_CLEANUP = lock_image(path, &status, err), image DESCRIPTOR_CLEANUP = -1,
+                   device DESCRIPTOR_CLEANUP = -1, made;
         char name[32];
 
-        if (locked < 0 || image < 0 || flock(locked, LOCK_EX) < 0 || fstat(image, &status) < 0)
+        if (locked < 0)
+                return -1;
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", locked);
+        image = open(name, O_RDWR | O_CLOEXEC);
+        if (image < 0)
                 return error_set(err, "%s: %s", path, strerror(errno));
         device = find_device(&status, name);
         made = device < 0 && attach(image, name, &device, err) < 0 ? -1 : mount_device(name, err);
-        flock(locked, LOCK_UN);
         if (made < 0)
                 return error_context(err, "%s", path);
         *ret = made;
         return 0;
+}
+
+int sandbox_disk_remove(const char *path, struct error *err) {
+        struct stat status;
+        char name[32];
+        int locked DESCRIPTOR_CLEANUP = lock_image(path, &status, err), device DESCRIPTOR_CLEANUP = -1;
+
+        if (locked < 0)
+                return -1;
+        device = find_device(&status, name);
+        if (device >= 0)
+                return error_set_kind(err, ERROR_REFUSED, "%s is in use: end what has it, and remove it then",
+                                      path);
+        return unlink(path) < 0 ? error_set(err, "%s: %s", path, strerror(errno)) : 0;
 }
 
 int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct error *err) {

@@ -123,6 +123,22 @@ static bool has(const char *folder, const char *name, struct arena *arena) {
         return access(arena_printf(arena, "%s/%s", folder, name), F_OK) == 0;
 }
 
+/* Whoever may write in it could give it another image. */
+static int check_folder(const struct sandbox_kept *kept, struct error *err) {
+        struct stat status;
+
+        if (lstat(kept->folder, &status) < 0)
+                return error_set(err, "%s: %s", kept->folder, strerror(errno));
+        return S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+                               !(status.st_mode & (S_IWGRP | S_IWOTH))
+                       ? 0
+                       : error_set_kind(
+                                 err, ERROR_REFUSED,
+                                 "%s is not as Berth made it: a folder of its own user's, in which nobody "
+                                 "else may write",
+                                 kept->folder);
+}
+
 /* 1: an image; 0: a plain folder; -1: neither. What it was made as it stays. */
 static int kind_of(const struct sandbox_kept *kept, bool make, const char *image, struct arena *arena,
                    struct error *err) {
@@ -131,6 +147,8 @@ static int kind_of(const struct sandbox_kept *kept, bool make, const char *image
 
         if (!plain && !disk && !make)
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
+        if ((plain || disk) && geteuid() == 0 && check_folder(kept, err) < 0)
+                return -1;
         if (plain && !kept->accept_degraded)
                 return cannot(kept, "it was made as a plain folder, where that had been accepted", err);
         if (plain)
@@ -143,11 +161,14 @@ static int kind_of(const struct sandbox_kept *kept, bool make, const char *image
                 return -1;
         if (disk || sandbox_disk_keep(image, kept->bytes, kept->files, &why) == 0)
                 return 1;
+        (void)rmdir(kept->folder);
         if (why.kind != ERROR_NOT_FOUND) {
                 *err = why;
                 return -1;
         }
-        return kept->accept_degraded ? 0 : cannot(kept, why.message, err);
+        if (!kept->accept_degraded)
+                return cannot(kept, why.message, err);
+        return folder_make(kept->folder, err);
 }
 
 static int open_plain(const struct sandbox_kept *kept, bool root, int *ret, struct error *err) {
@@ -184,7 +205,9 @@ int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *image = arena_printf(arena, "%s/" IMAGE, kept->folder);
 
-        if ((unlink(image) < 0 && errno != ENOENT) || (rmdir(kept->folder) < 0 && errno != ENOENT))
+        if (has(kept->folder, IMAGE, arena) && sandbox_disk_remove(image, err) < 0)
+                return -1;
+        if (rmdir(kept->folder) < 0 && errno != ENOENT)
                 return error_set(err, "cannot remove %s: %s", kept->folder, strerror(errno));
         return 0;
 }

@@ -125,7 +125,7 @@ static int place(const struct sandbox_spec *spec, int image, int listener, struc
         if (image >= 0)
                 held[count++] = image;
         placing.kept = spec->kept;
-        if (spec->kept && sandbox_kept_open(spec->kept, true, user.uid, user.gid, &disk, err) < 0)
+        if (spec->kept && sandbox_kept_open(spec->kept, false, user.uid, user.gid, &disk, err) < 0)
                 return -1;
         if (!spec->kept && spec->disk &&
             sandbox_disk_make(spec->disk, spec->limits.workspace_bytes, spec->limits.workspace_files, &disk,

@@ -2,10 +2,10 @@
 /*
  * The workspace that an agent has for an owner, which its containers for him share. It lies in
  *
- *     {workspaces}/agents/AGENT/OWNERHASH/
+ *     {workspaces}/agents/STACK/AGENT/OWNERHASH/
  *
- * or, where a launcher places the sandboxes, on the launcher's disk, by a name that stands for the folder of workspaces, the agent and
- * the owner. What is in it, sandbox_kept.h says, and workspace.h.
+ * or, where a launcher places the sandboxes, on the launcher's disk, by a name that stands for the folder of workspaces, the stack, the
+ * agent and the owner: several stacks may have one folder, and agents of one name. What is in it, sandbox_kept.h says, and workspace.h.
  */
 #include "base/clock.h"
 #include "base/digest.h"
@@ -22,9 +22,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HASH_LENGTH 40
+#define LETTING_GO 20
 
 static const char *hash_of(const char *const *texts, size_t count, struct arena *arena) {
         struct strbuf all STRBUF_CLEANUP = STRBUF_INIT;
@@ -42,16 +44,17 @@ static const char *hash_of(const char *const *texts, size_t count, struct arena 
 static const char *name_of(const struct session_place *place, const struct place_shared *shared,
                            struct arena *arena) {
         char *whole TEXT_CLEANUP = realpath(place->workspaces, NULL);
-        const char *const texts[] = { whole ? whole : place->workspaces, shared->agent, shared->owner };
+        const char *const texts[] = { whole ? whole : place->workspaces, place->stack, shared->agent,
+                                      shared->owner };
 
-        return hash_of(texts, 3, arena);
+        return hash_of(texts, 4, arena);
 }
 
 static struct sandbox_kept kept_of(const struct session_place *place, const struct place_shared *shared,
                                    const struct sandbox_limits *limits, struct arena *arena) {
         return (struct sandbox_kept){
-                .folder = arena_printf(arena, "%s/agents/%s/%s", place->workspaces, shared->agent,
-                                       hash_of(&shared->owner, 1, arena)),
+                .folder = arena_printf(arena, "%s/agents/%s/%s/%s", place->workspaces, place->stack,
+                                       shared->agent, hash_of(&shared->owner, 1, arena)),
                 .bytes = limits->workspace_bytes,
                 .files = limits->workspace_files,
                 .accept_degraded = place->accept_degraded,
@@ -96,7 +99,8 @@ static int open_root(const struct session_place *place, const struct place_share
                                                    .agent = shared->agent,
                                                    .created_ms = clock_system.wall_ms(&clock_system) };
 
-                if (workspace_local_name_shared(root, place->stack, &row) < 0)
+                if (workspace_local_recover_shared(root) < 0 ||
+                    workspace_local_name_shared(root, place->stack, &row) < 0)
                         return error_set(err, "cannot write into the workspace of Agent/%s: %s",
                                          shared->agent, strerror(errno));
         }
@@ -169,7 +173,14 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
                 return error_set(err, "cannot empty the workspace of Agent/%s: %s", shared->agent,
                                  strerror(errno));
         close_descriptor(&root);
-        if (local->launcher)
-                return sandbox_launched_keep(local->launcher, &keeping, NULL, err);
-        return sandbox_kept_remove(&kept, err);
+        /* Until the kernel has let go of what was closed a moment ago, it is in use. */
+        for (int attempt = 0;; attempt++) {
+                static const struct timespec pause = { .tv_nsec = 50000000 };
+                int result = local->launcher ? sandbox_launched_keep(local->launcher, &keeping, NULL, err)
+                                             : sandbox_kept_remove(&kept, err);
+
+                if (result == 0 || err->kind != ERROR_REFUSED || attempt == LETTING_GO)
+                        return result;
+                (void)nanosleep(&pause, NULL);
+        }
 }

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images of workspaces that stay, on the disk that the tests run on: root's alone, and of machines with loop devices. */
+#include "folder.h"
+
+#include "base/error.h"
+#include "providers/local/sandbox/sandbox_kept.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ANOTHER 61234
+
+struct kept {
+        char folder[128], inner[160], image[192];
+        struct sandbox_kept kept;
+};
+
+static struct kept *kept_of(void **state) {
+        struct kept *kept = *state;
+
+        if (!kept)
+                skip();
+        return kept;
+}
+
+static int setup(void **state) {
+        struct kept *kept = calloc(1, sizeof(*kept));
+        struct error err = { 0 };
+        int root = -1;
+
+        folder_make_temporary(kept->folder);
+        snprintf(kept->inner, sizeof(kept->inner), "%s/one", kept->folder);
+        snprintf(kept->image, sizeof(kept->image), "%s/disk", kept->inner);
+        kept->kept =
+                (struct sandbox_kept){ .folder = kept->inner, .bytes = 1 << 20, .files = 64, .remedy = "No" };
+        if (geteuid() == 0 && sandbox_kept_open(&kept->kept, true, ANOTHER, ANOTHER, &root, &err) == 0) {
+                close(root);
+                *state = kept;
+                return 0;
+        }
+        print_message("no image can be had here: %s\n", geteuid() == 0 ? err.message : "not root");
+        folder_remove(kept->folder);
+        free(kept);
+        *state = NULL;
+        return 0;
+}
+
+static int teardown(void **state) {
+        struct kept *kept = *state;
+
+        if (kept)
+                folder_remove(kept->folder);
+        free(kept);
+        return 0;
+}
+
+static int reopen(struct kept *kept, struct error *err) {
+        int root = -1, result = sandbox_kept_open(&kept->kept, false, ANOTHER, ANOTHER, &root, err);
+
+        if (result == 0)
+                close(root);
+        return result;
+}
+
+/* A container may be about to start with it: the image must not go from under that. */
+static void what_is_in_use_is_not_removed(void **state) {
+        struct kept *kept = kept_of(state);
+        struct error err = { 0 };
+        int root = -1, result;
+
+        assert_int_equal(sandbox_kept_open(&kept->kept, false, ANOTHER, ANOTHER, &root, &err), 0);
+        assert_int_equal(sandbox_kept_remove(&kept->kept, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        assert_non_null(strstr(err.message, "in use"));
+        assert_int_equal(access(kept->image, F_OK), 0);
+        close(root);
+        for (int i = 0; (result = sandbox_kept_remove(&kept->kept, &err)) < 0 && i < 1000; i++)
+                usleep(10000);
+        assert_int_equal(result, 0);
+        assert_int_equal(access(kept->inner, F_OK), -1);
+        /* Who comes with it in mind makes no other in its place. */
+        assert_int_equal(reopen(kept, &err), -1);
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+        assert_int_equal(access(kept->inner, F_OK), -1);
+}
+
+static void refused(struct kept *kept, const char *part) {
+        struct error err = { 0 };
+
+        assert_int_equal(reopen(kept, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        assert_non_null(strstr(err.message, part));
+}
+
+/* The kernel reads what is in it with all rights: nobody else may have written that. */
+static void what_may_be_another_s_is_not_mounted(void **state) {
+        struct kept *kept = kept_of(state);
+        struct error err = { 0 };
+        char other[192];
+
+        snprintf(other, sizeof(other), "%s/other", kept->folder);
+        assert_int_equal(chmod(kept->image, 0660), 0);
+        refused(kept, "is not mounted");
+        assert_int_equal(chmod(kept->image, 0600), 0);
+        assert_int_equal(chown(kept->image, ANOTHER, 0), 0);
+        refused(kept, "is not mounted");
+        assert_int_equal(chown(kept->image, 0, 0), 0);
+        assert_int_equal(link(kept->image, other), 0);
+        refused(kept, "is not mounted");
+        assert_int_equal(unlink(other), 0);
+        assert_int_equal(chmod(kept->inner, 0777), 0);
+        refused(kept, "nobody else may write");
+        assert_int_equal(chmod(kept->inner, 0700), 0);
+        assert_int_equal(chown(kept->inner, ANOTHER, 0), 0);
+        refused(kept, "nobody else may write");
+        assert_int_equal(chown(kept->inner, 0, 0), 0);
+        assert_int_equal(rename(kept->image, other), 0);
+        assert_int_equal(symlink(other, kept->image), 0);
+        assert_int_equal(reopen(kept, &err), -1);
+        assert_int_equal(unlink(kept->image), 0);
+        assert_int_equal(rename(other, kept->image), 0);
+        assert_int_equal(reopen(kept, &err), 0);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(what_is_in_use_is_not_removed, setup, teardown),
+                cmocka_unit_test_setup_teardown(what_may_be_another_s_is_not_mounted, setup, teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
