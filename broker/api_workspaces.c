@@ -185,7 +185,7 @@ static const struct operation_answer put_answers[] = {
 };
 
 static const char *const read_problems[] = { "not-found", "workspace-failed", NULL };
-static const char *const remove_problems[] = { "not-found", "has-sessions", "workspace-failed", NULL };
+static const char *const remove_problems[] = { "not-found", "has-sessions", "busy", "workspace-failed", NULL };
 static const char *const copy_problems[] = {
         "not-found", "conflict", "workspace-failed", "workspace-full", "busy", "idempotency-key-reused", NULL
 };
