@@ -394,6 +394,19 @@ def test_living_sessions_hold_their_environment(world, cloud):
     assert "has-sessions" in refusals(stacks.environment("x", tenantIsolation=False), y)[0]
     assert refusals(stacks.environment("x", memoryMB=3538), y)[0] == {}
     assert refusals(y)[0] and world.berth("apply", "--yes").expect(3)
+    # Where the Stack is to have another table or none, the old one still says who lives.
+    for sessions_of_stack in ({"sessions": {"table": f"{TABLE}-other"}}, {}):
+        world.berth.write("m.yaml", stacks.text(stacks.stack("lab", **sessions_of_stack), y))
+        told = {r["id"] for change in world.berth("plan", "--json").json()["changes"] if change["kind"] == "Environment" for r in change["refusals"]}
+        assert told == {"has-sessions"}, sessions_of_stack
+    # One that cannot be read is nobody's to be overlooked, and stops no plan.
+    table = cloud.client("dynamodb")
+    (record,) = (item for item in table.scan(TableName=TABLE)["Items"] if sessions[2].id in str(item) and '"environment"' in str(item))
+    (text,) = (name for name, value in record.items() if value.get("S", "").startswith("{"))
+    table.put_item(TableName=TABLE, Item={**record, text: {"S": "{damaged"}})
+    told = refusals(y)[0]["has-sessions"]
+    table.put_item(TableName=TABLE, Item=record)
+    assert told == f"3 sessions live in it, of nobody knows whom (its record cannot be read), uid:{os.getuid()} (2)"
     for session in sessions[:2]:
         assert server.ask_socket(session.path, method="DELETE").status == 204
     assert refusals(y)[0] == {}

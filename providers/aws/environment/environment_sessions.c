@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of the guard has-sessions what the table of sessions' records knows. It is read once in a plan, and only where an environment is to be
- * deleted or made anew: whole, by the lists by which a server starts.
+ * Of the guard has-sessions what the table of sessions' records knows, the wished one and that which the Stack was applied with. It is
+ * read once in a plan, and only where an environment is to be deleted or made anew: whole, by the lists by which a server starts. A record
+ * that cannot be read may be of any environment, and lives.
  */
 #include "base/array.h"
+#include "base/log.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/session_store/session_records.h"
 #include "providers/living_sessions.h"
@@ -12,9 +14,10 @@
 #include <string.h>
 
 #define PAGE 1000
+#define UNREADABLE "nobody knows whom (its record cannot be read)"
 
 struct living_session {
-        const char *environment, *owner;
+        const char *environment, *owner; /* NULL: any */
 };
 
 /* All in the provider's arena: what one plan has read. */
@@ -27,24 +30,29 @@ void environment_sessions_forget(struct provider *provider) {
         provider->living_sessions = NULL;
 }
 
-static int note_record(struct provider *provider, const struct session_item *item,
-                       struct living_sessions *living, struct error *err) {
+static void add(struct provider *provider, struct living_sessions *living, const char *environment,
+                const char *owner) {
+        living->items = array_grow(provider->arena, living->items, living->count, sizeof(*living->items));
+        living->items[living->count++] = (struct living_session){ environment, owner };
+}
+
+static void note_record(struct provider *provider, const struct session_item *item,
+                        struct living_sessions *living) {
         const struct clock *clock = aws_client_clock(provider->client);
         struct record_session record;
+        struct error err;
 
         if (item->key[0] == RECORD_OTHERS)
-                return 0;
-        if (record_from_text(item, &record, err) < 0)
-                return -1;
-        if (record_ends_ms(&record, record_is_open(&record)) > clock->wall_ms(clock)) {
-                living->items =
-                        array_grow(provider->arena, living->items, living->count, sizeof(*living->items));
-                living->items[living->count++] =
-                        (struct living_session){ arena_strdup(provider->arena, record.environment),
-                                                 arena_strdup(provider->arena, record.owner) };
+                return;
+        if (record_from_text(item, &record, &err) < 0) {
+                log_warning("%s", err.message);
+                add(provider, living, NULL, UNREADABLE);
+                return;
         }
+        if (record_ends_ms(&record, record_is_open(&record)) > clock->wall_ms(clock))
+                add(provider, living, arena_strdup(provider->arena, record.environment),
+                    arena_strdup(provider->arena, record.owner));
         record_dispose(&record);
-        return 0;
 }
 
 static int read_table(struct provider *provider, struct session_store *store, struct living_sessions *living,
@@ -59,10 +67,8 @@ static int read_table(struct provider *provider, struct session_store *store, st
                 if (session_store_list(store, SESSION_TABLE_SESSIONS, "", after, false, PAGE, page, &items,
                                        &count, err) < 0)
                         return -1;
-                for (size_t i = 0; i < count; i++) {
-                        if (note_record(provider, &items[i], living, err) < 0)
-                                return -1;
-                }
+                for (size_t i = 0; i < count; i++)
+                        note_record(provider, &items[i], living);
                 if (count > 0)
                         after = arena_strdup(provider->arena, items[count - 1].key);
         } while (count == PAGE);
@@ -70,29 +76,39 @@ static int read_table(struct provider *provider, struct session_store *store, st
 }
 
 /* A table that is not there has no sessions. */
-static int read_sessions(struct provider *provider, struct error *err) {
-        struct session_records_config config = {
+static int read_sessions_of(struct provider *provider, const char *table, struct living_sessions *living,
+                            struct error *err) {
+        const struct session_records_config config = {
                 .client = provider->client,
-                .table = value_get_text(value_get(provider->stack, "sessions"), "table"),
+                .table = table,
                 .stack = provider->stack_name,
         };
-        struct living_sessions *living = arena_alloc(provider->arena, sizeof(*living));
         struct session_store *store;
         struct error failure;
         int result;
 
-        *living = (struct living_sessions){ 0 };
-        if (config.table && session_records_open(&config, &store, &failure) < 0) {
-                if (failure.kind != ERROR_NOT_FOUND) {
-                        *err = failure;
-                        return -1;
-                }
-        } else if (config.table) {
-                result = read_table(provider, store, living, err);
-                session_store_close(store);
-                if (result < 0)
-                        return -1;
+        if (session_records_open(&config, &store, &failure) < 0) {
+                if (failure.kind == ERROR_NOT_FOUND)
+                        return 0;
+                *err = failure;
+                return -1;
         }
+        result = read_table(provider, store, living, err);
+        session_store_close(store);
+        return result;
+}
+
+static int read_sessions(struct provider *provider, struct error *err) {
+        const char *wished = value_text_of(value_path(provider->stack, "sessions.table")),
+                   *recorded = provider->recorded_table;
+        struct living_sessions *living = arena_alloc(provider->arena, sizeof(*living));
+
+        *living = (struct living_sessions){ 0 };
+        if (wished && read_sessions_of(provider, wished, living, err) < 0)
+                return -1;
+        if (recorded && (!wished || strcmp(recorded, wished) != 0) &&
+            read_sessions_of(provider, recorded, living, err) < 0)
+                return -1;
         provider->living_sessions = living;
         return 0;
 }
@@ -109,7 +125,9 @@ int environment_ask_sessions(struct provider *provider, struct change *change, s
                 return error_context(err, "the sessions that live in it");
         living = provider->living_sessions;
         for (size_t i = 0; i < living->count; i++) {
-                if (strcmp(living->items[i].environment, change->name) != 0)
+                const char *environment = living->items[i].environment;
+
+                if (environment && strcmp(environment, change->name) != 0)
                         continue;
                 owners = array_grow(arena, owners, count, sizeof(*owners));
                 owners[count++] = arena_strdup(arena, living->items[i].owner);

@@ -167,6 +167,13 @@ int session_table_read(struct provider *provider, const char *name, const struct
         return 0;
 }
 
+void session_table_note(struct provider *provider, const struct value *recorded) {
+        const char *own = session_table_own(recorded),
+                   *last = own ? own : value_text_of(value_path(recorded, SESSIONS_TABLE));
+
+        provider->recorded_table = last ? arena_strdup(provider->arena, last) : NULL;
+}
+
 void session_table_read_ahead(struct provider *provider, const struct value *recorded, struct arena *arena) {
         const char *own = session_table_own(recorded);
         const char *name = own ? own : session_table_declared(provider);

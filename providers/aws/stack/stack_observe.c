@@ -312,6 +312,7 @@ static int see_table(struct sight *sight, const struct value *recorded) {
         const char *name = own ? own : managed ? wish : NULL;
         struct session_table_sight seen = { 0 };
 
+        session_table_note(provider, recorded);
         if (name && session_table_read(provider, name, value_get(recorded, SESSIONS), sight->arena, &seen,
                                        sight->err) < 0)
                 return -1;
