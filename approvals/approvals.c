@@ -49,6 +49,8 @@ struct approvals {
         int64_t expiry_seconds;
         size_t running;
         int stop; /* readable once it is to stop */
+        void (*tell)(void *context, const struct approvals_news *news);
+        void *context;
 };
 
 struct job {
@@ -163,6 +165,16 @@ static bool take_kept(void *context, const json_t *entry) {
         return true;
 }
 
+static void tell(const struct approvals *approvals, const char *id) {
+        const struct approval *approval = find(approvals, id);
+
+        if (approvals->tell && approval)
+                approvals->tell(approvals->context,
+                                &(const struct approvals_news){ id, json_text(approval->asked, "owner"),
+                                                                json_text(approval->asked, "agent"),
+                                                                status_names[approval->status] });
+}
+
 /* Takes the entry over. -1 where it was not written: nothing has changed. */
 static int write_entry(struct approvals *approvals, json_t *entry, struct error *err) {
         json_t *owned JSON_CLEANUP = json_checked(entry);
@@ -172,6 +184,8 @@ static int write_entry(struct approvals *approvals, json_t *entry, struct error 
                 return -1;
         }
         apply_entry(approvals, owned);
+        if (strcmp(json_text(owned, "event"), "began") != 0)
+                tell(approvals, json_text(owned, "id"));
         return 0;
 }
 
@@ -234,6 +248,7 @@ static void write_end(struct approvals *approvals, const char *id, json_t *resul
         approval->status = DONE;
         approval->ended_ms = now_ms();
         approval->result = json_incref(result);
+        tell(approvals, id);
 }
 
 static void *run_job(void *context) {
@@ -673,6 +688,8 @@ int approvals_open(const struct approvals_config *config, struct approvals **ret
             pthread_cond_init(&approvals->idle, NULL) != 0)
                 abort();
         approvals->expiry_seconds = config->expiry_seconds;
+        approvals->tell = config->tell;
+        approvals->context = config->context;
         approvals->trusted =
                 config->trusted ? json_checked(json_deep_copy(config->trusted)) : json_checked(json_array());
         approvals->stop = eventfd(0, EFD_CLOEXEC);

@@ -38,11 +38,18 @@
 
 struct approvals;
 
+struct approvals_news {
+        const char *id, *owner, *agent, *status;
+};
+
 struct approvals_config {
         const char *state; /* the state's folder; `audit` is made in it */
         const char *user;  /* as whom commands run; NULL: this process's user, who must not be root then */
         int64_t expiry_seconds; /* of what waits */
         const json_t *trusted;  /* [{agent, command, cwd}]: need no approval; copied */
+        /* NULL, or what hears of each change of a status: with the lock of approvals, which it does not call. */
+        void (*tell)(void *context, const struct approvals_news *news);
+        void *context;
 };
 
 /* -1 with what stands in the way: no user, a damaged log, a trusted folder beneath the state. */

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "broker/answers.h"
+#include "broker/approvals.h"
 #include "broker/call.h"
 #include "broker/events.h"
 #include "broker/execute.h"
@@ -224,17 +225,18 @@ static void answer_park(struct server_request *request) {
 
 static void answer_all_events(struct server_request *request) {
         const struct call *call = call_of(request);
+        unsigned rights = call->door.rights, approvals = broker_approvals_followed(request, &call->door);
         struct engine_follower *follower;
 
-        if (!call->caller.observes && !call->caller.owner) {
+        if (!call->caller.observes && !call->caller.owner && !approvals) {
                 (void)call_refuse_value(request, "name the user in the header Berth-Owner");
                 return;
         }
-        engine_follow_all(
-                call->engine, &call->caller,
-                (call->door.rights & (BROKER_EXECUTE | BROKER_OBSERVE) ? ENGINE_OF_SESSIONS : 0) |
-                        (call->door.rights & (BROKER_CONTAINERS | BROKER_OBSERVE) ? ENGINE_OF_OTHERS : 0),
-                &follower);
+        engine_follow_all(call->engine, &call->caller,
+                          (rights & (BROKER_EXECUTE | BROKER_OBSERVE) ? ENGINE_OF_SESSIONS : 0) |
+                                  (rights & (BROKER_CONTAINERS | BROKER_OBSERVE) ? ENGINE_OF_CONTAINERS : 0) |
+                                  approvals,
+                          &follower);
         events_answer(request, follower, NULL, NULL);
 }
 
@@ -436,13 +438,15 @@ const struct operation api_sessions_operations[] = {
         { .route = { .method = "GET",
                      .path = "/v1/events",
                      .answer = answer_all_events,
-                     CALL(BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE) },
+                     CALL(BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE | BROKER_SHELL |
+                          BROKER_APPROVE) },
           .id = "followAll",
           .tag = SESSIONS,
-          .title = "What happens to sessions and containers",
+          .title = "What happens to sessions, containers and approvals",
           .doc = "From now on, to all that the client may see: `session` (the session, as its status changes; `{id, owner, status: "
                  "\"ended\"}`), `execution` (`{session, n, status}`, as it begins and ends), `container` (`{id, owner, environment, "
-                 "agent, status}`, as its status changes; `removed` at last), `missed` where more happened than is kept. It goes on until the client leaves.",
+                 "agent, status}`, as its status changes; `removed` at last), `approval` (`{id, owner, agent, status}`, as its status changes, "
+                 "to whom `/v1/approvals` shows it; a client that acts for users names one), `missed` where more happened than is kept. It goes on until the client leaves.",
           .answers = stream_answers },
         { .route = { .method = "POST",
                      .path = "/v1/sessions/{id}/executions",

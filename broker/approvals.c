@@ -11,15 +11,29 @@
 #define FIRST_PAUSE_MS 5
 #define LAST_PAUSE_MS 200
 
-int broker_approvals_open(const struct broker_config *config, const char *folder, struct approvals **ret,
-                          struct error *err) {
+static void tell(void *context, const struct approvals_news *news) {
+        struct engine *engine = broker_sessions_engine(context);
+
+        if (engine)
+                engine_tell_beside(engine, &(const struct engine_news){ .name = "approval",
+                                                                        .of = ENGINE_OF_APPROVALS,
+                                                                        .id = news->id,
+                                                                        .owner = news->owner,
+                                                                        .agent = news->agent,
+                                                                        .status = news->status });
+}
+
+int broker_approvals_open(const struct broker_config *config, const char *folder,
+                          struct broker_sessions *sessions, struct approvals **ret, struct error *err) {
         const struct value *shell = value_get(config->spec, "shell"), *trusted = value_get(shell, "trusted");
         json_t *list JSON_CLEANUP = trusted ? value_to_json(trusted, NULL) : json_array();
         struct approvals_config opened = { .state = folder,
                                            .user = value_get_text(shell, "user"),
                                            .expiry_seconds =
                                                    value_get_integer(shell, "approvalSeconds", 3600),
-                                           .trusted = list };
+                                           .trusted = list,
+                                           .tell = tell,
+                                           .context = sessions };
 
         if (!value_get_boolean(shell, "enabled", false)) {
                 *ret = NULL;
@@ -43,6 +57,19 @@ static const char *const *names_of(const struct value *list, struct arena *arena
         return names;
 }
 
+static bool sees_all(struct server_request *request, const struct door_caller *door) {
+        return (door->rights & (BROKER_APPROVE | BROKER_OBSERVE)) &&
+               !server_has_header(request, "Berth-Owner");
+}
+
+unsigned broker_approvals_followed(struct server_request *request, const struct door_caller *door) {
+        const struct broker *broker = request->context;
+
+        if (!broker->approvals || !(door->rights & (BROKER_SHELL | BROKER_APPROVE | BROKER_OBSERVE)))
+                return 0;
+        return ENGINE_OF_APPROVALS | (sees_all(request, door) ? ENGINE_OF_ALL_APPROVALS : 0);
+}
+
 struct approvals_caller broker_approvals_caller(struct server_request *request,
                                                 const struct door_caller *door) {
         uid_t user;
@@ -51,8 +78,7 @@ struct approvals_caller broker_approvals_caller(struct server_request *request,
                 .client = door->client,
                 .owner = door->owner,
                 .on_socket = server_peer_user(request, &user),
-                .sees_all = (door->rights & (BROKER_APPROVE | BROKER_OBSERVE)) &&
-                            !server_has_header(request, "Berth-Owner"),
+                .sees_all = sees_all(request, door),
                 .agents = names_of(door->agents, request->arena),
         };
 }

@@ -6,15 +6,20 @@
 #include "approvals/approvals.h"
 #include "broker/config.h"
 #include "broker/door.h"
+#include "broker/sessions.h"
 #include "server/server.h"
 
-/* *ret is NULL where the Server does not enable them. `folder`: the state's. */
-int broker_approvals_open(const struct broker_config *config, const char *folder, struct approvals **ret,
+/* *ret is NULL where the Server does not enable them. `folder`: the state's. `sessions`: whose followers hear of them. */
+int broker_approvals_open(const struct broker_config *config, const char *folder,
+                          struct broker_sessions *sessions, struct approvals **ret,
                           struct error *err) MUST_USE;
 
 /* Who calls, as approvals/ sees him; in the request's arena. */
 struct approvals_caller broker_approvals_caller(struct server_request *request,
                                                 const struct door_caller *door);
+
+/* Of which approvals he hears in /v1/events (enum engine_of): those that a list shows him; 0 for none. */
+unsigned broker_approvals_followed(struct server_request *request, const struct door_caller *door);
 
 /*
  * `body` is as shape_shell_wish says. *ret is the approval: pending, or `done`, since the end of a trusted one is waited for; still `approved`

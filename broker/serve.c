@@ -191,8 +191,8 @@ static int start(struct serving *serving, const struct broker_config *config, co
                 serving->broker.sessions = broker_sessions_new(config, folder, serving->broker.applied,
                                                                places, serving->broker.metrics);
         /* Their routes are among those of sessions. */
-        if (serving->broker.sessions &&
-            broker_approvals_open(config, folder, &serving->broker.approvals, err) < 0)
+        if (serving->broker.sessions && broker_approvals_open(config, folder, serving->broker.sessions,
+                                                              &serving->broker.approvals, err) < 0)
                 return -1;
         if (serving->broker.approvals)
                 door_serve_shell(serving->broker.door);
@@ -281,8 +281,9 @@ static void end(struct serving *serving) {
         ready_end(&serving->broker.ready);
         server_stop(serving->server);
         tls_close(serving->broker.tls);
-        broker_sessions_free(serving->broker.sessions);
+        /* It tells the followers of sessions how its commands ended. */
         approvals_close(serving->broker.approvals);
+        broker_sessions_free(serving->broker.sessions);
         door_free(serving->broker.door);
         issuers_free(serving->issuers);
         load_free(serving->broker.load);

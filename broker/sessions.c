@@ -232,6 +232,7 @@ static void tell(void *context, const struct container_news *news) {
 
         if (engine)
                 engine_tell_beside(engine, &(const struct engine_news){ .name = "container",
+                                                                        .of = ENGINE_OF_CONTAINERS,
                                                                         .id = news->id,
                                                                         .owner = news->owner,
                                                                         .environment = news->environment,

@@ -176,7 +176,7 @@ function showGate(main, title) {
 
 function showPage(self, signal) {
         const may = (...rights) => rights.some((right) => self.may.includes(right));
-        const live = new Live(signal, self.serves.sessions && may("execute", "containers", "observe") && !needsOwner(self));
+        const live = new Live(signal, self.serves.sessions && may("execute", "containers", "observe", "shell", "approve") && !needsOwner(self));
         const links = makeFrame(self, live);
         const main = document.getElementById("main");
         let view = null, key = null, turn = null;

@@ -18,8 +18,6 @@ const FACTS = [
         ["Variables", (approval) => Object.entries(approval.variables ?? {}).map(([name, value]) => `${name}=${shownWord(value)}`).join(" ")],
 ];
 
-const byAge = (one, two) => String(two.expiresAt).localeCompare(String(one.expiresAt)) || two.id.localeCompare(one.id);
-
 function outcomeOf(result) {
         const text = (stream) => stream?.encoding === "base64" ? `${stream.bytesTotal} bytes that are no text\n` : stream?.content ?? "";
         const output = text(result.stdout) + text(result.stderr);
@@ -92,22 +90,33 @@ export function showApprovals(main, { self, may, live, signal }) {
                 } catch (error) {
                         tellProblem(place, error);
                 }
-                await look();
+                await lookAgain();
         };
         const showOne = (approval) => get(`/v1/approvals/${pathOf(approval.id)}`, signal);
-        let under = null;
+        let looking = null, isStale = false, isShown = false;
         const look = async () => {
                 try {
                         const { items: found } = await list("/v1/approvals", signal);
 
+                        isShown = true;
                         told.replaceChildren(...(found.length > 0 ? [] : [element("p", { class: "empty", text: "Nothing waits for an approval." })]));
-                        standingStill(items, () => keep(items, found.sort(byAge), (approval) => approval.id, (approval) => makeApproval(approval, decide, may("approve")),
+                        standingStill(items, () => keep(items, found, (approval) => approval.id, (approval) => makeApproval(approval, decide, may("approve")),
                                 (item, approval) => updateApproval(item, approval, showOne)));
                 } catch (error) {
+                        isShown = false;
                         tellProblem(told, error);
                 }
         };
-        const lookOnce = () => under ??= look().finally(() => under = null);
+        // One at a time. What comes while the list is on its way may not be in it: then it is asked for once more.
+        const lookAgain = () => {
+                isStale = true;
+                return looking ??= (async () => {
+                        while (isStale && !signal.aborted) {
+                                isStale = false;
+                                await look();
+                        }
+                })().finally(() => looking = null);
+        };
 
         main.append(element("h1", { tabindex: -1, text: "Approvals" }));
         if (!self.serves.approvals || !may("approve", "shell", "observe", "administer")) {
@@ -116,6 +125,8 @@ export function showApprovals(main, { self, may, live, signal }) {
                 return;
         }
         main.append(told, items);
-        live.addEventListener("approval", lookOnce, { signal });
-        every(LOOK_MS, signal, lookOnce);
+        for (const event of ["approval", "again"])
+                live.addEventListener(event, lookAgain, { signal });
+        // Where nothing tells of them they are looked at.
+        every(LOOK_MS, signal, () => isShown && live.state === "live" ? null : lookAgain());
 }

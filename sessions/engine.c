@@ -140,7 +140,8 @@ static bool is_listed(const char *const *list, const char *name) {
 }
 
 bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent) {
-        return is_listed(caller->environments, environment) && (!agent || is_listed(caller->agents, agent));
+        return (!environment || is_listed(caller->environments, environment)) &&
+               (!agent || is_listed(caller->agents, agent));
 }
 
 struct session *engine_find_id(struct engine *engine, const char *id) {

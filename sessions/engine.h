@@ -298,19 +298,23 @@ int engine_follow_session(struct engine *engine, const struct engine_caller *cal
  * ({id, owner, status: "ended"} at its end), and "execution", {session, n, status}, as it begins and ends; "missed" where more
  * happened than is kept. `caller` is borrowed until it is closed.
  */
-enum {
-        ENGINE_OF_SESSIONS = 1,
-        ENGINE_OF_OTHERS = 2
-}; /* what is told: those two, and what engine_tell_beside() was given */
+enum engine_of {
+        ENGINE_OF_SESSIONS = 1, /* and of their executions */
+        /* What engine_tell_beside() was given. */
+        ENGINE_OF_CONTAINERS = 2,
+        ENGINE_OF_APPROVALS = 4,
+        ENGINE_OF_ALL_APPROVALS = 8 /* every owner's, whatever the caller observes else */
+};
 void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what,
                        struct engine_follower **ret);
 /*
- * For who runs other things in the same place: followers of all hear of one of them, as an event of that name, {id, owner, environment,
- * agent, status}. Whoever may see a session of that owner, environment and agent is told.
+ * For who has other things beside: followers of all hear of one of them, as an event of that name, {id, owner, environment,
+ * agent, status}. Whoever may see a session of that owner, environment and agent is told. What is in no environment has none in its event.
  */
 struct engine_news {
         const char *name; /* static: of the event */
-        const char *id;   /* as long as a session's at most */
+        enum engine_of of;
+        const char *id; /* as long as a session's at most */
         const char *owner, *environment, *agent, *status;
 };
 void engine_tell_beside(struct engine *engine, const struct engine_news *news);

@@ -34,7 +34,7 @@ static void clear_notice(struct engine_notice *notice) {
         *notice = (struct engine_notice){ 0 };
 }
 
-static void tell(struct engine *engine, const struct engine_news *news, bool beside, int64_t n) {
+static void tell(struct engine *engine, const struct engine_news *news, int64_t n) {
         struct engine_notice *notice;
 
         if (!engine->followers)
@@ -45,7 +45,7 @@ static void tell(struct engine *engine, const struct engine_news *news, bool bes
                                           .environment = record_copy_text(news->environment),
                                           .agent = record_copy_text(news->agent),
                                           .name = news->name,
-                                          .beside = beside,
+                                          .of = news->of,
                                           .n = n };
         snprintf(notice->id, sizeof(notice->id), "%s", news->id);
         snprintf(notice->status, sizeof(notice->status), "%s", news->status);
@@ -55,16 +55,17 @@ static void tell(struct engine *engine, const struct engine_news *news, bool bes
 
 void engine_tell(struct session *session, const char *name, int64_t n, const char *status) {
         const struct record_session *record = &session->record;
-        const struct engine_news news = { name,          record->id, record->owner, record->environment,
-                                          record->agent, status };
+        const struct engine_news news = { name,          ENGINE_OF_SESSIONS,  record->id,
+                                          record->owner, record->environment, record->agent,
+                                          status };
 
         if (session->engine)
-                tell(session->engine, &news, false, n);
+                tell(session->engine, &news, n);
 }
 
 void engine_tell_beside(struct engine *engine, const struct engine_news *news) {
         pthread_mutex_lock(&engine->lock);
-        tell(engine, news, true, 0);
+        tell(engine, news, 0);
         pthread_mutex_unlock(&engine->lock);
 }
 
@@ -199,10 +200,11 @@ void engine_follower_wait_no_more(struct engine_follower *follower) {
 
 static bool may_hear(const struct engine_follower *follower, const struct engine_notice *notice) {
         const struct engine_caller *caller = &follower->caller;
+        bool all = notice->of == ENGINE_OF_APPROVALS ? follower->what & ENGINE_OF_ALL_APPROVALS
+                                                     : follower->all_owners && caller->observes;
 
-        return follower->what & (notice->beside ? ENGINE_OF_OTHERS : ENGINE_OF_SESSIONS) &&
-               ((follower->all_owners && caller->observes) ||
-                (caller->owner && strcmp(caller->owner, notice->owner) == 0)) &&
+        return follower->what & notice->of &&
+               (all || (caller->owner && strcmp(caller->owner, notice->owner) == 0)) &&
                engine_may_use(caller, notice->environment, notice->agent);
 }
 
@@ -214,8 +216,8 @@ static json_t *notice_json(struct engine *engine, const struct engine_notice *no
         const struct session *session;
         json_t *json;
 
-        if (notice->beside)
-                return json_checked(json_pack("{s:s, s:s, s:s, s:s?, s:s}", "id", notice->id, "owner",
+        if (notice->of != ENGINE_OF_SESSIONS)
+                return json_checked(json_pack("{s:s, s:s, s:s*, s:s?, s:s}", "id", notice->id, "owner",
                                               notice->owner, "environment", notice->environment, "agent",
                                               notice->agent, "status", notice->status));
         if (notice->n > 0)

@@ -96,7 +96,7 @@ struct engine_follower {
         struct far_execution *far;
         bool of_all; /* of the engine's list; `from` counts its notices then */
         bool all_owners;
-        unsigned what;               /* of_all: ENGINE_OF_SESSIONS, ENGINE_OF_OTHERS */
+        unsigned what;               /* of_all: enum engine_of */
         struct engine_caller caller; /* of_all: borrowed */
 };
 
@@ -105,8 +105,8 @@ struct engine_notice {
         char *owner, *environment, *agent;
         const char *name;        /* static */
         char id[ENGINE_ID_SIZE]; /* of the session */
-        bool beside;             /* engine_tell_beside() */
-        int64_t n;               /* of the execution; 0: of none */
+        enum engine_of of;
+        int64_t n; /* of the execution; 0: of none */
         char status[16];
 };
 #define ENGINE_ENDED_STATUS "ended" /* of a session */

@@ -27,6 +27,7 @@ from playwright.sync_api import expect
 from test_openapi import Judge
 from test_serve import TOKENS, client, stack
 from test_page import Looking, chromium, go  # noqa: F401
+from test_containers_usage import Events
 from test_serve_sessions import Sessions
 
 ROOT = os.geteuid() == 0
@@ -291,6 +292,37 @@ def test_trusted_word_by_word(serve, room):
     # The same key asks for the same once.
     once = [serve.ask_for("echo", "fixed", "once", status=status, cwd=str(room), headers=[("Idempotency-Key", "k")]) for status in (200, 202)]
     assert once[0]["id"] == once[1]["id"]
+
+
+def test_events(serve):
+    """Each change, to those whom a list shows it, and to nobody else."""
+    streams = {
+        name: Events(serve, TOKENS[token], owner)
+        for name, token, owner in [
+            ("alice", "users", "alice"), ("bob", "users", "bob"), ("decides", "self", None), ("observes", "watcher", None),
+            ("executes", "file", None),
+        ]
+    }  # fmt: skip
+    first, other = serve.ask_for("printf", "x"), serve.ask_for("printf", "y", agent="hidden")
+    serve.decide(other, "deny")
+    serve.decide(first)
+    assert serve.finish(first)["status"] == "done"
+    last = serve.ask_for("printf", "z", owner="bob")
+    answer = serve.ask("/v1/sessions", TOKENS["file"], "POST", [("Content-Type", "application/json")], json.dumps({"environment": "data"}).encode())
+    assert answer.status == 201
+
+    def heard(name, wanted):
+        return [data for event, data in streams[name].until(wanted) if event == "approval"]
+
+    def told(approval, *statuses):
+        return [{"id": approval["id"], "owner": approval["owner"], "agent": approval["agent"], "status": status} for status in statuses]
+
+    firsts, others, lasts = told(first, "pending", "approved", "done"), told(other, "pending", "denied"), told(last, "pending")
+    assert heard("alice", lambda _, data: data == firsts[-1]) == [firsts[0], *others, *firsts[1:]]
+    for name in ("decides", "observes"):
+        assert heard(name, lambda _, data: data == lasts[-1]) == [firsts[0], *others, *firsts[1:], *lasts]
+    assert heard("bob", lambda _, data: data == lasts[-1]) == lasts
+    assert heard("executes", lambda event, _: event == "session") == []
 
 
 def test_two_who_approve_at_once(serve, room):

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 from urllib.parse import quote
@@ -498,6 +499,34 @@ def test_containers_and_approvals(looking, serve):
     expect(article).to_contain_text("approved")
     expect(article.get_by_role("button")).to_have_count(0)
     assert decided == ["approve"] and article.count() == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="owners are kept apart by users of the machine")
+def test_approvals_come_by_themselves(chromium, binary):
+    """Whatever the page's clock says: it looks at the list when it hears that one was asked for, or is decided on."""
+    folder = Path(tempfile.mkdtemp(prefix="page-"))
+    berth = Berth(binary, folder, "http://127.0.0.1:1")
+    berth.write("stack.yaml", stack(stacks.document("Agent", "analyst", {"environment": "data"})))
+    berth("apply", "--yes").expect(0)
+    asker = client("users", actsFor="users", realm="company", may=["shell"])
+    made = Files(berth, clients=[client("self", may=["approve"]), asker], shell={"enabled": True, "user": "nobody"}).start("--accept-degraded")
+    try:
+        looking = Looking(chromium, made)
+        looking.context.clock.install()
+        page = looking.open(TOKENS["self"])
+        go(page, "Approvals")
+        expect(page.get_by_text("Nothing waits for an approval.")).to_be_visible()
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        page.clock.pause_at(time.time() + 3600)
+        wish = {"agent": "analyst", "command": ["printf", "x"], "cwd": "/", "reason": "to see"}
+        asked = made.call("POST", "/v1/shell", wish, owner="alice", token=TOKENS["users"]).json()
+        expect(page.get_by_role("article")).to_contain_text("printf x")
+        assert made.call("POST", f"/v1/approvals/{asked['id']}/deny", {}, token=TOKENS["self"]).status == 200
+        expect(page.get_by_role("article")).to_contain_text("denied")
+        looking.close()
+    finally:
+        assert made.stop() == 0
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_server_without_sessions_yet(chromium, binary):

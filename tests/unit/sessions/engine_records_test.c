@@ -204,7 +204,7 @@ static void notices_are_small(void **state) {
         }
         id = make(fixture, &alice, &wish, 1);
         run_whole(fixture, id, "say x", "started stdout(x) done(ok)");
-        engine_follow_all(fixture->engine, &alice, ENGINE_OF_SESSIONS | ENGINE_OF_OTHERS, &follower);
+        engine_follow_all(fixture->engine, &alice, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS, &follower);
         before = mallinfo2().uordblks;
         for (int i = 0; i < 200; i++)
                 run_whole(fixture, id, "say x", "started stdout(x) done(ok)");
