@@ -716,7 +716,8 @@ def test_a_state_that_may_only_be_read(offline):
     offline("apply", "--yes", "--provider", "local").expect(0)
     read_only = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
     for verb in ("plan", "drift"):
-        command = ["unshare", "--mount", "sh", "-c", read_only, "sh", offline.stack / ".berth", offline.binary, verb, "--provider", "local"]
+        rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        command = ["unshare", *rights, "--mount", "sh", "-c", read_only, "sh", offline.stack / ".berth", offline.binary, verb, "--provider", "local"]
         result = subprocess.run(list(map(str, command)), cwd=offline.stack, env=offline.env, capture_output=True, text=True)
         assert result.returncode == 1 and "use a copy of it (--state)" in result.stderr, result
 
