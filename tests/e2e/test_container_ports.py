@@ -46,6 +46,18 @@ async def main():
         await server.serve_forever()
 asyncio.run(main())
 """
+LATE = r"""
+import os, socket, sys, threading, time
+def answer(made):
+    made.sendall(b"".join(iter(lambda: made.recv(100), b"")))
+    made.close()
+with socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=128) as server:
+    open("/tmp/listens", "w").close()
+    while not os.path.exists("/tmp/accept"):
+        time.sleep(0.1)
+    while True:
+        threading.Thread(target=answer, args=(server.accept()[0],)).start()
+"""
 ASK = r"""
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 20) as made:
@@ -246,6 +258,22 @@ def test_thousands_of_connections(serve):
     assert late.recv(4, socket.MSG_WAITALL) == b"late"
     late.close()
     assert serve.show(made)["starts"] == 1
+
+
+def test_who_comes_while_nobody_accepts_waits(serve):
+    """More than the kernel keeps for a program: none is broken, and no byte of any is lost, however long that takes to accept the first."""
+    made = serve.service("python3", "-c", LATE, "7000", ports=[{"port": 7000, "expose": 0}])
+    port = host_port(serve, made)
+    wait_until(lambda: serve.exec(made, "sh", "-c", "test -e /tmp/listens")["exitCode"] == 0, timeout=60 * PATIENCE)
+    held = [connect(port) for _ in range(600)]
+    for number, one in enumerate(held):
+        one.sendall(b"%d" % number)
+        one.shutdown(socket.SHUT_WR)
+    assert serve.exec(made, "touch", "/tmp/accept")["exitCode"] == 0
+    answered = [b"".join(iter(lambda: one.recv(100), b"")) for one in held]
+    assert answered == [b"%d" % number for number in range(600)]
+    for one in held:
+        one.close()
 
 
 def test_a_gigabyte_goes_through(serve):
