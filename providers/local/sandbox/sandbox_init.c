@@ -31,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define KILLED_FIRST "1000" /* proc(5): the most */
 #define LEFT_MS 1000
 /* Of the proxy: beside standard input, output and errors, which lead nowhere, it has this one. */
 #define PROXY_CHANNEL 3
@@ -220,6 +221,17 @@ static int open_locks(int *ret, struct error *err) {
         return *ret < 0 ? error_set(err, "cannot open /proc/locks: %s", strerror(errno)) : 0;
 }
 
+/*
+ * Where the machine itself runs out of memory, sandboxes go before what is not in one: the server, its workers, whatever else the machine
+ * does. All behind us have it, and none can take it back. An ordinary user's worker cannot say so: the kernel gives the file of one that nobody
+ * may look into to root.
+ */
+static void be_killed_first(void) {
+        int file DESCRIPTOR_CLEANUP = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+        (void)!write(file, KILLED_FIRST, strlen(KILLED_FIRST));
+}
+
 void sandbox_init_main(const struct sandbox_init *init) {
         struct frame_reader reader = FRAME_READER(init->channel);
         struct frame placed, go;
@@ -231,8 +243,10 @@ void sandbox_init_main(const struct sandbox_init *init) {
         int signals, locks, network[3]; /* its namespace, its count of sockets, what the proxy listens on */
         size_t count, shown = init->proxy >= 0 ? 3 : 2;
         uint16_t port = 0;
-        pid_t pid, ports = 0, proxy = start_proxy(init);
+        pid_t pid, ports = 0, proxy;
 
+        be_killed_first();
+        proxy = start_proxy(init);
         for (size_t i = 0; i < init->unwanted_count; i++)
                 close(init->unwanted[i]);
         if (proxy < 0) {

@@ -39,6 +39,15 @@ def test_paths_are_not_writable(sandbox):
     assert Path("/proc/sys/kernel/core_pattern").read_bytes() == before
 
 
+def test_the_machine_kills_it_first(sandbox):
+    """Where memory ends for all: before the server, and whatever else runs. That it cannot be taken back is tried above."""
+    if sandbox.user == "ordinary":
+        pytest.skip("an ordinary user's sandbox cannot say so")
+    code = "print(*(open(f'/proc/{pid}/oom_score_adj').read().strip() for pid in ('1', 'self')))"
+    assert sandbox.exec(code)["text"].split() == ["1000", "1000"]
+    assert Path("/proc/self/oom_score_adj").read_text().strip() != "1000"
+
+
 def test_folders_take_no_new_files(sandbox):
     code = f"""
 import json, os
