@@ -112,7 +112,8 @@ static int open_shared(void *context, const char *owner, const char *agent, int 
         if (err.kind == ERROR_REFUSED) {
                 log_warning("%s", err.message);
                 return problem_set(problem, PROBLEM_BUSY,
-                                   "something still has the workspace of the agent %s open: try again", agent);
+                                   "something still has the workspace of the agent %s open: try again",
+                                   agent);
         }
         return err.kind == ERROR_NOT_FOUND ? workspace_not_found(problem)
                                            : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);

@@ -48,7 +48,7 @@
 #define ATTEMPTS 64
 #define BUSY_MS 50
 #define LETTING_GO 20
-#define MKE2FS_MS 60000
+#define MKE2FS_MS 20000 /* a launcher's client waits for longer */
 #define IMAGE_DESCRIPTOR 3
 #define TEMPLATES 8
 /* ext2fs/ext2_fs.h: where the superblock has these numbers. */
