@@ -3,6 +3,7 @@
 #include "broker/api.h"
 
 #include "base/json.h"
+#include "base/log.h"
 #include "broker/answers.h"
 #include "broker/archive.h"
 #include "broker/copy.h"
@@ -21,6 +22,47 @@ static json_t *workspace_json(const struct workspace_row *row) {
         return json;
 }
 
+/* False: the page is full, and there is another behind it. */
+static bool add(json_t *items, const struct workspace_row *row, size_t limit, const char **last) {
+        if (json_array_size(items) == limit)
+                return false;
+        json_add(items, workspace_json(row));
+        *last = row->id;
+        return true;
+}
+
+/*
+ * Those that agents have for the caller, of agents that there are. Their ids come before those of sessions. One that cannot be opened now is
+ * no reason to tell nothing of the others. 1: the page is full.
+ */
+static int list_of_agents(const struct call *call, const char *after, struct arena *arena, json_t *items,
+                          const char **last, struct problem *problem) {
+        struct applied_agent *agents;
+        struct error err;
+        size_t count;
+
+        if (!call->caller.owner)
+                return 0;
+        if (applied_agents(call->broker->applied, arena, &agents, &count, &err) < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        for (size_t i = 0; i < count; i++) {
+                struct opened opened OPENED_CLEANUP = OPENED_INIT;
+                const char *id = arena_printf(arena, WORKSPACE_OF_AGENT "%s", agents[i].name);
+                struct problem missing;
+
+                if (strcmp(id, after) <= 0)
+                        continue;
+                if (opened_find(call, id, false, arena, &opened, &missing) < 0) {
+                        if (missing.code != PROBLEM_NOT_FOUND)
+                                log_warning("%s: %s", id, missing.detail);
+                        continue;
+                }
+                if (!add(items, &opened.row, call_limit(call), last))
+                        return 1;
+        }
+        return 0;
+}
+
 /* Those that the client may not see are passed over, so a page is filled from as many as that takes. */
 static int list(const struct call *call, struct arena *arena, json_t *items, const char **ret_cursor,
                 struct problem *problem) {
@@ -29,9 +71,18 @@ static int list(const struct call *call, struct arena *arena, json_t *items, con
                    *after = json_text(call->query, "cursor"), *last = NULL;
         size_t limit = call_limit(call);
         bool more = true;
+        int full;
 
         *ret_cursor = NULL;
         after = after ? after : "";
+        full = list_of_agents(call, after, arena, items, &last, problem);
+        if (full < 0)
+                return -1;
+        if (full) {
+                *ret_cursor = last;
+                return 0;
+        }
+        after = workspace_agent_of(after) ? "" : after;
         while (more) {
                 struct workspace_row *rows;
                 size_t count;
@@ -42,12 +93,10 @@ static int list(const struct call *call, struct arena *arena, json_t *items, con
                         after = rows[i].id;
                         if (!opened_may_see(call, &rows[i]))
                                 continue;
-                        if (json_array_size(items) == limit) {
+                        if (!add(items, &rows[i], limit, &last)) {
                                 *ret_cursor = last;
                                 return 0;
                         }
-                        json_add(items, workspace_json(&rows[i]));
-                        last = rows[i].id;
                 }
         }
         return 0;
@@ -185,7 +234,8 @@ static const struct operation_answer put_answers[] = {
 };
 
 static const char *const read_problems[] = { "not-found", "workspace-failed", NULL };
-static const char *const remove_problems[] = { "not-found", "has-sessions", "busy", "workspace-failed", NULL };
+static const char *const remove_problems[] = { "not-found", "has-sessions", "busy", "workspace-failed",
+                                               NULL };
 static const char *const copy_problems[] = {
         "not-found", "conflict", "workspace-failed", "workspace-full", "busy", "idempotency-key-reused", NULL
 };
@@ -204,7 +254,8 @@ const struct operation api_workspaces_operations[] = {
           .id = "listWorkspaces",
           .tag = WORKSPACES,
           .title = "Workspaces",
-          .doc = "The owner's; every owner's for a client that may observe and names none.",
+          .doc = "The owner's: those of agents, then those of sessions. Every owner's, but for those of agents, for a client "
+                 "that may observe and names none.",
           .query = shape_page_query,
           .answers = list_answers },
         { .route = { .method = "GET",

@@ -94,6 +94,28 @@ def test_by_http_as_a_sessions(serve):
     assert serve.finish("ls", "-A")["stdout"] == ""
 
 
+def test_they_are_in_the_list(serve):
+    """Their owner's, before those of sessions, page by page; none that was not made, and nobody else's."""
+    def listed(query="?limit=1000", owner=None):
+        return [space["id"] for space in serve.call("GET", f"/v1/workspaces{query}", owner=owner).items()]
+
+    assert listed() == []
+    assert serve.call("PUT", f"{HERE}/files/a", b"x").status == 201
+    assert serve.call("PUT", "/v1/workspaces/agent:small/files/a", b"x").status == 201
+    session = serve.create()
+    assert listed() == ["agent:analyst", "agent:small", session] and listed(owner="bob") == []
+    pages, cursor = [], ""
+    for _ in range(3):
+        page = serve.call("GET", f"/v1/workspaces?limit=1{cursor}").json()
+        pages += [space["id"] for space in page["items"]]
+        cursor = f"&cursor={page['cursor']}"
+    assert pages == ["agent:analyst", "agent:small", session] and page["cursor"] is None
+    assert serve.call("DELETE", f"/v1/sessions/{session}").status == 204
+    for space in ("analyst", "small"):
+        wait_until(lambda: serve.call("DELETE", f"/v1/workspaces/agent:{space}").status == 204)
+    assert listed() == [session]
+
+
 def test_copies_to_and_from_a_session(serve):
     serve.finish("sh", "-c", "echo result >r")
     session = serve.create()
