@@ -40,6 +40,8 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         struct sandbox_ending ending;
         struct sandbox_started started;
         struct sandbox_measured measured;
+        struct sandbox_keeping keeping;
+        struct sandbox_family family;
         struct sandbox_entry entry;
         uint64_t number, again_number;
         struct process_identity identity;
@@ -114,6 +116,26 @@ static void read_all(const struct frame *frame, struct arena *arena) {
                 if (strpbrk(name, "./") || strpbrk(to, "./") ||
                     sandbox_renaming_read(first.data, first.length, arena, &name, &to, &err) < 0)
                         abort();
+        }
+        strbuf_clear(&first);
+        strbuf_clear(&second);
+        if (sandbox_keeping_read(bytes, length, arena, &keeping, &err) == 0) {
+                if (strpbrk(keeping.name, "./"))
+                        abort();
+                sandbox_keeping_write(&keeping, &first);
+                if (sandbox_keeping_read(first.data, first.length, arena, &keeping, &err) < 0)
+                        abort();
+                sandbox_keeping_write(&keeping, &second);
+                again(&first, &second);
+        }
+        strbuf_clear(&first);
+        strbuf_clear(&second);
+        if (sandbox_family_read(bytes, length, arena, &family, &err) == 0) {
+                sandbox_family_write(&family, &first);
+                if (sandbox_family_read(first.data, first.length, arena, &family, &err) < 0)
+                        abort();
+                sandbox_family_write(&family, &second);
+                again(&first, &second);
         }
         if (sandbox_words_read(bytes, length, arena, &words, &count, &err) == 0) {
                 if (words[count])
