@@ -1004,6 +1004,9 @@ static void tell_session_ended(struct worker *worker) {
 
         if (session_over_ms(worker) < worker->life_until_ms)
                 worker->life_until_ms = session_over_ms(worker);
+        /* Its time was over: what its processes still said as they were killed waits for nobody. */
+        if (worker->ending.deadline && worker->life_until_ms > sandbox_now_ms())
+                worker->life_until_ms = sandbox_now_ms();
         if (worker->ending.cancelled && worker->life_until_ms > sandbox_now_ms() + CANCELLED_MS)
                 worker->life_until_ms = sandbox_now_ms() + CANCELLED_MS;
         /* One that got SIGTERM waits for nobody, unless there is something that nobody has heard; a second one ends it at once. */
