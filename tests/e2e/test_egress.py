@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 import zipfile
@@ -14,6 +15,10 @@ import stacks
 import world as worlds
 from binary import Berth
 from controllers import wait_until
+from test_containers import CLIENTS as CONTAINER_CLIENTS
+from test_containers import Containers, kill_server
+from test_serve import TOKENS
+from test_sessions_launcher import Box, Launcher, nothing_left, workers_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces, and mounts in them")
 
@@ -515,6 +520,53 @@ def test_containers_have_each_its_own_way_out(berth, world):
     finally:
         server.kill()
         server.wait()
+
+
+def test_by_a_launcher(binary, world):
+    """An ordinary user's server: what it serves goes out by the launcher's machine, to the same hosts, and still does when both were killed."""
+    box = Box(
+        binary,
+        stacks.text(
+            stacks.document("Stack", "lab", {"provider": "local"}),
+            stacks.environment("out", network={"allow": ALLOW}),
+            stacks.environment("none", network="none"),
+            stacks.agent("fetcher", "out"),
+            stacks.agent("hermit", "none"),
+        ),
+    )
+    launcher = Launcher(world.berth(binary), "--accept-degraded", workers=True)
+    serve = Containers(box, clients=CONTAINER_CLIENTS)
+    options = ["--accept-degraded", "--launcher", launcher.socket]
+    fetch = ("curl -s -o /dev/null -w '%{http_code} ' http://www.example.org/from; curl -s https://www.example.org/from;"
+             "for host in other loop self in0; do curl -s -o /dev/null -w ' %{http_code}' http://$host.example.org/; done;"
+             f"curl -s --noproxy '*' --max-time 5 -o /dev/null http://{worlds.SERVER}/ || echo ' no route'")  # fmt: skip
+    reached = "200 GET /from of www.example.org 403 403 403 403 no route\n"
+    try:
+        serve.agent = "fetcher"
+        serve.start(*options)
+        service = serve.service("sleep", "600")
+        assert serve.finish("sh", "-c", fetch)["stdout"] == serve.exec(service, "sh", "-c", fetch)["stdout"]["content"] == reached
+        kill_server(serve)
+        launcher.kill()
+        launcher.start()
+        serve.start(*options)
+        serve.wait_for(service, "running")
+        assert serve.exec(service, "sh", "-c", fetch)["stdout"]["content"] == reached
+        assert serve.show(service)["starts"] == 1
+        none = "env | grep -ci -e proxy -e _cert; curl -s http://www.example.org/ || echo none"
+        assert serve.finish("sh", "-c", none, agent="hermit")["stdout"] == "0\nnone\n"
+        assert world.trapped() == []
+        wait_until(lambda: f"container {service}: Environment/out: network: www.example.org:80: " in serve.log.read_text())
+    finally:
+        if serve.process is None:
+            serve.start(*options)
+        workers = workers_of(launcher)
+        for one in serve.call("GET", "/v1/containers?limit=1000", token=TOKENS["watcher"]).items():
+            serve.call("DELETE", f"/v1/containers/{one['id']}", token=TOKENS["file"])
+        wait_until(lambda: nothing_left(launcher, workers))
+        serve.stop()
+        launcher.end()
+        shutil.rmtree(box.folder)
 
 
 def test_a_session_over_a_server_that_dies(berth):

@@ -33,7 +33,7 @@ DROP = f"exec setpriv --reuid {ORDINARY} --regid {ORDINARY} --clear-groups"
 class Box:
     """A stack of the ordinary user's, applied. `binary` runs berth as that user, whoever starts it."""
 
-    def __init__(self, binary):
+    def __init__(self, binary, manifests=None):
         self.folder = Path(tempfile.mkdtemp(prefix="berth-served-"))
         self.stack = self.folder / "stack"
         self.stack.mkdir()
@@ -42,7 +42,7 @@ class Box:
         self.binary = self.folder / "as-ordinary"
         self.binary.write_text(f'#!/bin/sh\n{DROP} {self.folder}/berth "$@"\n')
         self.binary.chmod(0o755)
-        (self.stack / "stack.yaml").write_text(stack())
+        (self.stack / "stack.yaml").write_text(manifests or stack())
         self.env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
         self.folder.chmod(0o755)
         subprocess.run(["chown", "-R", f"{ORDINARY}:{ORDINARY}", self.folder], check=True)
