@@ -383,12 +383,14 @@ def test_what_nobody_decides_on_expires(serve):
 
 def test_a_server_that_is_killed(serve, room):
     mark = f"8{os.getpid()}"
+    swapped = serve.ask_for(str(program(room, "swapped", f"touch {room}/swapped-ran\n")))
     waiting, running = serve.ask_for("touch", str(room / "waited")), serve.ask_for("sh", "-c", f"echo x >> {room}/ran; sleep {mark}")
     assert serve.decide(running).status == 200
     wait_until(lambda: (room / "ran").exists(), timeout=60 * PATIENCE)
     os.kill(serve.process.pid, signal.SIGKILL)
     serve.process.wait()
     wait_until(lambda: alive(mark) == [], timeout=60 * PATIENCE)
+    program(room, "swapped", f"touch {room}/swapped-ran; id\n")
     # Half an entry, of which nobody was told.
     log = sorted((serve.state / "audit").glob("*.log"))[-1]
     with log.open("a") as file:
@@ -396,6 +398,9 @@ def test_a_server_that_is_killed(serve, room):
     torn = serve.berth("audit", "verify", "--state", str(serve.state)).expect(0)
     assert "half an entry" in torn.out + torn.err
     serve.start("--accept-degraded")
+    # What was shown is what the log says, whoever reads it.
+    assert serve.decide(swapped).status == 200 and serve.finish(swapped)["result"]["detail"].startswith("it did not run: ")
+    assert not (room / "swapped-ran").exists()
     cut = serve.show(running)
     assert (cut["status"], cut["result"]["status"], cut["result"]["exitCode"]) == ("done", "failed", None)
     assert cut["result"]["detail"].startswith("cut off: ") and (room / "ran").read_text() == "x\n"
