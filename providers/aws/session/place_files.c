@@ -36,9 +36,10 @@ static struct workspace_bucket bucket_of(const struct place_session *session) {
 
 /*
  * Of what one that holds the requests of an invocation has pushed, the index knows what it was told. So it is held against the bucket now and
- * then, when something has run; and nothing is read of more than may be there.
+ * then, when something has run, whatever came of that: as often as requests outlive the shortest execution. Nothing is read of more than may be
+ * there.
  */
-#define COUNT_AFTER_MS ((int64_t)15 * 60 * 1000)
+#define COUNT_AFTER_MS ((int64_t)3 * 60 * 1000)
 
 static uint64_t read_max(uint64_t files_bytes) {
         return files_bytes > 0 ? files_bytes : UINT64_MAX;
