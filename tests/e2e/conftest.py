@@ -37,6 +37,7 @@ def pytest_configure(config):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     config.addinivalue_line("markers", "only(flavor, reason): the test can only run on this stand-in, for the reason given")
+    config.addinivalue_line("markers", "sampled(flavor): on this stand-in only some of the file's tests, all with --cloud or BERTH_EXHAUSTIVE=1")
     config.addinivalue_line("markers", "here(reason): the test is about sessions on this machine, and runs on no other place")
 
 
@@ -79,11 +80,17 @@ def pytest_xdist_make_scheduler(config, log):
     return Units(config, log)
 
 
-def _beyond_the_sample(items):
+def _is_sampled(item, chosen):
+    """Whether it runs on AWS, or on a stand-in, only where it is in its file's sample."""
+    params, marker = item.callspec.params if hasattr(item, "callspec") else {}, item.get_closest_marker("sampled")
+    return params.get("place") == "aws" or (marker and not chosen and params.get("cloud") == marker.args[0])
+
+
+def _beyond_the_sample(items, chosen):
     """Of tests that run on both places, those left out on AWS: what is about this machine, and what is beyond the sample (BERTH_SEED)."""
     by_file, out = collections.defaultdict(list), []
     for item in items:
-        if hasattr(item, "callspec") and item.callspec.params.get("place") == "aws":
+        if _is_sampled(item, chosen):
             (out if item.get_closest_marker("here") else by_file[item.nodeid.partition("::")[0]]).append(item)
     if os.environ.get("BERTH_EXHAUSTIVE"):
         return out
@@ -95,7 +102,7 @@ def _beyond_the_sample(items):
 
 def pytest_collection_modifyitems(config, items):
     """What takes longest begins first, so that nobody waits for it at the end: units by what their tests may take in all."""
-    left_out = {id(item) for item in _beyond_the_sample(items)}
+    left_out = {id(item) for item in _beyond_the_sample(items, config.getoption("--cloud"))}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
         items[:] = [item for item in items if id(item) not in left_out]
@@ -154,7 +161,7 @@ def cloud(request, standins):
 @pytest.fixture(scope="module", params=PLACES)
 def place(request, standins):
     """Where sessions run, one after the other (places.py): most tests of sessions hold on this machine and on AWS."""
-    made = open_place(request.param, standins)
+    made = open_place(request.param, standins, request.config.getoption("--cloud") or FLAVORS[0])
     yield made
     made.close()
 

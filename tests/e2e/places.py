@@ -30,8 +30,8 @@ class Local:
 class Aws:
     name = "aws"
 
-    def __init__(self, standins):
-        self.cloud = Cloud(*standins("ministack"))
+    def __init__(self, standins, flavor):
+        self.cloud = Cloud(*standins(flavor))
 
     def berth(self, binary, folder, make=Berth):
         self.cloud.reset()
@@ -50,5 +50,5 @@ class Aws:
         self.cloud.assert_no_violations()
 
 
-def open_place(name, standins):
-    return Aws(standins) if name == "aws" else Local()
+def open_place(name, standins, flavor):
+    return Aws(standins, flavor) if name == "aws" else Local()

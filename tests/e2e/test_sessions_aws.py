@@ -22,10 +22,7 @@ from test_serve_executions import mixed
 
 TABLE = "lab-sessions"
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.only("ministack", "moto has no InvokeWithResponseStream, and enforces no POST policy"),
-]  # fmt: skip
+pytestmark = [pytest.mark.timeout(600), pytest.mark.sampled("moto")]
 
 
 class World:
@@ -183,16 +180,16 @@ def test_a_lost_answer_is_found_in_the_bucket(world, cloud, kind):
 
 
 def grow_old(cloud, session):
-    """The session's files were last counted an hour ago."""
+    """The session's files were last counted four minutes ago."""
     s3, key = cloud.aws("s3"), f"workspaces/index/{session.id}"
     head, _, files = s3.get_object(Bucket=bucket_of(cloud), Key=key)["Body"].read().decode().partition("\n")
     head = json.loads(head)
-    head.update(createdMs=head["createdMs"] - 3_600_000, checkedMs=max(0, head["checkedMs"] - 3_600_000))
+    head.update(createdMs=head["createdMs"] - 240_000, checkedMs=max(0, head["checkedMs"] - 240_000))
     s3.put_object(Bucket=bucket_of(cloud), Key=key, Body=(json.dumps(head) + "\n" + files).encode())
 
 
 def test_files_that_nobody_was_told_of_are_counted(world, cloud, tmp_path):
-    """Code that got hold of an invocation's requests may push what no answer tells of: each quarter of an hour that something runs, it is counted."""
+    """Code that got hold of an invocation's requests may push what no answer tells of: each three minutes that something runs, it is counted."""
     world.declare()
     session = Session(world.serve())
     session.run("open('own', 'w').write('x')")
@@ -242,6 +239,8 @@ print('x' * 9_000_000)
 @pytest.mark.parametrize("is_there", [True, False])
 def test_files_for_which_a_buffered_answer_has_no_room(world, cloud, tmp_path, is_there):
     """They are told by the result in the bucket, and without that it is said that some are missing."""
+    if is_there and cloud.flavor == "moto":
+        pytest.skip("moto counts what an update replaces as part of the item (400 KB): a history of 370 KB is refused")
     world.declare()
     cloud.settings(has_streams=False)
     session = Session(world.serve())

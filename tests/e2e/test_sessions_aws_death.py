@@ -20,6 +20,7 @@ import pytest
 from clocks import Clocks
 from controllers import PATIENCE, wait_until
 from places import Aws
+from servers import ACCOUNTS
 from test_death import EXHAUSTIVE, SEED, note, sample
 from test_serve_sessions import CLIENTS, Sessions
 from test_sessions_aws import of_servers
@@ -191,10 +192,16 @@ class Life:
         self.served.cloud._post("environments", {"do": "lose", "tenant": self.session})
 
 
+def pytest_generate_tests(metafunc):
+    chosen = metafunc.config.getoption("--cloud")
+    metafunc.parametrize("served", [flavor for flavor in ACCOUNTS if chosen in (None, flavor)], indirect=True)
+
+
 @pytest.fixture
-def served(standins, binary, tmp_path):
-    place = Aws(standins)
+def served(request, standins, binary, tmp_path):
+    place = Aws(standins, request.param)
     made = Served(place, binary, tmp_path)
+    made.flavor = request.param
     made.begin()
     yield made
     made.undisturbed()
@@ -236,6 +243,7 @@ def steps_of(served):
 
 def each(served, steps, most, name, disturb):
     """All of them or a sample; what went wrong is told at the end."""
+    most, name = most if served.flavor == "ministack" else 2, f"{name}, {served.flavor}"
     failures, chosen, ends = [], sample(steps, most, name), collections.Counter()
     for number, step in enumerate(chosen, 1):
         life = Life(served)

@@ -9,10 +9,7 @@ from clocks import Clocks
 from controllers import wait_until
 from test_sessions_aws import Session, begin, index, lose, own, post, result, text_of, wait_for_output, world  # noqa: F401
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.only("ministack", "moto has no InvokeWithResponseStream, and enforces no POST policy"),
-]  # fmt: skip
+pytestmark = [pytest.mark.timeout(600), pytest.mark.sampled("moto")]
 
 STREAM = {"operation": "InvokeWithResponseStream"}
 KILL_RUNTIME = """

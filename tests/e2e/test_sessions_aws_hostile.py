@@ -14,10 +14,7 @@ from runtime_api import LENGTHS
 from runtime_client import pack
 from test_sessions_aws import Session, bucket_of, index, post, text_of, world  # noqa: F401
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.only("ministack", "moto has no InvokeWithResponseStream, and enforces no POST policy"),
-]  # fmt: skip
+pytestmark = [pytest.mark.timeout(600), pytest.mark.sampled("moto")]
 
 SHA = hashlib.sha256(b"x").hexdigest()
 

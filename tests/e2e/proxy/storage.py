@@ -3,7 +3,7 @@
 
 moto ignores the Condition of a bucket policy, so that a TLS-only policy would lock everyone out: its
 policies are kept here and never reach it. moto drops parts of lifecycle filters and MiniStack adds some:
-the document is kept here as it was sent. Neither knows access control by tags (ABAC): where it is on, tags are
+the document is kept here as it was sent. moto deletes objects whatever version was meant. Neither knows access control by tags (ABAC): where it is on, tags are
 written by S3 Control alone. Rules come back in another order, because S3 promises none.
 """
 
@@ -191,6 +191,47 @@ async def post_object(proxy, call):
     return Answer(int(form.fields.get("success_action_status", 204)), {k: v for k, v in answer.headers.items() if k.lower() == "etag"})
 
 
+async def _is_another(proxy, call, key, etag):
+    """Whether the object is there as another version than this one."""
+    answer = await proxy.upstream.own(call, "s3", "HeadObject", method="HEAD", path=f"/{call.params['Bucket']}/{quote(key, safe='/~')}")
+    found = {name.lower(): value for name, value in answer.headers.items()}.get("etag")
+    return answer.status == 200 and found.strip('"') != etag.strip('"')
+
+
+async def delete_object(proxy, call):
+    """moto deletes whatever If-Match says."""
+    etag = call.headers.get("if-match")
+    if proxy.flavor == "moto" and etag and etag != "*" and await _is_another(proxy, call, call.params["Key"], etag):
+        raise AwsError(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+    return await proxy.upstream.forward(call)
+
+
+async def delete_objects(proxy, call):
+    """moto deletes each, whatever its ETag."""
+    if proxy.flavor != "moto":
+        return await proxy.upstream.forward(call)
+    root, refused = ElementTree.fromstring(call.body), []
+    for item in root.findall(f"{{{NAMESPACE}}}Object") + root.findall("Object"):
+        key, etag = (item.findtext(f"{{{NAMESPACE}}}{name}") or item.findtext(name) for name in ("Key", "ETag"))
+        if etag and await _is_another(proxy, call, key, etag):
+            refused.append(key)
+            root.remove(item)
+    if not refused:
+        return await proxy.upstream.forward(call)
+    result = ElementTree.Element(f"{{{NAMESPACE}}}DeleteResult")
+    if any(item.tag.endswith("Object") for item in root):
+        path = call.raw_target
+        answer = await proxy.upstream.own(call, "s3", "DeleteObjects", method="POST", path=path, body=ElementTree.tostring(root))
+        if answer.status != 200:
+            return answer
+        result = ElementTree.fromstring(answer.body)
+    for key in refused:
+        error = ElementTree.SubElement(result, f"{{{NAMESPACE}}}Error")
+        for name, text in (("Key", key), ("Code", "PreconditionFailed"), ("Message", "At least one of the pre-conditions you specified did not hold")):
+            ElementTree.SubElement(error, f"{{{NAMESPACE}}}{name}").text = text
+    return Answer(200, {"Content-Type": "application/xml"}, ElementTree.tostring(result))
+
+
 async def delete_bucket(proxy, call):
     answer = await proxy.upstream.forward(call)
     if answer.status in (200, 204):
@@ -212,5 +253,7 @@ HANDLERS = {
     ("s3control", "UntagResource"): untag_resource,
     ("s3", "GetObject"): get_object,
     ("s3", "PostObject"): post_object,
+    ("s3", "DeleteObject"): delete_object,
+    ("s3", "DeleteObjects"): delete_objects,
     ("s3", "DeleteBucket"): delete_bucket,
 }
