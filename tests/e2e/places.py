@@ -4,6 +4,7 @@ Where sessions run: on this machine (`local`), and in functions behind the judgi
 machine's sandbox take a place, and so are run on both.
 """
 
+import stacks
 from binary import Berth
 from cloud import Cloud
 from test_serve import stack
@@ -23,6 +24,11 @@ class Local:
         berth.write("stack.yaml", stack(*more))
         Berth.__call__(berth, "apply", "--yes").expect(0)
 
+    def declare(self, berth, *documents):
+        """A stack of these documents alone."""
+        berth.write("stack.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), *documents))
+        Berth.__call__(berth, "apply", "--yes").expect(0)
+
     def close(self):
         pass
 
@@ -35,13 +41,25 @@ class Aws:
 
     def berth(self, binary, folder, make=Berth):
         self.cloud.reset()
+        self.pushed = False
         self.cloud.settings(pending_s=0)
         return make(binary, folder, self.cloud.url)
 
-    def apply(self, berth, *more):
+    def _push(self, berth):
         self.cloud.pushes.amd64("alphaagent/prebuilt/python")
         berth.write("stack.yaml", stack(provider="aws", aws={"region": self.cloud.region}))
         Berth.__call__(berth, "image", "runtime", "alphaagent/prebuilt/python:latest", "--push").expect(0)
+        self.pushed = True
+
+    def declare(self, berth, *documents):
+        if not self.pushed:
+            self._push(berth)
+        spec = {"provider": "aws", "aws": {"region": self.cloud.region}, "sessions": {"table": TABLE}}
+        berth.write("stack.yaml", stacks.text(stacks.document("Stack", "lab", spec), *documents))
+        Berth.__call__(berth, "apply", "--yes").expect(0)
+
+    def apply(self, berth, *more):
+        self._push(berth)
         berth.write("stack.yaml", stack(*more, provider="aws", aws={"region": self.cloud.region}, sessions={"table": TABLE}))
         Berth.__call__(berth, "apply", "--yes").expect(0)
 

@@ -243,7 +243,7 @@ def steps_of(served):
 
 def each(served, steps, most, name, disturb):
     """All of them or a sample; what went wrong is told at the end."""
-    most, name = most if served.flavor == "ministack" else 2, f"{name}, {served.flavor}"
+    most, name = most if served.flavor == "ministack" else 1, f"{name}, {served.flavor}"
     failures, chosen, ends = [], sample(steps, most, name), collections.Counter()
     for number, step in enumerate(chosen, 1):
         life = Life(served)
