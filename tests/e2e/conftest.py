@@ -22,7 +22,7 @@ from servers import ProxyServer, Standin  # noqa: E402
 FLAVORS = ("ministack", "moto")
 PLACES = ("local", "aws")
 # Of each file's tests of sessions, as many run on AWS each time; all of them with BERTH_EXHAUSTIVE=1.
-ON_AWS = 4
+ON_AWS = 6
 # Of a test without a timeout of its own: about a hundredth of the timeouts that others have, which are for the slowest machines.
 TYPICAL_S = 3
 
