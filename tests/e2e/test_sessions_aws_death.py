@@ -161,6 +161,12 @@ class Life:
         if state["was"] == "kept":
             assert {mark for mark, told in self.told.items() if told["status"] == "ok"} <= set(marks), f"{marks} {state}: {text}"
 
+    def look(self):
+        """A server that could not write for long begins nothing, until it has said again that it lives."""
+        seen = []
+        wait_until(lambda: seen.append(self.served.run(self.session, LOOK)) or "out of touch" not in (seen[-1]["detail"] or ""), timeout=60)
+        return seen[-1]
+
     def check(self, what):
         served = self.served
         served.undisturbed()
@@ -178,9 +184,9 @@ class Life:
         for mark, row in rows.items():
             self.check_run(mark, row, text)
         self.check_files(rows, text)
-        now = served.run(self.session, LOOK)
+        now = self.look()
         if now["status"] == "failed" and "nothing of it ran" in now["detail"]:  # once more: the index is right by now
-            now = served.run(self.session, LOOK)
+            now = self.look()
         assert now["status"] == "ok", f"{now}: {text}"
         self.check_memory(now, text)
         self.check_files(rows, f"after a look, {text}")
