@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define DOWNLOAD_MB 25
-#define READ_MS 5000 /* a shared state, so often */
+#define READ_MS 5000     /* a shared state, so often */
+#define RECHECK_MS 60000 /* a disk may fail under a state that nobody writes */
 
 struct applied {
         pthread_mutex_t lock; /* of the state's being open */
@@ -24,6 +25,7 @@ struct applied {
         void *context;
         struct state_mark
                 checked;    /* of a folder's state: as it was when it could be read; all zeroes: never */
+        int64_t checked_ms; /* when that was, monotonic */
         struct state *kept; /* NULL: it could not be read yet */
         struct error why;   /* the last try's; no message: it was read */
         pthread_t thread;
@@ -312,6 +314,7 @@ int applied_download_max(struct applied *applied, const char *environment, uint6
 }
 
 int applied_check(struct applied *applied, struct error *err) {
+        int64_t now_ms = clock_system.monotonic_ms(&clock_system);
         struct state_mark now = { 0 };
         struct state *state;
         bool same, told = !applied_is_shared(applied) && state_mark_take(applied->folder, &now);
@@ -319,13 +322,14 @@ int applied_check(struct applied *applied, struct error *err) {
 
         /* To open it reads all of it. */
         pthread_mutex_lock(&applied->lock);
-        same = told && state_mark_is(&applied->checked, &now);
+        same = told && state_mark_is(&applied->checked, &now) && now_ms - applied->checked_ms < RECHECK_MS;
         pthread_mutex_unlock(&applied->lock);
         if (same)
                 return 0;
         if (open_state(applied, &state, err) < 0)
                 return -1;
         applied->checked = now;
+        applied->checked_ms = now_ms;
         if (applied_is_shared(applied) && applied->why.message[0]) {
                 *err = applied->why;
                 result = -1;

@@ -28,6 +28,8 @@
 #include <unistd.h>
 
 #define MAPPED_LOOK_MS 1000
+#define MAPPED_PAUSES \
+        20 /* of many processes with many mappings a look takes long: so many times as long nothing is looked at */
 
 int64_t runtime_now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
@@ -86,9 +88,12 @@ int64_t runtime_left(const struct runtime *runtime) {
 
 /* Once all that lives is known. A kernel that has mapped no file may have a thread that does, but is not worth a look each second. */
 void runtime_look_at_mapped(struct runtime *runtime) {
+        int64_t began_ms = runtime_now_ms();
         bool any = mapped_touch(&runtime->known, runtime->folder);
+        int64_t now_ms = runtime_now_ms(), pause_ms = (now_ms - began_ms) * MAPPED_PAUSES;
 
-        runtime->mapped_ms = any || runtime_left(runtime) > 0 ? runtime_now_ms() + MAPPED_LOOK_MS : INT64_MAX;
+        pause_ms = pause_ms > MAPPED_LOOK_MS ? pause_ms : MAPPED_LOOK_MS;
+        runtime->mapped_ms = any || runtime_left(runtime) > 0 ? now_ms + pause_ms : INT64_MAX;
 }
 
 /* Between executions what was left behind writes on. While one runs its end is early enough. */
