@@ -147,7 +147,8 @@ static int kind_of(const struct sandbox_kept *kept, bool make, const char *image
 
         if (!plain && !disk && !make)
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
-        if ((plain || disk) && geteuid() == 0 && check_folder(kept, err) < 0)
+        /* A plain one is its user's, and the kernel is given no file system of it. */
+        if (disk && !plain && geteuid() == 0 && check_folder(kept, err) < 0)
                 return -1;
         if (plain && !kept->accept_degraded)
                 return cannot(kept, "it was made as a plain folder, where that had been accepted", err);

@@ -131,10 +131,38 @@ static void what_may_be_another_s_is_not_mounted(void **state) {
         assert_int_equal(reopen(kept, &err), 0);
 }
 
+/* Where no image can be had, in memory here, a plain folder is made, and had again. */
+static void a_plain_folder_is_had_again(void **state) {
+        char folder[] = "/dev/shm/berth-kept-XXXXXX", inner[64];
+        const struct sandbox_kept kept = {
+                .folder = inner, .bytes = 1 << 20, .files = 64, .accept_degraded = true, .remedy = "No"
+        };
+        struct error err = { 0 };
+
+        (void)state;
+        if (!mkdtemp(folder))
+                skip();
+        snprintf(inner, sizeof(inner), "%s/one", folder);
+        for (int i = 0; i < 3; i++) {
+                int root = -1, result = sandbox_kept_open(&kept, i == 0, geteuid(), getegid(), &root, &err);
+
+                if (i == 0 && result < 0) {
+                        print_message("none can be had here: %s\n", err.message);
+                        folder_remove(folder);
+                        skip();
+                }
+                if (result < 0)
+                        fail_msg("%s", err.message);
+                close(root);
+        }
+        folder_remove(folder);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(what_is_in_use_is_not_removed, setup, teardown),
                 cmocka_unit_test_setup_teardown(what_may_be_another_s_is_not_mounted, setup, teardown),
+                cmocka_unit_test(a_plain_folder_is_had_again),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
