@@ -182,7 +182,7 @@ def berth(binary, tmp_path, cloud):
 
 def drop_disks(folder):
     """Agents' workspaces are files of their whole size: what every test leaves of them would fill a disk."""
-    for disk in folder.glob("stack/.berth/local/*/workspaces/agents/*/*/disk"):
+    for disk in folder.glob("stack/.berth/local/*/workspaces/agents/*/*/*/disk"):
         disk.unlink()
 
 
