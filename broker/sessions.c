@@ -109,12 +109,6 @@ static int open_shared(void *context, const char *owner, const char *agent, int 
                 return workspace_not_found(problem);
         if (class->shared_open(sessions->place, &shared, ret_folder, &err) == 0)
                 return 0;
-        if (err.kind == ERROR_REFUSED) {
-                log_warning("%s", err.message);
-                return problem_set(problem, PROBLEM_BUSY,
-                                   "something still has the workspace of the agent %s open: try again",
-                                   agent);
-        }
         return err.kind == ERROR_NOT_FOUND ? workspace_not_found(problem)
                                            : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
 }
@@ -147,6 +141,12 @@ static int remove_shared(void *context, const char *owner, const char *agent, st
                                    "containers of the agent %s have it: stop or remove them first", agent);
         if (class->shared_remove(sessions->place, &shared, &err) == 0)
                 return 0;
+        if (err.kind == ERROR_REFUSED) {
+                log_warning("%s", err.message);
+                return problem_set(problem, PROBLEM_BUSY,
+                                   "something still has the workspace of the agent %s open: try again",
+                                   agent);
+        }
         return err.kind == ERROR_NOT_FOUND ? workspace_not_found(problem)
                                            : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
 }

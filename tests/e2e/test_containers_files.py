@@ -4,6 +4,7 @@
 import concurrent.futures
 import contextlib
 import fcntl
+import http.client
 import os
 import shutil
 import tempfile
@@ -89,6 +90,12 @@ def test_by_http_as_a_sessions(serve):
     assert serve.call("DELETE", f"{HERE}/files/in/data.csv").status == 204
     assert serve.call("DELETE", HERE).problem(409, "has-sessions")
     serve.call("DELETE", f"/v1/containers/{kept}")
+    if images(serve):  # somebody reads in it, and takes his time; a plain folder goes all the same
+        assert serve.call("PUT", f"{HERE}/files/large", b"x" * (20 << 20)).status == 201
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", serve.port, timeout=60 * PATIENCE)) as slow:
+            slow.request("GET", f"{HERE}/files/large", headers={"Authorization": f"Bearer {TOKENS['users']}", "Berth-Owner": "alice"})
+            assert slow.getresponse().status == 200
+            wait_until(lambda: serve.call("DELETE", HERE).json()["code"] == "busy")
     wait_until(lambda: serve.call("DELETE", HERE).status == 204)
     assert serve.call("GET", HERE).problem(404, "not-found") and images(serve) == []
     assert serve.finish("ls", "-A")["stdout"] == ""
