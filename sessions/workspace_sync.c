@@ -36,7 +36,7 @@ struct base_row {
         int64_t written_ns[2], changed_ns[2];
         uint32_t flags; /* of each: folder, executable */
         uint32_t path_length;
-        char sha256[SHA256_HEX_SIZE];
+        char sha256[SHA256_HEX_SIZE - 1]; /* without the NUL: no byte of a row is padding */
 };
 
 static unsigned pack_flags(const struct workspace_entry *entry) {
@@ -143,7 +143,7 @@ static bool read_base(const char *at, size_t left, struct arena *arena, struct w
                         return false;
                 base.items[base.count] = (struct workspace_agreed){ .copy = unpack(&row, 0, path),
                                                                     .kept = unpack(&row, 1, path) };
-                memcpy(base.items[base.count].sha256, row.sha256, sizeof(row.sha256) - 1);
+                memcpy(base.items[base.count].sha256, row.sha256, sizeof(row.sha256));
                 at += row.path_length + 1;
                 left -= row.path_length + 1;
         }
@@ -309,35 +309,40 @@ static bool looks_like(const struct workspace_entry *a, const struct workspace_e
         return !a->folder && !b->folder && a->bytes == b->bytes && a->executable == b->executable;
 }
 
-/*
- * A file that was only touched, or written anew as it was, is none that changed in the copy: what came in the workspace meanwhile stays,
- * and is brought into the copy. So does what both came to have.
- */
-static bool has_not_changed(struct outgoing *outgoing, const struct step *step,
-                            struct workspace_agreed *ret) {
-        bool known = step->agreed && step->agreed->sha256[0] && looks_like(&step->agreed->copy, step->copy);
-        int copy DESCRIPTOR_CLEANUP = -1, kept DESCRIPTOR_CLEANUP = -1;
-        struct digest_stream *digest;
-        struct stat status;
-        bool same;
+/* Of the whole copy, where it could be read, and is what the other has, if there is one (kept >= 0). */
+static bool digest_copy(const struct outgoing *outgoing, const char *path, int kept,
+                        char sha256[SHA256_HEX_SIZE]) {
+        int copy DESCRIPTOR_CLEANUP = outgoing->source->open(outgoing->source->context, path);
+        struct digest_stream *digest = digest_stream_new();
+        bool same = copy >= 0 && same_content(copy, kept, outgoing->interrupt, digest);
 
-        if (!known && (!step->kept || !looks_like(step->kept, step->copy)))
+        digest_stream_end(digest, sha256);
+        return same;
+}
+
+/* Touched, or written anew as it was: of the two the workspace alone has changed since they agreed, and brings that into the copy. */
+static bool was_only_touched(const struct outgoing *outgoing, const struct step *step) {
+        const struct workspace_agreed *agreed = step->agreed;
+        char sha256[SHA256_HEX_SIZE];
+
+        return step->kept_changed && agreed && agreed->sha256[0] && looks_like(&agreed->copy, step->copy) &&
+               digest_copy(outgoing, step->path, -1, sha256) && strcmp(sha256, agreed->sha256) == 0;
+}
+
+/* What both have is no change, whoever came to have it. */
+static bool is_as_kept(const struct outgoing *outgoing, const struct step *step,
+                       char sha256[SHA256_HEX_SIZE]) {
+        int kept DESCRIPTOR_CLEANUP = -1;
+        struct stat status;
+
+        if (!step->kept || !looks_like(step->kept, step->copy))
                 return false;
-        copy = outgoing->source->open(outgoing->source->context, step->path);
-        if (!known)
-                kept = workspace_open_regular(outgoing->workspace->files, step->path, &status);
-        if (copy < 0 || (!known && kept < 0))
-                return false;
-        *ret = (struct workspace_agreed){ .copy = *step->copy,
-                                          .kept = known ? step->agreed->kept : *step->kept };
-        digest = digest_stream_new();
-        same = same_content(copy, kept, outgoing->interrupt, digest);
-        digest_stream_end(digest, ret->sha256);
-        return same && (!known || strcmp(ret->sha256, step->agreed->sha256) == 0);
+        kept = workspace_open_regular(outgoing->workspace->files, step->path, &status);
+        return kept >= 0 && digest_copy(outgoing, step->path, kept, sha256);
 }
 
 static void plan_step(struct outgoing *outgoing, const struct step *step) {
-        struct workspace_agreed agreed;
+        struct workspace_agreed agreed = { 0 };
 
         if (!step->copy_changed) {
                 if (step->agreed)
@@ -356,7 +361,15 @@ static void plan_step(struct outgoing *outgoing, const struct step *step) {
                 return;
         }
         if (!step->copy->folder) {
-                if (has_not_changed(outgoing, step, &agreed)) {
+                if (was_only_touched(outgoing, step)) {
+                        agreed = *step->agreed;
+                        agreed.copy = *step->copy;
+                        agree(outgoing, &agreed);
+                        return;
+                }
+                if (is_as_kept(outgoing, step, agreed.sha256)) {
+                        agreed.copy = *step->copy;
+                        agreed.kept = *step->kept;
                         agree(outgoing, &agreed);
                         return;
                 }
