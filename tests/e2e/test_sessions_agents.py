@@ -9,9 +9,8 @@ import stacks
 from controllers import wait_until
 from test_serve import TOKENS
 from test_serve_sessions import CLIENTS, Sessions
+from test_sessions_limits import HOLD, PREFER, begin, create, status
 
-PREFER = [("Prefer", "respond-async")]
-HOLD = "import os, time\nopen('on', 'w').close()\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)"
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -37,23 +36,6 @@ def serve(place, binary, tmp_path):
             place.cloud._post("environments", {"do": "lose", "tenant": session["id"]})
         assert made.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"]).status == 204
     assert made.stop() == 0
-
-
-def create(serve, owner="alice", status=201, agent="coder"):
-    answer = serve.call("POST", "/v1/sessions", {"agent": agent}, owner)
-    assert answer.status == status, answer.body
-    return answer.json()["id"] if status == 201 else answer.problem(status, "agent-limit")
-
-
-def begin(serve, session, code=HOLD, owner="alice"):
-    """Runs until it is interrupted."""
-    answer = serve.call("POST", f"/v1/sessions/{session}/executions", {"code": code}, owner, headers=PREFER)
-    assert answer.status == 202, answer.body
-    return answer.json()["n"]
-
-
-def status(serve, session, owner="alice"):
-    return serve.call("GET", f"/v1/sessions/{session}", owner=owner).json()["status"]
 
 
 def test_who_comes_later_waits_and_a_change_holds_at_once(serve):

@@ -17,7 +17,7 @@ from test_serve_sessions import CLIENTS, Sessions
 from test_sessions_death import worker_of
 
 PREFER = [("Prefer", "respond-async")]
-HOLD = "import os, time\nopen('/workspace/on', 'w').close()\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)"
+HOLD = "import os, time\nopen('on', 'w').close()\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)"
 
 
 def manifests(containers=1, on_limit="queue", **limits):
