@@ -290,14 +290,20 @@ static struct sandbox_kept kept_of(const struct launcher *launcher, uid_t client
                                                 "disk" };
 }
 
-/* What is made for a client takes up the disk, and a loop device while it is open. */
+/* Of one that is there already nothing is made. */
 static int check_number(const struct launcher *launcher, uid_t client, const struct sandbox_kept *kept,
                         struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        DIR *folder = access(kept->folder, F_OK) == 0 ? NULL : opendir(path_folder(kept->folder, arena));
+        const char *path = path_folder(kept->folder, arena);
         const struct dirent *entry;
         unsigned count = 0;
+        DIR *folder;
 
+        if (access(kept->folder, F_OK) == 0)
+                return 0;
+        folder = opendir(path);
+        if (!folder && errno != ENOENT)
+                return error_set(err, "%s: %s", path, strerror(errno));
         while (folder && (entry = readdir(folder)))
                 count += entry->d_name[0] != '.';
         if (folder)
