@@ -127,12 +127,6 @@ static int listen_at(int64_t number, int *ret, int64_t *ret_number, struct error
 
         if (made < 0)
                 return error_set(err, "cannot make a socket: %s", strerror(errno));
-        /* A record may be older than this rule, or somebody else's work. */
-        if (number != 0 && number < HOST_PORT_LEAST)
-                return error_set_kind(err, ERROR_REFUSED,
-                                      "port %lld of 127.0.0.1 is below %d, where the machine's own services "
-                                      "listen: make the container anew with another",
-                                      (long long)number, HOST_PORT_LEAST);
         (void)setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
         if (bind(made, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(made, BACKLOG) < 0 ||
             getsockname(made, (struct sockaddr *)&address, &length) < 0)
@@ -151,6 +145,17 @@ static int listen_at(int64_t number, int *ret, int64_t *ret_number, struct error
         return 0;
 }
 
+/* A record may be older than this rule, or somebody else's work. */
+static int check_host_port(int64_t number, struct error *err) {
+        return number == 0 || number >= HOST_PORT_LEAST
+                       ? 0
+                       : error_set_kind(
+                                 err, ERROR_REFUSED,
+                                 "port %lld of 127.0.0.1 is below %d, where the machine's own services "
+                                 "listen: make the container anew with another",
+                                 (long long)number, HOST_PORT_LEAST);
+}
+
 int container_ports_listen(json_t *ports, struct container_listeners *ret, struct error *err) {
         json_t *item;
         size_t index;
@@ -161,7 +166,8 @@ int container_ports_listen(json_t *ports, struct container_listeners *ret, struc
 
                 if (number < 0)
                         continue;
-                if (listen_at(number, &ret->sockets[ret->count], &number, err) < 0) {
+                if (check_host_port(number, err) < 0 ||
+                    listen_at(number, &ret->sockets[ret->count], &number, err) < 0) {
                         container_listeners_close(ret);
                         return -1;
                 }

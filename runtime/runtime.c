@@ -28,8 +28,8 @@
 #include <unistd.h>
 
 #define MAPPED_LOOK_MS 1000
-#define MAPPED_PAUSES \
-        20 /* of many processes with many mappings a look takes long: so many times as long nothing is looked at */
+/* The pause behind a look is so many times as long as the look, which many processes with many mappings make long. */
+#define MAPPED_PAUSES 20
 
 int64_t runtime_now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);

@@ -281,11 +281,11 @@ const char *session_status(const struct session *session);
 json_t *session_json(const struct session *session);
 int64_t session_expires_ms(const struct session *session);
 /*
- * How long its sandbox may live from now where nobody comes any more: until it has expired, and a little longer, so that an engine that
- * lives is first. What runs may take its whole time.
+ * How long its sandbox may live from now: as long as its age lets it; where nobody comes any more, until it has expired by idleness, and a
+ * little longer, so that an engine that lives is first. What runs may take its whole time.
  */
 struct place_life session_life(const struct engine *engine, const struct session *session);
-/* To its place. */
+/* Tells its place, which it has. */
 void session_tell_life(struct engine *engine, struct session *session);
 bool session_busy(const struct session *session);
 /* What is put in its line now is begun at once. */

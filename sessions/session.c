@@ -72,7 +72,7 @@ int64_t session_expires_ms(const struct session *session) {
         return record_ends_ms(&session->record, session_busy(session));
 }
 
-/* Of what runs the idleness begins with its end, which by no clock is later than that. */
+/* The clock may jump while something runs: its idleness is reckoned from when it has to end, and from no time of day. */
 struct place_life session_life(const struct engine *engine, const struct session *session) {
         const struct record_session *record = &session->record;
         const struct execution *running = session->running;

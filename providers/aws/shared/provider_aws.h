@@ -55,8 +55,7 @@ struct provider {
                 *lifecycle_holder;   /* the change that is writing the bucket's lifecycle document, or NULL */
         struct leftovers *leftovers; /* what is being removed from the bucket; owned by stack_delete.c */
         bool bucket_in_use; /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
-        const char *
-                recorded_table; /* of sessions' records, with which the Stack was applied, or NULL: as observed */
+        const char *recorded_table; /* with which the Stack was applied, or NULL; owned by session_table.c */
         bool table_in_use; /* ask() found records of sessions in a table that is to go; owned by session_table.c */
         struct binding_listing
                 *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */

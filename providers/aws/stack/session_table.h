@@ -40,7 +40,7 @@ struct session_table_sight {
 /* By three calls. `recorded`: the `sessions` of the record, or NULL. */
 int session_table_read(struct provider *provider, const char *name, const struct value *recorded,
                        struct arena *arena, struct session_table_sight *ret, struct error *err) MUST_USE;
-/* For others' guards: provider->recorded_table. */
+/* Sets provider->recorded_table, for guards that ask who lives: a Stack may have been given another since, or none. */
 void session_table_note(struct provider *provider, const struct value *recorded);
 void session_table_read_ahead(struct provider *provider, const struct value *recorded, struct arena *arena);
 /* Of one that is somebody else's: fails where it is not there, or cannot hold sessions. One call. */

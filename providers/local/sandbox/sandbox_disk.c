@@ -400,7 +400,7 @@ static int find_device(const struct stat *image, char path[32]) {
         return found;
 }
 
-/* What is to be mounted; -1 with errno. */
+/* A device's file system, of which fsmount() makes mounts; `reads`: for reading alone. -1 with errno. */
 static int prepare_mount(const char *path, bool reads) {
         int context DESCRIPTOR_CLEANUP = fsopen("ext4", FSOPEN_CLOEXEC), result;
 
@@ -455,9 +455,8 @@ static int mount_device(const char *path, struct error *err) {
  * The image, locked until the descriptor is closed: two that look for a device at once would have two. It has one name, and is nobody's
  * but ours: the kernel is given no file system that somebody else may have written.
  */
-static int lock_image(const char *path, struct stat *ret_status, struct error *err) {
+static int lock_image(const char *path, struct stat *status, struct error *err) {
         int locked DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), result;
-        struct stat *status = ret_status;
 
         if (locked < 0 || flock(locked, LOCK_EX) < 0 || fstat(locked, status) < 0)
                 return errno == ENOENT
@@ -477,7 +476,7 @@ static int lock_image(const char *path, struct stat *ret_status, struct error *e
         return result;
 }
 
-/* The lock's descriptor no device has. */
+/* No device gets the descriptor that holds the lock, or it would be locked for as long as that is mounted. */
 int sandbox_disk_open(const char *path, int *ret, struct error *err) {
         struct stat status;
         int locked DESCRIPTOR_CLEANUP = lock_image(path, &status, err), image DESCRIPTOR_CLEANUP = -1,

@@ -33,8 +33,10 @@ int sandbox_disk_keep(const char *path, uint64_t bytes, uint64_t files, struct e
  */
 int sandbox_disk_open(const char *path, int *ret_mount, struct error *err) MUST_USE;
 /*
- * It goes with all that is in it. ERROR_REFUSED where a mount has it, and of both: where the file is another's, or may be; it is looked at
- * with root's rights alone. ERROR_NOT_FOUND where there is none any more.
+ * It goes with all that is in it. ERROR_REFUSED where a mount has it.
+ *
+ * To be opened or removed it must be a file of the caller's, of one name, that nobody else may write: else ERROR_REFUSED. ERROR_NOT_FOUND where
+ * it was removed meanwhile.
  */
 int sandbox_disk_remove(const char *path, struct error *err) MUST_USE;
 /* For doctor. 0: it can be done here. */

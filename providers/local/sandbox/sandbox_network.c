@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 /*
- * Bytes: least, at first, most. The loopback device's packets are of 64 KiB: with less at first, connections stall. Several
- * of the others came to namespaces by and by (Linux 4.6 to 6.8): where a kernel lacks one, the others do most of it. With cookies the kernel would take
- * connections that nobody has room for: their first bytes are thrown away, and what comes then breaks them, or is
- * taken for their beginning. Without, who connects waits, and tries again each second, for two minutes.
+ * Bytes: least, at first, most. The loopback device's packets are of 64 KiB: with less at first, connections stall. Several of the others
+ * came to namespaces by and by (Linux 4.6 to 6.8): where a kernel lacks one, the others do most of it.
+ *
+ * With SYN cookies the kernel would take connections that nobody has room for: their first bytes are thrown away, and what comes then
+ * breaks them, or is taken for their beginning. Without, who connects waits, and tries again each second, for two minutes.
  */
 static const struct {
         const char *name, *value;

@@ -43,11 +43,12 @@ struct sandbox_relay {
         bool for_client;          /* it is taken for the client that is there */
         int spare;                /* the file for one that nobody asks for; -1: none */
         struct sandbox_wish wish; /* of that one */
+        /* When the sandbox is to end, as LIFE said: sandbox_relay_over_ms(). INT64_MAX: it said nothing. */
+        int64_t age_ms, idle_ms;
         /* To the client. */
         struct strbuf outgoing; /* frames */
         size_t outgoing_at;
-        int64_t age_ms, idle_ms; /* LIFE's */
-        struct strbuf entries;   /* of a walk, still to be sent */
+        struct strbuf entries; /* of a walk, still to be sent */
         size_t entries_at;
         bool walks;
         int file; /* being read for the client; -1: none */
@@ -77,11 +78,13 @@ void sandbox_relay_move(struct sandbox_relay *relay, const struct pollfd polled[
 /* All that the program's pipes still hold, once it is dead, as far as there is room. */
 void sandbox_relay_drain(struct sandbox_relay *relay);
 /*
- * A frame of the client's. 1: it was one of a session's; 0: it is none, for the caller to look at; -1: it is not as it should be. With HEARD or LIFE
- * comes another sandbox_relay_over_ms().
+ * A frame of the client's. 1: it was one of a session's; 0: it is none, for the caller to look at; -1: it is not as it should be.
  */
 int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms);
-/* When the sandbox is to end by itself; INT64_MAX: nobody has said so. With a client, or with something that none has heard, its age counts alone. */
+/*
+ * When the sandbox is to end by itself; INT64_MAX: nobody has said so. Its idleness counts only where no client is there, and all that it
+ * said was heard.
+ */
 int64_t sandbox_relay_over_ms(const struct sandbox_relay *relay, bool has_client);
 /*
  * Takes the checkpoint that ARM has prepared, for whoever comes later: checkpoint.ended and .whole say how that went. False where

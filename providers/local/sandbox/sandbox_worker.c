@@ -999,14 +999,13 @@ static int tell_ended(struct worker *worker, struct error *err) {
  */
 static void tell_session_ended(struct worker *worker) {
         struct strbuf ended STRBUF_CLEANUP = STRBUF_INIT;
-        int64_t left;
+        int64_t left, over_ms;
         bool appended = false;
 
-        if (session_over_ms(worker) < worker->life_until_ms)
-                worker->life_until_ms = session_over_ms(worker);
-        /* Its time was over: what its processes still said as they were killed waits for nobody. */
-        if (worker->ending.deadline && worker->life_until_ms > sandbox_now_ms())
-                worker->life_until_ms = sandbox_now_ms();
+        /* Where its time is over, what its processes said as they were killed waits for nobody. */
+        over_ms = worker->ending.deadline ? sandbox_now_ms() : session_over_ms(worker);
+        if (over_ms < worker->life_until_ms)
+                worker->life_until_ms = over_ms;
         if (worker->ending.cancelled && worker->life_until_ms > sandbox_now_ms() + CANCELLED_MS)
                 worker->life_until_ms = sandbox_now_ms() + CANCELLED_MS;
         /* One that got SIGTERM waits for nobody, unless there is something that nobody has heard; a second one ends it at once. */

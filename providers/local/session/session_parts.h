@@ -150,7 +150,7 @@ const char *session_worker_path(const struct session_place *place, const char *i
 /* As place_class.open(), but never a warm one. */
 int session_open_cold(struct session_place *place, const struct place_opening *opening,
                       struct place_session **ret, struct error *err) MUST_USE;
-/* The sandbox ends by itself so long after now. */
+/* When the sandbox ends by itself. */
 void session_set_life(struct place_session *session, const struct place_life *life);
 /* The same, however idle it is. */
 void session_set_age(struct place_session *session, int64_t age_ms);
