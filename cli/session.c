@@ -93,18 +93,29 @@ static bool may_hold_stack(const struct options *options, struct arena *arena) {
         return false;
 }
 
-int session_load(struct session *session, const struct options *options, bool missing_environments,
-                 struct error *err) {
-        struct load_options load = session_load_options(options);
-        int result;
-
-        load.missing_environments = missing_environments;
-        result = manifests_load(options->path, &load, session->arena, &session->manifests,
-                                &session->diagnostics, err);
+static int load_and_report(struct session *session, const struct options *options,
+                           const struct load_options *load, struct error *err) {
+        int result = manifests_load(options->path, load, session->arena, &session->manifests,
+                                    &session->diagnostics, err);
 
         if (result == 0 || err->kind == ERROR_DIAGNOSED)
                 session_report(session, options, result < 0);
         return result;
+}
+
+int session_load(struct session *session, const struct options *options, bool missing_environments,
+                 struct error *err) {
+        struct load_options load = session_load_options(options);
+
+        load.missing_environments = missing_environments;
+        return load_and_report(session, options, &load, err);
+}
+
+int session_load_offline(struct session *session, const struct options *options, struct error *err) {
+        struct load_options load = session_load_options(options);
+
+        load.offline = true;
+        return load_and_report(session, options, &load, err);
 }
 
 /* ".berth" beside the manifests; where those are not in a folder of files, in this folder. */

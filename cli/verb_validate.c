@@ -102,7 +102,7 @@ int verb_validate(const struct options *options, struct error *err) {
         session_init(&session);
         if (options->more_count == 0 && (alone = kind_alone(options->path)))
                 return validate_alone(&session, options, alone, err);
-        if (session_load(&session, options, false, err) < 0)
+        if (session_load_offline(&session, options, err) < 0)
                 return -1;
         if (options->json)
                 print_json(json_pack("{s:b, s:i, s:o, s:o}", "valid", 1, "files", (int)manifests->file_count,

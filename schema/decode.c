@@ -131,6 +131,19 @@ static bool is_refused(const struct field *field, const char *text) {
         return field->refused && text_is_among(text, field->refused);
 }
 
+/* A text that Berth itself has nothing for, and that is near to one that it has: with nobody to look, this is all that can be said. */
+static void warn_of_near(const struct decoder *decoder, const struct field *field, const struct node *node,
+                         const struct frame *frame, const char *text) {
+        const char *hint;
+
+        if (!field->known || !decoder->loading->options->offline || text_is_among(text, field->known))
+                return;
+        hint = problem_suggest(decoder->loading, text, field->known, count_choices(field->known));
+        if (hint)
+                problem_warning(decoder->loading, decode_place(decoder, node), hint,
+                                "%s: Berth makes none of the name \"%s\"", decode_path(decoder, frame), text);
+}
+
 /*
  * Length, pattern, and the texts that are refused: the first that does not hold is reported. A URL that is wrong may
  * hold a password; then neither the message nor the quoted line repeats it.
@@ -170,6 +183,7 @@ static bool check_text(const struct decoder *decoder, const struct field *field,
                               field->refused_message);
                 return false;
         }
+        warn_of_near(decoder, field, node, frame, text->text);
         return true;
 }
 

@@ -61,8 +61,10 @@ struct field {
         bool may_be_secret;    /* where it does not match, it may be what it should only name: not quoted */
         const char *const *refused;  /* texts that it may not be, ended by NULL */
         const char *refused_message; /* why not, in words that follow the text */
-        const char *reference;       /* the kind whose resource the text names */
-        const char *doc;             /* one or two sentences: meaning */
+        const char *const *
+                known; /* texts that Berth itself has something for; others may be right as well: load_options.offline */
+        const char *reference; /* the kind whose resource the text names */
+        const char *doc;       /* one or two sentences: meaning */
         const struct field *item;
         const struct field *fields;       /* ended by a NULL name */
         const struct field *keys;         /* of a map: a text field that each key must satisfy */

@@ -11,6 +11,9 @@
 
 static const char *const follows[] = { "pin", "tag", NULL };
 
+/* What berth image build can make; a test holds the recipes against it. */
+static const char *const prebuilt_names[] = { "python", NULL };
+
 /* The list of CloudWatch Logs' PutRetentionPolicy. */
 static const int64_t retention_days[] = { 1,   3,   5,   7,    14,   30,   60,   90,   120,  150,  180, 365,
                                           400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653, -1 };
@@ -30,6 +33,7 @@ static const struct field image_object_fields[] = {
                 .maximum = 128,
                 .pattern = "[a-z0-9]+([._-][a-z0-9]+)*",
                 .pattern_message = "a prebuilt image's name, such as python or node",
+                .known = prebuilt_names,
                 .doc = "A prebuilt image: in AWS the repository {namePrefix}/prebuilt/NAME, tag latest; locally, for "
                        "python, the machine's own /usr until a built image is imported.",
         },

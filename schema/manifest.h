@@ -82,6 +82,7 @@ struct manifest_tree {
 struct load_options {
         const char *provider;      /* overrides the Stack's, or NULL */
         bool missing_environments; /* gather them in `missing` instead of reporting them */
+        bool offline; /* nobody will look whether what is named is there: warn of texts that are near to a field's `known` ones */
         const struct kind *
                 alone; /* a file with exactly one of this kind and nothing else, which any other load refuses; or NULL */
         const struct manifest_tree *tree; /* of files in memory; NULL: they can include nothing */

@@ -490,9 +490,12 @@ def test_names_of_what_was_applied(offline):
 
 def test_a_prebuilt_image_mistyped(offline):
     offline.write("m.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), stacks.environment("x", image={"prebuilt": "pyhton"})))
+    valid = offline("validate").expect(0)
+    assert valid.out == "Valid: 2 resources in 1 file.\n" and "m.yaml:" in valid.err and valid.err.count("did you mean python?") == 1, valid.err
     assert "(did you mean {prebuilt: python}?) is not in the local image store" in " ".join(offline("plan").expect(0).out.split())
     offline.write("m.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), stacks.environment("x", image={"prebuilt": "node"})))
     assert "did you mean" not in offline("plan").expect(0).out
+    assert offline("validate").expect(0).err == ""
 
 
 SONAMES = [b"lmdb", b"crypto", b"ssl", b"curl", b"xml2", b"archive", b"git2", b"cares", b"edit"]

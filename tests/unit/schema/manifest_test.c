@@ -208,6 +208,35 @@ static void provider_override(void **state) {
         loaded_end(&loaded);
 }
 
+/* Only where nobody will look whether it is there, and only what is near to a name that Berth knows. */
+static void names_that_look_mistyped(void **state) {
+        static const struct {
+                struct load_options options;
+                const char *says;
+        } cases[] = {
+                { { .offline = true },
+                  "m.yaml:5:21: warning: image.prebuilt: Berth makes none of the name \"pyhton\" [did you mean python?]\n" },
+                { { .offline = false }, "" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                struct loaded loaded;
+
+                loaded_begin(&loaded);
+                loaded_write(
+                        &loaded, "m.yaml",
+                        HEAD("Environment", "a") "  image: {prebuilt: pyhton}\n---\n" HEAD(
+                                "Environment",
+                                "b") "  image: {prebuilt: node}\n---\n" HEAD("Environment",
+                                                                             "c") "  image: {prebuilt: python}\n");
+                loaded_load(&loaded, "m.yaml", &cases[i].options);
+                assert_int_equal(loaded.result, 0);
+                assert_string_equal(strbuf_text(&loaded.said), cases[i].says);
+                loaded_end(&loaded);
+        }
+}
+
 static void missing_environments(void **state) {
         static const struct load_options gather = { .missing_environments = true };
         struct loaded loaded;
@@ -371,6 +400,7 @@ int main(void) {
                 cmocka_unit_test(order),
                 cmocka_unit_test(no_stack),
                 cmocka_unit_test(provider_override),
+                cmocka_unit_test(names_that_look_mistyped),
                 cmocka_unit_test(missing_environments),
                 cmocka_unit_test(resource_ranges),
                 cmocka_unit_test(contradiction_once),

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/images/prebuilt.h"
 
+#include "base/text.h"
+#include "schema/kind.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,6 +36,20 @@ static void test_every_recipe_is_whole(void **state) {
                 for (const char *const *at = row->removed; *at; at++)
                         assert_null(strpbrk(*at, " '\""));
         }
+}
+
+/* validate, which asks nobody, knows the names that can be built. */
+static void test_manifests_know_the_recipes(void **state) {
+        const struct field *field = kind_field(kinds[KIND_ENVIRONMENT], "image.prebuilt");
+        size_t recipes = 0, known = 0;
+
+        (void)state;
+        assert_non_null(field);
+        for (const struct prebuilt *row = prebuilt_table; row->name; row++, recipes++)
+                assert_true(text_is_among(row->name, field->known));
+        while (field->known[known])
+                known++;
+        assert_int_equal(known, recipes);
 }
 
 static void test_unknown_names(void **state) {
@@ -81,6 +98,7 @@ static void test_the_script(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_recipe_is_whole),
+                cmocka_unit_test(test_manifests_know_the_recipes),
                 cmocka_unit_test(test_unknown_names),
                 cmocka_unit_test(test_the_script),
         };
