@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/libc.h"
 #include "runtime/descendants.h"
 
 #include <errno.h>
@@ -155,7 +156,7 @@ static void kill_all(size_t *ret_left) {
 static void follow(pid_t child, const struct task *task) {
         static const char *const reasons[] = { "itself", "late", "server" };
         int64_t until_ms = clock_system.monotonic_ms(&clock_system) + task->timeout_ms;
-        int pidfd = (int)syscall(SYS_pidfd_open, child, 0), status = 0;
+        int pidfd = pidfd_open(child, 0), status = 0;
         enum why_ended why = pidfd < 0 ? ENDED_WITH_SERVER : wait_for(child, pidfd, until_ms);
         size_t left = 0;
 

@@ -11,6 +11,7 @@
 #include "base/beneath.h"
 
 #include "base/files.h"
+#include "base/libc.h"
 
 #include <errno.h>
 #include <fcntl.h>

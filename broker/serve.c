@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/interrupt.h"
+#include "base/libc.h"
 #include "base/log.h"
 #include "broker/answers.h"
 #include "broker/approvals.h"
@@ -26,7 +27,6 @@
 #include "server/tls.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -307,8 +307,7 @@ int serve_run(const struct broker_config *config, const char *folder, const stru
          * A list of a thousand sessions takes megabytes for a moment, and each arena of the C library would keep as much as ever was
          * used in it: it may keep 128 KiB, also where something larger was freed before.
          */
-        (void)mallopt(M_ARENA_MAX, 4);
-        (void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+        heap_keep_little(4);
         atomic_init(&serving.broker.server, NULL);
         result = start(&serving, config, folder, places, arena, err);
         if (result == 0) {

@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/interrupt.h"
+#include "base/libc.h"
 #include "base/log.h"
 #include "gitops/controller_http.h"
 #include "gitops/source.h"
@@ -22,7 +23,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -388,8 +388,7 @@ static void prepare_running(struct running *running, const struct follow_args *a
 
         descriptors_allow(OPEN_FILES);
         /* Many threads that are hardly ever awake: an arena each would keep what a reconciliation took. */
-        mallopt(M_ARENA_MAX, 2);
-        mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+        heap_keep_little(2);
         *running = (struct running){ .following = {
                                              .args = args, .config = args->config, .clock = args->clock } };
         following->started_ms = args->clock->wall_ms(args->clock);

@@ -12,12 +12,12 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/libc.h"
 #include "base/log.h"
 #include "gitops/git/git.h"
 #include "gitops/pins.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -420,7 +420,7 @@ static void end_round(struct source *source) {
         source->busy = false;
         source->heard_ms = monotonic_now(source);
         pthread_mutex_unlock(&source->lock);
-        malloc_trim(0);
+        heap_give_back();
 }
 
 /* Opening the state is tried again for ever: what keeps a source from it is a full disk, damage, or another run. */

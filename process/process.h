@@ -7,8 +7,8 @@
  *         process_start(&args, &process, err);          poll process.pidfd: readable once it has ended
  *         process_reap(&process);                       how it ended; what it left of its group is dead then
  *
- * posix_spawn(3) starts it: a fork of a program with threads would share their locks, and copy memory that may hold secrets. So
- * nothing of ours runs between the two programs. A limit, a user or a filter is set by a program in between (setpriv,
+ * posix_spawn(3) starts it, or what does the same (spawn.c): a fork of a program with threads would share their locks, and copy
+ * memory that may hold secrets. So nothing of ours runs between the two programs. A limit, a user or a filter is set by a program in between (setpriv,
  * unshare, prlimit, one of our own), never here; run.h runs a program to its end.
  */
 #ifndef BERTH_PROCESS_PROCESS_H

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/files.h"
+#include "base/libc.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -226,10 +227,10 @@ void descendants_add(struct descendants *descendants, pid_t pid) {
 
 static void signal_one(const struct descendant *one, int number) {
         struct descendant now;
-        int pidfd DESCRIPTOR_CLEANUP = (int)syscall(SYS_pidfd_open, one->pid, 0);
+        int pidfd DESCRIPTOR_CLEANUP = pidfd_open(one->pid, 0);
 
         if (pidfd >= 0 && read_process(one->pid, &now) && now.born == one->born)
-                syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0);
+                (void)pidfd_send_signal(pidfd, number, NULL, 0);
 }
 
 /* Neither old nor below one that is: the leader's own old children are old, what it starts now is not. */

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/libc.h"
 #include "runtime/descendants.h"
 
 #include <dirent.h>

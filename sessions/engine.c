@@ -15,10 +15,10 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/libc.h"
 #include "base/log.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,7 +262,7 @@ static void give_back_memory(struct engine *engine, struct session *none, void *
         (void)none;
         (void)context;
         pthread_mutex_unlock(&engine->lock);
-        (void)malloc_trim(0);
+        heap_give_back();
         pthread_mutex_lock(&engine->lock);
 }
 

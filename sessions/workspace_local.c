@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/libc.h"
 #include "base/log.h"
 #include "base/sorted.h"
 #include "sessions/checkpoint.h"

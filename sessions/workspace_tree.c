@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/beneath.h"
 #include "base/files.h"
+#include "base/libc.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
 

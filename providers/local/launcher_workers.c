@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/files.h"
+#include "base/libc.h"
 #include "process/identity.h"
 #include "providers/local/launcher_listen.h"
 
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/libc.h"
 #include "process/run.h"
 
 #include <dirent.h>

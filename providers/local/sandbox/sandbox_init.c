@@ -9,6 +9,7 @@
  * are free once the run is dead.
  */
 #include "base/files.h"
+#include "base/libc.h"
 #include "egress/proxy.h"
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_network.h"
@@ -18,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/libc.h"
 #include "providers/local/sandbox/sandbox_disk.h"
 
 #include <errno.h>

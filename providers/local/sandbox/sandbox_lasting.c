@@ -2,6 +2,7 @@
 #include "providers/local/sandbox/sandbox_lasting.h"
 
 #include "base/files.h"
+#include "base/libc.h"
 #include "process/frame.h"
 #include "process/identity.h"
 #include "providers/local/sandbox/sandbox_disk.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>

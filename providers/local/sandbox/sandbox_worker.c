@@ -2,6 +2,7 @@
 #include "providers/local/sandbox/sandbox_worker.h"
 
 #include "base/files.h"
+#include "base/libc.h"
 #include "egress/proxy.h"
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_files.h"
@@ -16,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +67,36 @@ static void a_child_has_what_it_is_given(void **state) {
         assert_says("cat; readlink /proc/self/fd/0 /proc/self/fd/2", (struct process_args){ 0 },
                     "/dev/null\n/dev/null\n");
         close(leaked);
+}
+
+static void *open_and_close(void *given) {
+        const atomic_bool *ending = given;
+
+        while (!*ending) {
+                int many[8];
+
+                for (size_t i = 0; i < 8; i++)
+                        many[i] = open("/dev/null",
+                                       O_RDONLY); /* NOLINT(android-cloexec-open): as libraries may */
+                for (size_t i = 0; i < 8; i++)
+                        close(many[i]);
+        }
+        return NULL;
+}
+
+/* Whatever is opened at whatever moment. */
+static void a_child_has_nothing_that_threads_open(void **state) {
+        atomic_bool ending = false;
+        pthread_t threads[2];
+
+        (void)state;
+        for (size_t i = 0; i < 2; i++)
+                assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, &ending), 0);
+        for (int i = 0; i < 100; i++)
+                assert_says("echo $(ls /proc/self/fd)", (struct process_args){ 0 }, "0 1 2 3\n");
+        ending = true;
+        for (size_t i = 0; i < 2; i++)
+                pthread_join(threads[i], NULL);
 }
 
 /* Numbers that are each other's, and gaps between them. */
@@ -247,6 +279,7 @@ static void programs_are_found_in_order(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_child_has_what_it_is_given),
+                cmocka_unit_test(a_child_has_nothing_that_threads_open),
                 cmocka_unit_test(descriptors_come_at_their_numbers),
                 cmocka_unit_test(signals_are_as_new),
                 cmocka_unit_test(groups_and_sessions),

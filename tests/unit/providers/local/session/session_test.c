@@ -2,6 +2,7 @@
 /* Sessions in real sandboxes. The worker is this very program, started anew: main() takes its verb. Skipped where the machine cannot. */
 #include "providers/local/session/session.h"
 
+#include "base/libc.h"
 #include "base/strbuf.h"
 #include "providers/local/sandbox/sandbox_worker.h"
 #include "providers/local/session/session_parts.h"
@@ -18,7 +19,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
