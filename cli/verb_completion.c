@@ -68,6 +68,10 @@ static bool takes_images(const struct verb *verb) {
         return strstr(verb->operands, "[REF]");
 }
 
+static bool has_letter(const struct option_row *row) {
+        return row->id < 256;
+}
+
 static void list_image_words(const char *separator) {
         for (size_t i = 0; i < sizeof(image_words) / sizeof(image_words[0]); i++)
                 printf("%s%s", i == 0 ? "" : separator, image_words[i]);
@@ -211,7 +215,17 @@ static void print_zsh(void) {
                 for (const struct option_row *row = options_rows; row->name; row++) {
                         if (!options_row_takes(row, verb))
                                 continue;
-                        printf(" '--%s[", row->name);
+                        /* What takes a value may be given again; _arguments counts it and its value under either name. */
+                        if (row->argument)
+                                fputs(" '*'", stdout);
+                        else if (has_letter(row))
+                                printf(" '(-%c --%s)'", row->id, row->name);
+                        else
+                                putchar(' ');
+                        if (has_letter(row))
+                                printf("{-%c,--%s}'[", row->id, row->name);
+                        else
+                                printf("'--%s[", row->name);
                         print_quoted(row->doc, "[]:");
                         fputs("]", stdout);
                         if (row->argument)
@@ -272,7 +286,10 @@ static void print_fish(void) {
                         printf("complete -c berth -n '__fish_seen_subcommand_from %s' -f -a '(__berth_names %s)'\n",
                                verb->name, kind_of_names(NULL, verb->operands));
                 if (has_words(verb->operands)) {
-                        printf("complete -c berth -n '__fish_seen_subcommand_from %s' -f -a '", verb->name);
+                        printf("complete -c berth -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from ",
+                               verb->name);
+                        list_words(verb->operands);
+                        fputs("' -f -a '", stdout);
                         list_words(verb->operands);
                         fputs("'\n", stdout);
                 }
@@ -285,8 +302,11 @@ static void print_fish(void) {
                 for (const struct option_row *row = options_rows; row->name; row++) {
                         if (!options_row_takes(row, verb))
                                 continue;
-                        printf("complete -c berth -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
-                               verb->name, row->name, row->argument ? " -r" : "");
+                        printf("complete -c berth -n '__fish_seen_subcommand_from %s' -l %s%s", verb->name,
+                               row->name, row->argument ? " -r" : "");
+                        if (has_letter(row))
+                                printf(" -s %c", row->id);
+                        fputs(" -d '", stdout);
                         print_quoted(row->doc, "");
                         if (kind_of_names(row->name, row->argument)) {
                                 printf("' -f -a '(__berth_names %s)",

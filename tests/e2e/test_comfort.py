@@ -277,6 +277,9 @@ def test_fish_completes_images(imaged):
 
     assert {"data/etl:1", "data/etl:stable"} <= set(complete("berth image remove "))
     assert "data/etl:1" not in complete("berth image ")
+    # What stands behind a word is no word again, and an option's value is none either.
+    assert complete("berth image remove -f . ") == ["data/etl:1", "data/etl:stable"]
+    assert complete("berth get -f . Ag") == ["Agent/a-one"]
 
 
 @pytest.mark.parametrize("shell, words", [("bash", "--norc --noprofile"), ("zsh", "-f"), ("fish", "--no-config")])
@@ -307,6 +310,8 @@ def test_shells_at_a_terminal(imaged, offline, tmp_path, shell, words):
         typed("berth exec --accept-degraded --env we\t-c 'print(6 * 7, \"of the code\")' </dev/null\n", "42 of the code")
         typed("berth map we\t; echo d''one\n", "done\r\n")
         assert b"map west" in shown
+        typed("berth get -f . Ag\t-o name; echo d''one again\n", "done again\r\n")
+        assert b"Agent/a-one" in shown
         typed("berth image rem\tdata/etl:s\t", "data/etl:stable")
     except AssertionError:
         raise AssertionError(shown.decode(errors="replace")) from None
