@@ -6,6 +6,7 @@
  * another one, or of which one in a group must be given, are looked for; then each value is decoded, in the table's order,
  * and defaults take the place of what is not given. A default has line 0: by that later steps tell it from what people wrote.
  */
+#include "base/suggest.h"
 #include "schema/decode.h"
 
 #include <stdlib.h>
@@ -17,31 +18,31 @@
 struct given {
         const struct node *keys[FIELDS_MAX];
         bool has_value[FIELDS_MAX]; /* written, and not null, which is as good as not written */
+        bool is_meant
+                [FIELDS_MAX]; /* an unknown field is near to it, and is reported: that it is missing would be said of the same slip */
         size_t field_count;
 };
 
 static bool is_given(const struct given *given, const struct field *fields, const char *name) {
-        for (size_t i = 0; i < given->field_count; i++) {
-                if (strcmp(fields[i].name, name) == 0)
-                        return given->has_value[i];
-        }
-        return false;
+        return given->has_value[field_find(fields, name) - fields];
 }
 
 static void report_unknown_field(const struct decoder *decoder, const struct field *fields,
-                                 const struct node *key) {
+                                 const struct node *key, struct given *given) {
         const char *names[FIELDS_MAX];
         struct strbuf known STRBUF_CLEANUP = STRBUF_INIT;
-        const char *text = node_target(key)->text, *hint;
+        const char *text = node_target(key)->text, *near, *hint;
         size_t count = 0;
 
         for (const struct field *field = fields; field->name; field++) {
                 strbuf_printf(&known, "%s%s", count > 0 ? ", " : "", field->name);
                 names[count++] = field->name;
         }
-        hint = problem_suggest(decoder->loading, text, names, count);
-        if (!hint)
-                hint = arena_printf(decoder->loading->arena, "known here: %s", strbuf_text(&known));
+        near = suggest_nearest(text, names, count);
+        for (size_t i = 0; i < count; i++)
+                given->is_meant[i] = given->is_meant[i] || names[i] == near;
+        hint = arena_printf(decoder->loading->arena, near ? "did you mean %s?" : "known here: %s",
+                            near ? near : strbuf_text(&known));
         if (strcmp(text, "<<") == 0)
                 hint = "merge keys are not part of YAML 1.2: write the fields out, or use an alias for the whole map";
         problem_error(decoder->loading, decode_place(decoder, key), hint, "unknown field \"%.100s\"", text);
@@ -73,7 +74,7 @@ static bool gather_given(const struct decoder *decoder, const struct field *fiel
                                 break;
                 }
                 if (at >= ret->field_count || strcmp(fields[at].name, name) != 0) {
-                        report_unknown_field(decoder, fields, key);
+                        report_unknown_field(decoder, fields, key, ret);
                         good = false;
                 } else if (ret->keys[at]) {
                         problem_error(decoder->loading, decode_place(decoder, key), NULL,
@@ -108,13 +109,15 @@ static bool check_group(const struct decoder *decoder, const struct field *field
                         const struct frame *frame) {
         const struct node *first = NULL;
         const char *path;
+        bool meant = false;
 
         for (const char *const *name = group->names; *name; name++) {
-                const struct node *key;
+                size_t at = (size_t)(field_find(fields, *name) - fields);
+                const struct node *key = given->keys[at];
 
-                if (!is_given(given, fields, *name))
+                meant = meant || given->is_meant[at];
+                if (!given->has_value[at])
                         continue;
-                key = given->keys[field_find(fields, *name) - fields];
                 if (!first) {
                         first = key;
                 } else if (group->exactly_one) {
@@ -126,7 +129,7 @@ static bool check_group(const struct decoder *decoder, const struct field *field
                         return false;
                 }
         }
-        if (first)
+        if (first || meant)
                 return true;
         path = decode_path(decoder, frame);
         problem_error(decoder->loading, place_of_object(decoder, node, frame), NULL, "%s needs %s%s",
@@ -142,9 +145,10 @@ static bool check_given(const struct decoder *decoder, const struct field *field
 
         for (size_t i = 0; i < given->field_count; i++) {
                 const struct field *field = &fields[i];
+                const struct field *needed = field->needs ? field_find(fields, field->needs) : NULL;
                 bool present = given->has_value[i];
 
-                if (field->required && !present) {
+                if (field->required && !present && !given->is_meant[i]) {
                         const char *path = decode_path(decoder, frame);
 
                         problem_error(decoder->loading,
@@ -153,7 +157,8 @@ static bool check_given(const struct decoder *decoder, const struct field *field
                                       NULL, "%s is required%s%s", field->name, *path ? " in " : "", path);
                         good = false;
                 }
-                if (field->needs && present && !is_given(given, fields, field->needs)) {
+                if (needed && present && !given->has_value[needed - fields] &&
+                    !given->is_meant[needed - fields]) {
                         problem_error(decoder->loading, decode_place(decoder, given->keys[i]), NULL,
                                       "%s means nothing without %s", field->name, field->needs);
                         good = false;

@@ -228,6 +228,13 @@ static const struct {
                   "Image", "j") "  repository: a/b\n  tag: d\n  scanOnPush: false\n",
           "m.yaml:15:15: scanOnPush of this repository differs from what Image/i says (FOLDER/m.yaml:7:15) [set it in "
           "one of them]\n" },
+        /* One slip, one error: what a field that is near to it would have been is not missed as well. */
+        { HEAD("Environment", "x") "  image: {prebiult: python}\n",
+          "m.yaml:5:11: unknown field \"prebiult\" [did you mean prebuilt?]\n" },
+        { HEAD("Environment", "x") "  imgae: {prebuilt: python}\n",
+          "m.yaml:5:3: unknown field \"imgae\" [did you mean image?]\n" },
+        { HEAD("Environment", "x") "  image: {repositry: a/b, tag: c}\n",
+          "m.yaml:5:11: unknown field \"repositry\" [did you mean repository?]\n" },
         /* References. */
         { HEAD("Agent", "a") "  environment: absent\n", "m.yaml:5:16: no Environment is named \"absent\"\n" },
         { HEAD("Environment",
