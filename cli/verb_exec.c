@@ -174,7 +174,10 @@ static int run_program(const struct options *options, struct session *session, s
 
         if (!options->environment && !options->agent)
                 return error_set(err,
-                                 "berth exec needs --env ENV, or --agent NAME for that agent's environment");
+                                 "berth exec needs --env ENV, or --agent NAME for that agent's environment%s",
+                                 options->operand_count > 1
+                                         ? ": before FILE, since what stands behind it is the program's"
+                                         : "");
         read_files(options, session->arena, &request);
         if (read_program(options, session->arena, program, err) < 0)
                 return -1;

@@ -92,6 +92,7 @@ def test_mistakes_are_named(offline, arguments, message):
         (["exec", "--env", "x", "--timeout", "0"], "--timeout takes whole seconds"),
         (["-f", "deep", "--state", "s", "exec", "--bogus"], "there is no option --bogus"),
         (["exec", "-c"], "-c needs a value"),
+        (["exec", "run.py", "--env", "x"], "before FILE, since what stands behind it is the program's"),
     ],
 )
 def test_mistakes_in_exec_are_not_taken_for_the_program_s(offline, arguments, message):
