@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -49,6 +51,20 @@ int open_tree(int folder, const char *path, unsigned flags);
 int move_mount(int from_folder, const char *from, int to_folder, const char *to, unsigned flags);
 int mount_setattr(int folder, const char *path, unsigned flags, struct mount_attr *attributes, size_t size);
 #endif
+
+/* What getrlimit(2) takes: an enumeration of its own in glibc. */
+#ifdef __GLIBC__
+typedef __rlimit_resource_t resource_limit;
+#else
+typedef int resource_limit;
+#endif
+
+/* CMSG_NXTHDR(3): musl's mixes signs, of which the compiler warns. */
+static inline struct cmsghdr *cmsg_next(struct msghdr *message, struct cmsghdr *header) {
+        _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
+                _Pragma("GCC diagnostic ignored \"-Wsign-compare\"") return CMSG_NXTHDR(message, header);
+        _Pragma("GCC diagnostic pop")
+}
 
 /*
  * The heap. glibc keeps what was freed, in pieces and for each thread's arena. Elsewhere nothing is done: musl has one heap, and gives

@@ -7,6 +7,7 @@
 #include "process/cage.h"
 
 #include "base/files.h"
+#include "base/libc.h"
 #include "process/cage_filter.h"
 
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -204,7 +204,7 @@ static int become_user(uid_t user, struct error *err) {
         return 0;
 }
 
-static int limit(__rlimit_resource_t resource, uint64_t value, struct error *err) {
+static int limit(resource_limit resource, uint64_t value, struct error *err) {
         struct rlimit now;
 
         /* A limit that is lower by now stays; nobody may raise one anyway. */

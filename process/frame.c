@@ -7,6 +7,7 @@
 #include "process/frame.h"
 
 #include "base/files.h"
+#include "base/libc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,10 +74,10 @@ static int send_all(int socket, unsigned type, const void *payload, size_t lengt
         write_header(header, type, length, count);
         if (count > 0) {
                 message.msg_control = control.space;
-                message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+                message.msg_controllen = (socklen_t)CMSG_SPACE(count * sizeof(int));
                 control.header.cmsg_level = SOL_SOCKET;
                 control.header.cmsg_type = SCM_RIGHTS;
-                control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+                control.header.cmsg_len = (socklen_t)CMSG_LEN(count * sizeof(int));
                 memcpy(CMSG_DATA(&control.header), descriptors, count * sizeof(int));
         }
         while (left > 0) {
@@ -90,11 +91,11 @@ static int send_all(int socket, unsigned type, const void *payload, size_t lengt
                 /* The descriptors went with the first byte. */
                 message.msg_control = NULL;
                 message.msg_controllen = 0;
-                for (size_t i = 0; i < message.msg_iovlen; i++) {
-                        size_t taken = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
+                for (struct iovec *part = parts; part < parts + message.msg_iovlen; part++) {
+                        size_t taken = (size_t)sent < part->iov_len ? (size_t)sent : part->iov_len;
 
-                        parts[i].iov_base = (char *)parts[i].iov_base + taken;
-                        parts[i].iov_len -= taken;
+                        part->iov_base = (char *)part->iov_base + taken;
+                        part->iov_len -= taken;
                         sent -= (ssize_t)taken;
                 }
         }
@@ -121,7 +122,7 @@ int frame_send_now(int socket, unsigned type, const void *payload, size_t length
 static int keep_descriptors(struct frame *frame, struct msghdr *message) {
         int result = message->msg_flags & MSG_CTRUNC ? -1 : 0;
 
-        for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+        for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = cmsg_next(message, header)) {
                 size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
                 if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)

@@ -156,10 +156,10 @@ void kernel_send_more(struct kernel *kernel) {
                         size_t bytes = kernel->pipes[1] >= 0 ? 2 * sizeof(int) : sizeof(int);
 
                         message.msg_control = control.space;
-                        message.msg_controllen = CMSG_SPACE(bytes);
+                        message.msg_controllen = (socklen_t)CMSG_SPACE(bytes);
                         control.header.cmsg_level = SOL_SOCKET;
                         control.header.cmsg_type = SCM_RIGHTS;
-                        control.header.cmsg_len = CMSG_LEN(bytes);
+                        control.header.cmsg_len = (socklen_t)CMSG_LEN(bytes);
                         memcpy(CMSG_DATA(&control.header), kernel->pipes, bytes);
                 }
                 sent = sendmsg(kernel->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

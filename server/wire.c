@@ -115,11 +115,12 @@ static int send_records(struct tls_line *line, const struct wire_piece *pieces, 
 
 int wire_send(const struct wire *wire, const struct wire_piece *pieces, size_t count) {
         struct iovec vectors[WIRE_PIECES];
-        struct msghdr message = { .msg_iov = vectors, .msg_iovlen = count };
+        struct msghdr message = { .msg_iov = vectors };
 
         if (wire->line)
                 return send_records(wire->line, pieces, count);
-        for (size_t i = 0; i < count; i++) /* sendmsg(2) takes bytes as it would some to change */
+        for (size_t i = 0; i < count;
+             i++, message.msg_iovlen++) /* sendmsg(2) takes bytes as it would some to change */
                 vectors[i] = (struct iovec){ (void *)(uintptr_t)pieces[i].bytes, pieces[i].length };
         while (message.msg_iovlen > 0) {
                 ssize_t sent = sendmsg(wire->socket, &message, MSG_NOSIGNAL);

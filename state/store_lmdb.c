@@ -79,8 +79,9 @@ struct store {
         MDB_env *env;
         MDB_dbi databases[STORE_DATABASE_COUNT];
         char *path; /* of the data file */
-        /* Held for reading by each transaction, for writing while the map is replaced. */
+        /* Held for reading by each transaction, for writing while the map is replaced. Whoever wants it comes by the gate. */
         pthread_rwlock_t map_lock;
+        pthread_mutex_t map_gate;
         size_t map_size;
         bool lost_map; /* it could not be mapped again: nothing works any more */
         enum store_layout layout;
@@ -193,6 +194,13 @@ static size_t map_size_for(size_t bytes) {
         return size;
 }
 
+/* Not while somebody waits to replace the map: else a steady stream of readers could keep it from growing for ever. */
+static void hold_map(struct store *store) {
+        pthread_mutex_lock(&store->map_gate);
+        pthread_rwlock_rdlock(&store->map_lock);
+        pthread_mutex_unlock(&store->map_gate);
+}
+
 /*
  * Doubles the map where a transaction found `used` too small and no other thread has grown it since, or takes over
  * what another process has made of the file.
@@ -203,6 +211,7 @@ static int grow_map(struct store *store, size_t used, bool full, struct error *e
         MDB_stat status;
         int code = ENOMEM;
 
+        pthread_mutex_lock(&store->map_gate);
         pthread_rwlock_wrlock(&store->map_lock);
         if (!store->lost_map) {
                 sym_mdb_env_info(store->env, &info);
@@ -217,6 +226,7 @@ static int grow_map(struct store *store, size_t used, bool full, struct error *e
                         store->lost_map = true; /* LMDB has let go of the old one */
         }
         pthread_rwlock_unlock(&store->map_lock);
+        pthread_mutex_unlock(&store->map_gate);
         return code == 0 ? 0 : fail_lmdb(store->path, code, "map more of", err);
 }
 
@@ -228,7 +238,7 @@ static int begin_txn(struct store *store, bool write, struct store_txn *ret, str
                 size_t map_size;
                 int code;
 
-                pthread_rwlock_rdlock(&store->map_lock);
+                hold_map(store);
                 map_size = store->map_size;
                 code = store->lost_map
                                ? ENOMEM
@@ -558,7 +568,7 @@ void store_cursor_close(struct store_cursor **cursor) {
 int store_copy(struct store *store, int descriptor, struct error *err) {
         int code;
 
-        pthread_rwlock_rdlock(&store->map_lock);
+        hold_map(store);
         code = store->lost_map ? ENOMEM : sym_mdb_env_copyfd2(store->env, descriptor, 0);
         pthread_rwlock_unlock(&store->map_lock);
         if (code == 0 && fsync(descriptor) < 0)
@@ -593,14 +603,10 @@ int store_check(struct store *store, struct error *err) {
 /* Opening */
 
 static int make_env(struct store *store, size_t size, struct error *err) {
-        pthread_rwlockattr_t attributes;
         int code;
 
-        /* Else a steady stream of readers could keep the map from growing for ever. */
-        pthread_rwlockattr_init(&attributes);
-        pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-        pthread_rwlock_init(&store->map_lock, &attributes);
-        pthread_rwlockattr_destroy(&attributes);
+        pthread_rwlock_init(&store->map_lock, NULL);
+        pthread_mutex_init(&store->map_gate, NULL);
         store->map_size = map_size_for(size + size / 2);
         code = sym_mdb_env_create(&store->env);
         if (code == 0)
@@ -775,7 +781,7 @@ static int pin_newest(struct store *store, MDB_txn **ret, uint8_t meta[PAGES_MET
         MDB_txn *writer = NULL, *reader = NULL;
         int result = -1, code;
 
-        pthread_rwlock_rdlock(&store->map_lock);
+        hold_map(store);
         code = store->lost_map ? ENOMEM : sym_mdb_txn_begin(store->env, NULL, 0, &writer);
         if (code == 0)
                 code = sym_mdb_txn_begin(store->env, NULL, MDB_RDONLY, &reader);
@@ -876,6 +882,7 @@ void store_close(struct store *store) {
         if (store->env) {
                 sym_mdb_env_close(store->env);
                 pthread_rwlock_destroy(&store->map_lock);
+                pthread_mutex_destroy(&store->map_gate);
         }
         store_file_leave(&store->file);
         free(store->path);

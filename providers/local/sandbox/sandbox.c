@@ -7,6 +7,7 @@
 #include "providers/local/sandbox/sandbox.h"
 
 #include "base/files.h"
+#include "base/libc.h"
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_launched.h"
@@ -22,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

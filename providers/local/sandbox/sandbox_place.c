@@ -2,6 +2,7 @@
 /* What a worker does with root's rights, or with those that a user has in a namespace of its own, before they are gone. */
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/libc.h"
 #include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_parts.h"
@@ -19,7 +20,6 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ int64_t sandbox_now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
 }
 
-static int limit(__rlimit_resource_t resource, uint64_t value, struct error *err) {
+static int limit(resource_limit resource, uint64_t value, struct error *err) {
         struct rlimit now, wanted = { value, value };
 
         if (getrlimit(resource, &now) == 0 && now.rlim_max < value)

@@ -179,10 +179,10 @@ static void send_raw(int socket, const void *bytes, size_t length, int descripto
 
         if (copies > 0) {
                 message.msg_control = control.space;
-                message.msg_controllen = CMSG_SPACE(copies * sizeof(int));
+                message.msg_controllen = (socklen_t)CMSG_SPACE(copies * sizeof(int));
                 control.header.cmsg_level = SOL_SOCKET;
                 control.header.cmsg_type = SCM_RIGHTS;
-                control.header.cmsg_len = CMSG_LEN(copies * sizeof(int));
+                control.header.cmsg_len = (socklen_t)CMSG_LEN(copies * sizeof(int));
                 for (size_t i = 0; i < copies; i++)
                         memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &descriptor, sizeof(int));
         }

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "folder.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,6 +37,15 @@ static atomic_llong now_ms;
 static atomic_bool in_service, reject;
 static atomic_int environments_asked; /* of the catalog */
 static atomic_llong containers; /* of the agent, as the catalog has it; the place counts by its own number */
+
+/* Bytes; 0 with a sanitizer, and where the C library does not count them (musl). */
+static inline size_t heap_in_use(void) {
+#ifdef BERTH_HAS_MALLOC_TRIM
+        return mallinfo2().uordblks;
+#else
+        return 0;
+#endif
+}
 
 static inline int64_t test_wall_ms(const struct clock *clock) {
         (void)clock;
