@@ -4,6 +4,9 @@
  * system, where user code could change it for the next kernel. The socket is 3, the file 4; the kernel closes the one and
  * keeps the other from its children.
  *
+ * Python 3.13 imports linecache before the program of its -c, from the folder that it was started in. So it starts in /, where no
+ * file of the user's is taken for that module, and the program goes to the working folder, which is descriptor 5.
+ *
  * In the file is the kernel twice: as the Python of the machine that built us has compiled it (compile.py), which the same Python need
  * not do again, and as source.
  *
@@ -29,10 +32,12 @@
 
 /* Python of another age says so in words that it understands; 78 is EX_CONFIG of sysexits.h. */
 static const char program[] =
-        "import sys\n"
+        "import posix, sys\n"
         "if sys.version_info < (3, 8):\n"
         "    sys.stderr.write('Berth needs Python 3.8 or newer, and this is ' + sys.version + '\\n')\n"
         "    sys.exit(78)\n"
+        "posix.fchdir(5)\n"
+        "posix.close(5)\n"
         "from _frozen_importlib_external import MAGIC_NUMBER as magic\n"
         "kernel = open(4, 'rb').read()\n"
         "end = 40 + int(kernel[:8])\n"
@@ -78,13 +83,16 @@ int kernel_start_process(const struct process_args *args, size_t memory_max, str
 }
 
 int kernel_start(const struct kernel_args *args, struct kernel *ret, struct error *err) {
-        int source DESCRIPTOR_CLEANUP = source_file(err), ours DESCRIPTOR_CLEANUP = -1,
-                   theirs DESCRIPTOR_CLEANUP = -1, pair[2];
+        int source DESCRIPTOR_CLEANUP = source_file(err), folder DESCRIPTOR_CLEANUP = -1,
+                   ours DESCRIPTOR_CLEANUP = -1, theirs DESCRIPTOR_CLEANUP = -1, pair[2];
         const char *const words[] = { "python3", "-c", program, NULL };
         struct kernel kernel = KERNEL_NONE;
 
         if (source < 0)
                 return -1;
+        folder = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (folder < 0)
+                return error_set(err, "a kernel cannot be in the working folder: %s", strerror(errno));
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_set(err, "no socket for a kernel: %s", strerror(errno));
         ours = pair[0];
@@ -96,12 +104,14 @@ int kernel_start(const struct kernel_args *args, struct kernel *ret, struct erro
                         .arguments = words,
                         .program = args->python,
                         .environment = args->environment,
+                        .folder = "/",
                         .group = PROCESS_OWN_SESSION,
                         .descriptors = { { args->output, 1 },
                                          { args->errors, 2 },
                                          { theirs, 3 },
-                                         { source, 4 } },
-                        .descriptor_count = 4,
+                                         { source, 4 },
+                                         { folder, 5 } },
+                        .descriptor_count = 5,
                 };
 
                 if (kernel_start_process(&process, args->memory_max, &kernel.process, err) < 0)

@@ -320,6 +320,13 @@ def plain_traceback(error, name, value):
     return lines + ["%s: %s" % (name, value)]
 
 
+def load_traceback():
+    """With what it imports only when it formats something: in 3.11 and newer a tree of the line, in 3.13 what reads the file."""
+    for name in ("ast", "tokenize", "unicodedata"):
+        own_module(name)
+    return own_module("traceback")
+
+
 def describe_error(error):
     """{name, value, traceback}, as far as they fit."""
     name = name_of(type(error))
@@ -330,7 +337,7 @@ def describe_error(error):
     except BaseException:
         value = "<its text cannot be had: __str__ raised>"
     try:
-        shown = own_module("traceback").TracebackException(type(error), error, error.__traceback__)
+        shown = load_traceback().TracebackException(type(error), error, error.__traceback__)
         lines = "".join(without_kernel(shown).format()).split("\n")
     except KeyboardInterrupt:
         raise
@@ -919,7 +926,7 @@ def serve():
         if not complete and channel.is_quiet():
             # What the next error needs, so that it is Python's own whatever user code does until then.
             try:
-                own_module("traceback")
+                load_traceback()
             except Exception:
                 pass
             complete = True

@@ -162,7 +162,7 @@ def test_a_kernel_compiles_itself_where_another_python_has_compiled_it(program, 
 
 def test_what_the_kernel_imports_is_not_the_users(runtime):
     """Neither at its start nor when the first error needs it. What the user imports is his own."""
-    for name in ("_json", "codecs", "collections", "enum", "fcntl", "json", "linecache", "re", "select", "token", "tokenize", "traceback", "zlib"):
+    for name in ("_json", "ast", "codecs", "collections", "enum", "fcntl", "json", "linecache", "re", "select", "token", "tokenize", "traceback", "unicodedata", "zlib"):
         (runtime.folder / f"{name}.py").write_text("raise RuntimeError('the user has a module of this name')\n")
     failed = runtime.run("def f():\n    1 / 0\nf()")
     assert failed.error["name"] == "ZeroDivisionError" and "    1 / 0" in failed.error["traceback"]

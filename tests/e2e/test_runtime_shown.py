@@ -186,10 +186,22 @@ def test_the_kernel_takes_nothing_but_the_standard_library():
     assert names <= set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("python", interpreters())
-def test_each_python(program, python, tmp_path):
+@pytest.fixture(params=interpreters())
+def python(request, tmp_path):
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/python3").symlink_to(python)
+    (tmp_path / "bin/python3").symlink_to(request.param)
+    return request.param
+
+
+def test_no_python_begins_with_the_users_modules(program, python, tmp_path):
+    """3.13 imports linecache from where it is started, before any program of ours."""
+    with Runtime(program, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}) as runtime:
+        for name in ("codecs", "encodings", "io", "linecache", "os", "posix", "site", "tokenize", "zlib"):
+            (runtime.folder / f"{name}.py").write_text("raise RuntimeError('the user has a module of this name')\n")
+        assert runtime.ok("import os\nos.getcwd()").text == repr(os.path.realpath(runtime.folder))
+
+
+def test_each_python(program, python, tmp_path):
     version = subprocess.run([python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], capture_output=True, text=True, check=True).stdout.strip()
     with Runtime(program, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}) as runtime:
         runtime.send({"type": "prepare"})
