@@ -6,12 +6,13 @@ import os
 import signal
 import socket
 import struct
+from pathlib import Path
 
 import pytest
 
 from controllers import PATIENCE, wait_until
 from git_servers import free_port
-from test_containers import kill_server, kill_workers, serve  # noqa: F401
+from test_containers import kill_server, kill_workers, serve, workers_of  # noqa: F401
 
 # A server of one's own, whose answers say what it has heard: reads to the end, and answers with how much and its sum.
 COUNT = r"""
@@ -295,17 +296,37 @@ def test_the_passer_on_is_the_containers_own(serve):
     # Inside nothing of it is seen, and nothing of it can be killed.
     inside = serve.exec(made, "sh", "-c", "cat /proc/[0-9]*/comm; ss -ltn 2>/dev/null || cat /proc/net/tcp")["stdout"]["content"]
     assert "berth-ports" not in inside and format(port, "04X") not in inside.upper()
-    pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and comm(p) == "berth-ports"]
-    assert pids
-    # Where it is killed all the same, the container ends and is started again, with its port.
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: serve.show(made)["starts"] == 2 and answers(port), timeout=60 * PATIENCE)
+    beside = counter(serve, port=7001)
+    # Where it is killed all the same, the container ends and is started again, with its port; and no other container's does.
+    with connect(host_port(serve, beside)) as through:
+        through.sendall(b"before ")
+        for pid in passers_of(made):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: serve.show(made)["starts"] == 2 and answers(port), timeout=60 * PATIENCE)
+        through.sendall(b"and after")
+        through.shutdown(socket.SHUT_WR)
+        assert through.recv(100).startswith(b"16 ")
+    assert serve.show(beside)["starts"] == 1
 
 
-def comm(pid):
+def passers_of(container):
+    """Of all on this machine, where other tests have theirs, those that the container's worker started."""
+    (record,) = [path for path in workers_of(container) if path.endswith(".worker")]
+    families = [int(Path(record).read_text().split("-")[0])]
+    for parent in families:
+        families += [pid for pid, of in parents().items() if of == parent]
+    found = [pid for pid in families if status(pid).get("Name") == "berth-ports"]
+    assert found
+    return found
+
+
+def parents():
+    return {int(pid): int(status(pid).get("PPid", 0)) for pid in os.listdir("/proc") if pid.isdigit()}
+
+
+def status(pid):
     try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read().strip()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return ""
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
