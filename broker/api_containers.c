@@ -357,6 +357,7 @@ static const char *const create_problems[] = { "unknown-agent",
                                                "agent-limit",
                                                "place-failed",
                                                "no-containers",
+                                               "workspace-full",
                                                NULL };
 static const char *const list_problems[] = { "no-containers", NULL };
 static const char *const found_problems[] = { "not-found", "no-containers", NULL };

@@ -27,37 +27,25 @@ static bool add(json_t *items, const struct workspace_row *row, size_t limit, co
         if (json_array_size(items) == limit)
                 return false;
         json_add(items, workspace_json(row));
-        *last = row->id;
+        *last = row->key ? row->key : row->id;
         return true;
 }
 
 /*
- * Those that agents have for the caller, of agents that there are. Their ids come before those of sessions. One that cannot be opened now is
- * no reason to tell nothing of the others. 1: the page is full.
+ * Those that agents have come before those of sessions, by keys that say whose they are as well: several owners may have one of an id.
+ * 1: the page is full.
  */
-static int list_of_agents(const struct call *call, const char *after, struct arena *arena, json_t *items,
-                          const char **last, struct problem *problem) {
-        struct applied_agent *agents;
-        struct error err;
+static int list_of_agents(const struct call *call, const char *owner, const char *after, json_t *items,
+                          const char **last, struct arena *arena, struct problem *problem) {
+        const struct workspaces *workspaces = broker_sessions_workspaces(call->broker->sessions);
+        struct workspace_row *rows;
         size_t count;
 
-        if (!call->caller.owner)
-                return 0;
-        if (applied_agents(call->broker->applied, arena, &agents, &count, &err) < 0)
-                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (workspace_list_shared(workspaces, owner, arena, &rows, &count, problem) < 0)
+                return -1;
         for (size_t i = 0; i < count; i++) {
-                struct opened opened OPENED_CLEANUP = OPENED_INIT;
-                const char *id = arena_printf(arena, WORKSPACE_OF_AGENT "%s", agents[i].name);
-                struct problem missing;
-
-                if (strcmp(id, after) <= 0)
-                        continue;
-                if (opened_find(call, id, false, arena, &opened, &missing) < 0) {
-                        if (missing.code != PROBLEM_NOT_FOUND)
-                                log_warning("%s: %s", id, missing.detail);
-                        continue;
-                }
-                if (!add(items, &opened.row, call_limit(call), last))
+                if (strcmp(rows[i].key, after) > 0 && opened_may_see(call, &rows[i]) &&
+                    !add(items, &rows[i], call_limit(call), last))
                         return 1;
         }
         return 0;
@@ -75,7 +63,7 @@ static int list(const struct call *call, struct arena *arena, json_t *items, con
 
         *ret_cursor = NULL;
         after = after ? after : "";
-        full = list_of_agents(call, after, arena, items, &last, problem);
+        full = list_of_agents(call, owner, after, items, &last, arena, problem);
         if (full < 0)
                 return -1;
         if (full) {
@@ -254,8 +242,7 @@ const struct operation api_workspaces_operations[] = {
           .id = "listWorkspaces",
           .tag = WORKSPACES,
           .title = "Workspaces",
-          .doc = "The owner's: those of agents, then those of sessions. Every owner's, but for those of agents, for a client "
-                 "that may observe and names none.",
+          .doc = "The owner's: those of agents, then those of sessions. Every owner's for a client that may observe and names none.",
           .query = shape_page_query,
           .answers = list_answers },
         { .route = { .method = "GET",

@@ -95,6 +95,25 @@ int broker_sessions_agent(struct broker_sessions *sessions, const char *name, st
         return find_agent(&sessions->catalog, name, arena, ret, err);
 }
 
+/* What a workspace of the environment may hold; 0 where there is none of the name. */
+static int storage_of(const struct broker_sessions *sessions, const char *environment, uint64_t *ret,
+                      struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct applied_environment *environments;
+        struct error err;
+        size_t count;
+
+        if (applied_environments(sessions->applied, arena, &environments, &count, &err) < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        *ret = 0;
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(environments[i].name, environment) == 0)
+                        *ret = (uint64_t)value_get_integer(environments[i].spec, "workspaceStorageMB", 0) *
+                               BYTES_PER_MB;
+        }
+        return 0;
+}
+
 /* --- those that containers share --- */
 
 /* Whose place has none finds none. */
@@ -113,6 +132,39 @@ static int open_shared(void *context, const char *owner, const char *agent, int 
                                            : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
 }
 
+static int list_shared(void *context, const char *owner, struct arena *arena, struct workspace_row **ret,
+                       size_t *ret_count, struct problem *problem) {
+        const struct broker_sessions *sessions = context;
+        const struct place_class *class = sessions->place->class;
+        struct error err = { 0 };
+
+        *ret_count = 0;
+        return !class->shared_list ||
+                               class->shared_list(sessions->place, owner, arena, ret, ret_count, &err) == 0
+                       ? 0
+                       : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
+}
+
+/* One that is there has its room already. */
+static int check_shared(const struct broker_sessions *sessions, const char *owner, const char *agent,
+                        const char *environment, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct workspace_row *rows;
+        uint64_t bytes;
+        size_t count;
+
+        if (!sessions->bounds.owner_max)
+                return 0;
+        if (list_shared((void *)sessions, owner, arena, &rows, &count, problem) < 0 ||
+            storage_of(sessions, environment, &bytes, problem) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(rows[i].agent, agent) == 0)
+                        return 0;
+        }
+        return workspace_check_more(&sessions->where, owner, &sessions->bounds, bytes, problem);
+}
+
 static int make_shared(void *context, const char *owner, const char *agent, const char *environment,
                        struct problem *problem) {
         const struct broker_sessions *sessions = context;
@@ -123,6 +175,8 @@ static int make_shared(void *context, const char *owner, const char *agent, cons
 
         if (!class->shared_open)
                 return workspace_not_found(problem);
+        if (check_shared(sessions, owner, agent, environment, problem) < 0)
+                return -1;
         return class->shared_open(sessions->place, &shared, &folder, &err) == 0
                        ? 0
                        : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
@@ -151,23 +205,19 @@ static int remove_shared(void *context, const char *owner, const char *agent, st
                                            : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
 }
 
+/* Of a container that is asked for. */
+static int may_have_files(void *context, const char *owner, const char *agent, const char *environment,
+                          struct problem *problem) {
+        return check_shared(context, owner, agent, environment, problem);
+}
+
 int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
                            const struct workspace_row *row, const struct interrupt *interrupt,
                            struct workspace_limits *ret, struct problem *problem) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace_limits limits = { .files_max = sessions->files_max };
-        struct applied_environment *environments;
-        struct error err;
-        size_t count;
 
-        if (applied_environments(sessions->applied, arena, &environments, &count, &err) < 0)
-                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
-        for (size_t i = 0; i < count; i++) {
-                if (strcmp(environments[i].name, row->environment) == 0)
-                        limits.bytes_max =
-                                (uint64_t)value_get_integer(environments[i].spec, "workspaceStorageMB", 0) *
-                                BYTES_PER_MB;
-        }
+        if (storage_of(sessions, row->environment, &limits.bytes_max, problem) < 0)
+                return -1;
         if (workspace_bound(&sessions->where, owner, row->id, &sessions->bounds, interrupt, &limits,
                             problem) < 0)
                 return -1;
@@ -259,6 +309,7 @@ static int open_containers(struct broker_sessions *sessions, struct error *err) 
                 .total = (size_t)value_get_integer(value_get(sessions->config->spec, "containers"), "total",
                                                    0),
                 .make_room = make_room,
+                .may_have_files = may_have_files,
                 .tell = tell,
                 .ended = count_ended,
                 .context = sessions,
@@ -274,6 +325,7 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
         struct broker_place place = { 0 };
         struct engine *engine;
         struct problem left;
+        struct error why = { 0 };
         int opened;
         char *records TEXT_CLEANUP = path_join(sessions->folder, "sessions");
         struct engine_config config = {
@@ -304,12 +356,15 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
         if (config.limits.checkpoint_ms == 0)
                 config.limits.checkpoint_ms = place.checkpoint_ms;
         sessions->where = place.workspaces;
-        sessions->shared = (struct workspace_shared){ open_shared, make_shared, remove_shared, sessions };
+        sessions->shared =
+                (struct workspace_shared){ open_shared, make_shared, remove_shared, list_shared, sessions };
         sessions->where.shared = &sessions->shared;
         sessions->files_max = place.files_max;
         /* What cannot be removed is in nobody's way: the next start tries again. */
         if (workspace_recover(&sessions->where, &left) < 0)
                 log_warning("workspaces: %s", left.detail);
+        if (place.place->class->shared_recover && place.place->class->shared_recover(place.place, &why) < 0)
+                log_warning("the index of agents' workspaces: %s", why.message);
         if (!sessions->store && session_store_open(records, &sessions->store, err) < 0)
                 return -1;
         config.store = sessions->store;

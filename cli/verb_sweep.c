@@ -37,16 +37,28 @@ static json_t *row_to_json(const struct sweep_row *row) {
         return json;
 }
 
+/* `bytes` is null where it takes up what its files do. */
+static json_t *agent_to_json(const struct local_agent_workspace *agent) {
+        json_t *json = json_pack("{s:s, s:s, s:s}", "agent", agent->agent, "owner", agent->owner,
+                                 "environment", agent->environment);
+
+        json_put(json, "bytes", agent->bytes ? json_integer((json_int_t)agent->bytes) : json_null());
+        json_put(json, "createdAt", json_from_time(agent->created_ms));
+        return json;
+}
+
 /* The same with and without --yes, so that a script can compare what would go with what went. */
 static json_t *report_json(const struct sweep_report *report, bool deleted) {
-        json_t *rows = json_array(), *json;
+        json_t *rows = json_array(), *agents = json_array(), *json;
 
+        for (size_t i = 0; i < report->agent_count; i++)
+                json_array_append_new(agents, agent_to_json(&report->agents[i]));
         for (size_t i = 0; i < report->count; i++)
                 json_array_append_new(rows, row_to_json(&report->rows[i]));
-        json = json_pack("{s:s, s:b, s:o, s:I, s:I, s:o}", "formatVersion", "1", "deleted", deleted,
+        json = json_pack("{s:s, s:b, s:o, s:I, s:I, s:o, s:o}", "formatVersion", "1", "deleted", deleted,
                          "workspaces", json_from_text(report->workspaces), "policies",
                          (json_int_t)report->policies, "sessions", (json_int_t)report->sessions, "expired",
-                         rows);
+                         rows, "agents", agents);
         set_tally(json, &report->total);
         return json;
 }
@@ -59,8 +71,31 @@ static void print_tally(const struct workspace_tally *tally) {
                tally->files == 1 ? "file" : "files", tally->bytes, oldest);
 }
 
+/* What no policy deletes, and who looks for room wants to know of. */
+static void print_agents(const struct sweep_report *report, bool quiet) {
+        uint64_t bytes = 0;
+
+        for (size_t i = 0; i < report->agent_count; i++) {
+                struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+
+                bytes += report->agents[i].bytes;
+                if (quiet)
+                        continue;
+                fputs("  ", stdout);
+                strbuf_printf(&line, "agent:%s  of %s", report->agents[i].agent, report->agents[i].owner);
+                if (report->agents[i].bytes > 0)
+                        strbuf_printf(&line, "  %" PRIu64 " bytes", report->agents[i].bytes);
+                terminal_print_line(stdout, strbuf_text(&line), 2, 2);
+        }
+        if (report->agent_count > 0)
+                printf("Kept until they are removed: %zu %s of agents, which take up %" PRIu64 " bytes.\n",
+                       report->agent_count, report->agent_count == 1 ? "workspace" : "workspaces", bytes);
+}
+
 static void report_text(const struct sweep_report *report, bool deleted, bool quiet) {
         size_t sessions = 0;
+
+        print_agents(report, quiet);
 
         for (size_t i = 0; i < report->count; i++) {
                 const struct sweep_row *row = &report->rows[i];

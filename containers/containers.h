@@ -43,6 +43,9 @@ struct containers_config {
         size_t total;       /* of all owners, that have not ended; 0: no limit */
         /* Asked once there is no room for one of that agent: whether some is being made, by parking a session. Or NULL. */
         bool (*make_room)(void *context, const char *agent);
+        /* Asked before one is made: -1 where the owner has no room for the workspace that it would need. Or NULL. */
+        int (*may_have_files)(void *context, const char *owner, const char *agent, const char *environment,
+                              struct problem *problem);
         /* Told what changes, at once: nothing of this header may be called meanwhile. Or NULL. */
         void (*tell)(void *context, const struct container_news *news);
         /* A command has ended, for that reason: static, of `reason` below. Or NULL. */

@@ -288,6 +288,9 @@ int containers_create(struct containers *containers, const struct engine_caller 
         if (check_text("the owner", caller->owner, ENGINE_OWNER_MAX, problem) < 0 ||
             check_rest(wish, &restart, problem) < 0 ||
             check_agent(containers, caller, wish, arena, &agent, problem) < 0 ||
+            (containers->config.may_have_files &&
+             containers->config.may_have_files(containers->config.context, caller->owner, wish->agent,
+                                               agent.environment, problem) < 0) ||
             !(ports = container_ports_read(wish->ports, problem)))
                 return -1;
         if (!(arguments = arguments_of(wish, problem))) {

@@ -24,6 +24,7 @@
 #ifndef BERTH_SESSIONS_PLACE_H
 #define BERTH_SESSIONS_PLACE_H
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "runtime/report.h"
 #include "runtime/request.h"
@@ -99,6 +100,8 @@ struct place_opening {
         bool (*may_begin)(void *context);
         void *may_begin_context;
 };
+
+struct workspace_row;
 
 /* The workspace of an agent for an owner, which all of its containers for him have. */
 struct place_shared {
@@ -293,12 +296,17 @@ struct place_class {
                      struct place_checkpoint *ret, struct error *err);
         /*
          * The folder of a shared workspace (workspace.h): ERROR_NOT_FOUND where there is none. It may take as long as a file system
-         * takes to be made. May be NULL, both: this place has none.
+         * takes to be made. May be NULL, all of them: this place has none.
          */
         int (*shared_open)(struct place *place, const struct place_shared *shared, int *ret_folder,
                            struct error *err);
         /* No container has it. */
         int (*shared_remove)(struct place *place, const struct place_shared *shared, struct error *err);
+        /* The owner's (NULL: everybody's), by key, in the arena; none of them is opened for that. */
+        int (*shared_list)(struct place *place, const char *owner, struct arena *arena,
+                           struct workspace_row **ret, size_t *ret_count, struct error *err);
+        /* Before the first of these: what the list says is made true again where a death or somebody else's hand left it otherwise. */
+        int (*shared_recover)(struct place *place, struct error *err);
         /*
          * -1 where it is clear that no sandbox could be started now: what all of them need is missing. For probes: at once, and nothing is
          * started. May be NULL.

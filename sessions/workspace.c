@@ -96,6 +96,17 @@ int workspace_list(const struct workspaces *workspaces, const char *owner, const
                 ->list(workspaces, owner, after, limit, arena, ret, ret_count, ret_more, problem);
 }
 
+int workspace_list_shared(const struct workspaces *workspaces, const char *owner, struct arena *arena,
+                          struct workspace_row **ret, size_t *ret_count, struct problem *problem) {
+        const struct workspace_shared *shared = workspaces->shared;
+
+        if (shared)
+                return shared->list(shared->context, owner, arena, ret, ret_count, problem);
+        *ret = NULL;
+        *ret_count = 0;
+        return 0;
+}
+
 int workspace_remove(const struct workspaces *workspaces, const char *owner, const char *id,
                      struct problem *problem) {
         const struct workspace_shared *shared = workspaces->shared;

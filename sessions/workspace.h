@@ -36,6 +36,7 @@
 #define WORKSPACE_OWNER_MAX 2400 /* bytes: of as many characters as an owner may have (engine.h), four each */
 
 struct workspace_body;
+struct workspace_row;
 
 /*
  * The workspaces that agents have for owners, each one's containers' together. Their ids are "agent:NAME", of whoever asks: two owners'
@@ -49,6 +50,9 @@ struct workspace_shared {
         int (*make)(void *context, const char *owner, const char *agent, const char *environment,
                     struct problem *problem);
         int (*remove)(void *context, const char *owner, const char *agent, struct problem *problem);
+        /* The owner's (NULL: everybody's), by key. None is opened for that. */
+        int (*list)(void *context, const char *owner, struct arena *arena, struct workspace_row **ret,
+                    size_t *ret_count, struct problem *problem);
         void *context;
 };
 #define WORKSPACE_OF_AGENT "agent:"
@@ -99,6 +103,10 @@ struct workspace_row {
         const char *agent; /* for which its session was made; NULL: none */
         int64_t created_ms;
         int64_t lives_until_ms; /* no sweep touches its files before; 0: its session has ended */
+        const char *
+                key; /* of a shared one in a list: its id, and which of several owners' it is; it stands before all ids of sessions */
+        uint64_t
+                bytes; /* of a shared one in a list: what it takes up whatever is in it; 0: what its files do */
 };
 
 /*
@@ -134,6 +142,10 @@ int workspace_set_life(struct workspace *workspace, int64_t lives_until_ms, stru
 int workspace_list(const struct workspaces *workspaces, const char *owner, const char *after, size_t limit,
                    struct arena *arena, struct workspace_row **ret, size_t *ret_count, bool *ret_more,
                    struct problem *problem) MUST_USE;
+
+/* Those that agents have: all of the owner's (NULL: everybody's), by key. */
+int workspace_list_shared(const struct workspaces *workspaces, const char *owner, struct arena *arena,
+                          struct workspace_row **ret, size_t *ret_count, struct problem *problem) MUST_USE;
 
 /*
  * Renames it out of sight, and then removes it: after the first step it is gone for everybody, and what a death in between leaves

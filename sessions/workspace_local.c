@@ -279,6 +279,16 @@ int workspace_local_open_shared(int folder, const char *owner, const char *id, s
         return 0;
 }
 
+bool workspace_local_read_shared(int folder, const char *stack, struct arena *arena,
+                                 struct workspace_row *ret) {
+        struct workspace_row row = { 0 };
+
+        if (!read_session(folder, stack, arena, &row))
+                return false;
+        *ret = row;
+        return true;
+}
+
 int workspace_local_name_shared(int folder, const char *stack, const struct workspace_row *row) {
         const struct workspaces workspaces = { .stack = stack };
         struct arena *arena ARENA_CLEANUP = arena_new();

@@ -10,6 +10,9 @@ int workspace_local_open_shared(int folder, const char *owner, const char *id, s
                                 struct problem *problem) MUST_USE;
 /* What dead processes were writing goes, unless somebody has the workspace's lock. -1 with errno. */
 int workspace_local_recover_shared(int folder) MUST_USE;
+/* What its folder says of it. False where it says nothing that can be read, or is of another stack (NULL: any will do). */
+bool workspace_local_read_shared(int folder, const char *stack, struct arena *arena,
+                                 struct workspace_row *ret);
 /* Says in its folder whose it is, unless it says that already. -1 with errno. */
 int workspace_local_name_shared(int folder, const char *stack, const struct workspace_row *row) MUST_USE;
 

@@ -15,6 +15,11 @@ struct workspace_bounds {
 int workspace_check_room(const struct workspaces *workspaces, const char *owner,
                          const struct workspace_bounds *bounds, struct problem *problem) MUST_USE;
 
+/* PROBLEM_WORKSPACE_FULL where they would hold more than they may with so many bytes more. */
+int workspace_check_more(const struct workspaces *workspaces, const char *owner,
+                         const struct workspace_bounds *bounds, uint64_t more,
+                         struct problem *problem) MUST_USE;
+
 /*
  * Narrows what this one may hold by what the owner's others hold now, and by the memory of all of his that are parked. Two that grow at the same time may pass the bound
  * by what they add until they are counted. Each workspace that was never counted in this boot of the machine is counted here.

@@ -6,6 +6,7 @@
 #include "providers/local/launcher.h"
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/interrupt.h"
@@ -290,30 +291,65 @@ static struct sandbox_kept kept_of(const struct launcher *launcher, uid_t client
                                                 "disk" };
 }
 
+/* The names of all that the client has. */
+static int kept_names(const struct launcher *launcher, uid_t client, struct arena *arena, const char ***ret,
+                      size_t *ret_count, struct error *err) {
+        const char *path = arena_printf(arena, "%s/kept/%u", launcher->config->disk, (unsigned)client);
+        DIR *folder = opendir(path);
+        const char **names = NULL;
+        const struct dirent *entry;
+        size_t count = 0;
+
+        if (!folder && errno != ENOENT)
+                return error_set(err, "%s: %s", path, strerror(errno));
+        while (folder && (entry = readdir(folder))) {
+                if (entry->d_name[0] == '.')
+                        continue;
+                names = array_grow(arena, names, count, sizeof(*names));
+                names[count++] = arena_strdup(arena, entry->d_name);
+        }
+        if (folder)
+                closedir(folder);
+        *ret = names;
+        *ret_count = count;
+        return 0;
+}
+
 /* Of one that is there already nothing is made. */
 static int check_number(const struct launcher *launcher, uid_t client, const struct sandbox_kept *kept,
                         struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *path = path_folder(kept->folder, arena);
-        const struct dirent *entry;
-        unsigned count = 0;
-        DIR *folder;
+        const char **names;
+        size_t count;
 
         if (access(kept->folder, F_OK) == 0)
                 return 0;
-        folder = opendir(path);
-        if (!folder && errno != ENOENT)
-                return error_set(err, "%s: %s", path, strerror(errno));
-        while (folder && (entry = readdir(folder)))
-                count += entry->d_name[0] != '.';
-        if (folder)
-                closedir(folder);
+        if (kept_names(launcher, client, arena, &names, &count, err) < 0)
+                return -1;
         return count < launcher->config->kept_each
                        ? 0
                        : error_set_kind(err, ERROR_REFUSED,
-                                        "user %u has %u workspaces that containers share, as many as this "
+                                        "user %u has %zu workspaces that containers share, as many as this "
                                         "launcher keeps for one (--kept-each): remove some",
                                         (unsigned)client, count);
+}
+
+/* NAMES: of a launcher without a disk there are none. */
+static int tell_names(struct launcher *launcher, struct connection *connection) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const char **names = NULL;
+        struct error err = { 0 };
+        size_t count = 0;
+
+        if (launcher->config->disk &&
+            kept_names(launcher, connection->client, arena, &names, &count, &err) < 0) {
+                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+                return 0;
+        }
+        sandbox_names_write(names, count, &text);
+        answer(connection, LAUNCHER_NAMED, text.data, text.length, -1);
+        return 0;
 }
 
 static int may_keep(const struct launcher *launcher, const char *lasting, struct error *err) {
@@ -653,6 +689,8 @@ static int read_question(struct launcher *launcher, struct connection *connectio
                 return share(launcher, connection, &frame);
         if (frame.type == LAUNCHER_KEEP)
                 return keep(launcher, connection, &frame);
+        if (frame.type == LAUNCHER_NAMES)
+                return tell_names(launcher, connection);
         if (frame.type == LAUNCHER_RENAME)
                 return rename_worker(launcher, connection, &frame);
         if (frame.type != LAUNCHER_START)

@@ -119,6 +119,22 @@ static size_t count_expiring(const struct sweep_policy *policies, size_t count) 
         return expiring;
 }
 
+/* Their containers may be stopped for as long as files last: what of them is old is not for a clock to say. */
+static int find_agents(const char *root, struct arena *arena, struct sweep_report *report,
+                       struct error *err) {
+        struct local_agent_workspace *all;
+        size_t count;
+
+        if (local_agents_list(report->workspaces, local_stack_of(root), arena, &all, &count, err) < 0)
+                return -1;
+        report->agents = arena_array(arena, count + 1, sizeof(*all));
+        for (size_t i = 0; i < count; i++) {
+                if (all[i].owner)
+                        report->agents[report->agent_count++] = all[i];
+        }
+        return 0;
+}
+
 int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *arena, struct sweep_report *ret,
                 struct error *err) {
         struct sweep_report report = { 0 };
@@ -129,7 +145,8 @@ int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *are
         if (find_workspaces(root, arena, &report.workspaces, err) < 0 ||
             load_policies(root, arena, &policies, &policy_count, err) < 0 ||
             local_sessions_list(report.workspaces, local_stack_of(root), arena, &sessions, &report.sessions,
-                                err) < 0)
+                                err) < 0 ||
+            find_agents(root, arena, &report, err) < 0)
                 return -1;
         report.policies = count_expiring(policies, policy_count);
         report.rows = arena_array(arena, report.sessions + 1, sizeof(*report.rows));

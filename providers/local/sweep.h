@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "providers/local/agent_workspaces.h"
 #include "providers/local/workspaces.h"
 #include "schema/value.h"
 
@@ -42,6 +43,9 @@ struct sweep_report {
         struct sweep_row *rows; /* sessions with something to delete, or with a problem; by id */
         size_t count;
         struct workspace_tally total;
+        /* What agents have for owners, of which no policy deletes anything: those whose owner is known, by agent. */
+        struct local_agent_workspace *agents;
+        size_t agent_count;
 };
 
 /* Finds and, with `remove`, deletes what the policies that were applied below `root` expire. */

@@ -5,9 +5,12 @@ import concurrent.futures
 import contextlib
 import fcntl
 import http.client
+import json
 import os
 import shutil
+import signal
 import tempfile
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -121,6 +124,82 @@ def test_they_are_in_the_list(serve):
     for space in ("analyst", "small"):
         wait_until(lambda: serve.call("DELETE", f"/v1/workspaces/agent:{space}").status == 204)
     assert listed() == [session]
+
+
+def listed_by(serve, query="", token="watcher"):
+    answer = serve.call("GET", f"/v1/workspaces?limit=1000{query}", token=TOKENS[token])
+    assert answer.status == 200, answer.body
+    return [(space["id"], space["owner"]) for space in answer.items()]
+
+
+def test_who_observes_sees_every_owners(serve):
+    """Of one agent there are several, and a page may end between them."""
+    every = [("agent:analyst", "company/alice"), ("agent:analyst", "company/bob"), ("agent:small", "company/alice")]
+    for space, owner in every:
+        assert serve.call("PUT", f"/v1/workspaces/{space}/files/a", b"x", owner=owner.partition("/")[2]).status == 201
+    assert sorted(listed_by(serve)) == every and [space for space, _ in listed_by(serve)] == [space for space, _ in every]
+    pages, cursor = [], ""
+    while cursor is not None:
+        page = serve.call("GET", f"/v1/workspaces?limit=1{cursor and '&cursor=' + urllib.parse.quote(cursor)}", token=TOKENS["watcher"]).json()
+        pages += [(space["id"], space["owner"]) for space in page["items"]]
+        cursor = page["cursor"]
+    assert pages == listed_by(serve)
+    # Who may use a part of it sees that part.
+    assert listed_by(serve, token="narrow") == []
+
+
+def test_the_index_is_made_anew(serve):
+    """Where it is missing, or not true: damaged, of a workspace that is gone, or of another owner's."""
+    for owner in ("alice", "bob", "carol", "dave"):
+        assert serve.call("PUT", f"{HERE}/files/a", b"x", owner=owner).status == 201
+    every, known = listed_by(serve), {}
+    if not images(serve):
+        pytest.skip("no file system on a disk can be had here")
+    for index in serve.state.rglob("agents/*/analyst/*/session.json"):
+        known[json.loads(index.read_text())["owner"]] = index
+    assert sorted(known) == sorted(owner for _, owner in every)
+    kill_server(serve)
+    known["company/alice"].unlink()
+    known["company/bob"].write_text("{")
+    carols = known["company/carol"].read_text()
+    known["company/carol"].write_text(carols.replace("company/carol", "company/eve"))
+    (known["company/dave"].parent / "disk").unlink()
+    serve.start("--accept-degraded")
+    assert listed_by(serve) == [(space, owner) for space, owner in every if owner != "company/dave"]
+    assert known["company/carol"].read_text() == carols and not known["company/dave"].parent.exists()
+    # One that goes while the server runs is not told of either.
+    (known["company/carol"].parent / "disk").unlink()
+    assert ("agent:analyst", "company/carol") not in listed_by(serve)
+
+
+def test_what_owners_have_together(offline):
+    """An image counts with all its room, for sessions' files and for the next one, whoever asks for that, and for its owner alone."""
+    offline.write("stack.yaml", stack(*AGENTS, *TIGHT))
+    offline("apply", "--yes").expect(0)
+    serve = Containers(offline, clients=[BOTH, *(c for c in CLIENTS if c["name"] != "users")], workspaces={"perOwnerMB": 600})
+    serve.start("--accept-degraded")
+    assert serve.call("PUT", "/v1/workspaces/agent:tight/files/a", b"x").status == 201
+    if not images(serve):
+        assert serve.stop() == 0
+        pytest.skip("no file system on a disk can be had here")
+    session = serve.create()
+    assert serve.call("PUT", f"/v1/workspaces/{session}/files/f", b"y" * 80 * MB).status == 201
+    assert serve.call("PUT", f"/v1/workspaces/{session}/files/g", b"y" * 10 * MB).problem(507, "workspace-full")
+    assert serve.call("PUT", f"{HERE}/files/a", b"x").problem(507, "workspace-full")
+    refused = serve.call("POST", "/v1/containers", {"agent": "analyst", "command": ["true"], "waitSeconds": 60})
+    assert refused.problem(507, "workspace-full")
+    assert serve.finish("cat", "a", agent="tight")["stdout"] == "x"
+    assert serve.finish("true", agent="tight", owner="bob")["exitCode"] == 0
+    swept = offline("sweep", "--json").expect(0).json()
+    assert [(a["agent"], a["owner"], a["environment"], a["bytes"]) for a in sorted(swept["agents"], key=lambda a: a["owner"])] == [
+        ("tight", "company/alice", "tight", 512 * MB),
+        ("tight", "company/bob", "tight", 512 * MB),
+    ]
+    said = offline("sweep").expect(0).out
+    assert "agent:tight  of company/alice" in said and f"2 workspaces of agents, which take up {1024 * MB} bytes" in said
+    wait_until(lambda: serve.call("DELETE", "/v1/workspaces/agent:tight").status == 204)
+    assert serve.call("PUT", f"/v1/workspaces/{session}/files/g", b"y" * 10 * MB).status == 201
+    assert serve.stop() == 0
 
 
 def test_copies_to_and_from_a_session(serve):
@@ -285,9 +364,21 @@ def test_with_a_launcher(box, binary):  # noqa: F811
         over = serve.call("PUT", f"{path}/files/in", b"put", owner="carol")
         assert over.status >= 500 and "--kept-each" in over.json()["detail"], over.body
         assert serve.call("DELETE", path).problem(409, "has-sessions")
+        # To list them nobody is asked; what the index lacks the next server learns.
+        both = [("agent:reader", "company/alice"), ("agent:reader", "company/bob")]
+        launcher.process.send_signal(signal.SIGSTOP)
+        found = listed_by(serve)
+        launcher.process.send_signal(signal.SIGCONT)
+        assert sorted(found) == both
+        assert serve.stop() == 0
+        for number, index in enumerate(serve.state.rglob("agents/*/reader/*/session.json")):
+            index.write_text("{}") if number else shutil.rmtree(index.parent)
+        serve.start("--accept-degraded", "--launcher", launcher.socket)
+        assert sorted(listed_by(serve)) == both
         assert serve.call("DELETE", f"/v1/containers/{kept}").status == 204
         wait_until(lambda: serve.call("DELETE", path).status == 204)
         assert [p for p in disk.rglob("disk")] != [] and len(list(disk.rglob("disk"))) == 1  # bob's
+        assert listed_by(serve) == both[1:]
         serve.stop()
     finally:
         if serve.process:

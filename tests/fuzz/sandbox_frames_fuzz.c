@@ -45,7 +45,8 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         struct sandbox_entry entry;
         uint64_t number, again_number;
         struct process_identity identity;
-        const char *const *words, *name, *to;
+        const char *const *words, *name, *to, **names;
+        size_t name_count;
         struct error err;
 
         if (sandbox_placing_read(bytes, length, arena, &placing, &err) == 0) {
@@ -126,6 +127,19 @@ static void read_all(const struct frame *frame, struct arena *arena) {
                 if (sandbox_keeping_read(first.data, first.length, arena, &keeping, &err) < 0)
                         abort();
                 sandbox_keeping_write(&keeping, &second);
+                again(&first, &second);
+        }
+        strbuf_clear(&first);
+        strbuf_clear(&second);
+        if (sandbox_names_read(bytes, length, arena, &names, &name_count, &err) == 0) {
+                for (size_t i = 0; i < name_count; i++) {
+                        if (strpbrk(names[i], "./"))
+                                abort();
+                }
+                sandbox_names_write(names, name_count, &first);
+                if (sandbox_names_read(first.data, first.length, arena, &names, &name_count, &err) < 0)
+                        abort();
+                sandbox_names_write(names, name_count, &second);
                 again(&first, &second);
         }
         strbuf_clear(&first);

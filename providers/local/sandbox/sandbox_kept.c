@@ -197,6 +197,12 @@ int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid
         return 0;
 }
 
+bool sandbox_kept_is_there(const struct sandbox_kept *kept) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        return has(kept->folder, IMAGE, arena) || has(kept->folder, SANDBOX_KEPT_WORKSPACE, arena);
+}
+
 bool sandbox_kept_is_image(const struct sandbox_kept *kept) {
         struct arena *arena ARENA_CLEANUP = arena_new();
 
@@ -209,7 +215,7 @@ int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) {
 
         if (has(kept->folder, IMAGE, arena) && sandbox_disk_remove(image, err) < 0)
                 return -1;
-        if (rmdir(kept->folder) < 0 && errno != ENOENT)
+        if (rmdir(kept->folder) < 0 && errno != ENOENT && errno != ENOTEMPTY)
                 return error_set(err, "cannot remove %s: %s", kept->folder, strerror(errno));
         return 0;
 }

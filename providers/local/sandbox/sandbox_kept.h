@@ -35,9 +35,14 @@ struct sandbox_kept {
  */
 int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid_t gid, int *ret_root,
                       struct error *err) MUST_USE;
+/* Whether there is one, of either kind. */
+bool sandbox_kept_is_there(const struct sandbox_kept *kept);
 /* Whether it is an image, where it is at all. */
 bool sandbox_kept_is_image(const struct sandbox_kept *kept);
-/* An image goes with all that is in it; of a plain folder the caller has removed that. Sandboxes that have it keep it until they end. */
+/*
+ * An image goes with all that is in it; of a plain folder the caller has removed that. The folder stays where the caller has something
+ * else in it.
+ */
 int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) MUST_USE;
 
 /* With the rights of a sandbox's worker: `root`, of the above, has its workspace at `path` from now on. */

@@ -259,6 +259,26 @@ int sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *ke
         return result;
 }
 
+int sandbox_launched_names(const char *launcher, struct arena *arena, const char ***ret, size_t *ret_count,
+                           struct error *err) {
+        struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
+        struct frame answer FRAME_CLEANUP = { 0 };
+        int result = -1;
+
+        launched.launcher.socket = connect_to(launcher, true, err);
+        if (launched.launcher.socket >= 0 &&
+            frame_send_now(launched.launcher.socket, LAUNCHER_NAMES, "{}", 2, NULL, 0, err) == 0 &&
+            wait_for(&launched, LAUNCHER_NAMED, ANSWER_MS, &answer, err) == 0)
+                result = answer.type == LAUNCHER_NAMED
+                                 ? sandbox_names_read(answer.payload.data, answer.payload.length, arena, ret,
+                                                      ret_count, err)
+                                 : error_set_kind(err, ERROR_REFUSED, "the launcher at %s refused: %s",
+                                                  launcher, strbuf_text(&answer.payload));
+        frame_reader_release(&launched.launcher);
+        close_descriptor(&launched.launcher.socket);
+        return result;
+}
+
 /* What it still says is read by nobody; that its socket ends is its last word. */
 static void await_close(int worker, int64_t patience_ms) {
         int64_t until_ms = sandbox_now_ms() + patience_ms, left;

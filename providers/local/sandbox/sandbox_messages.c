@@ -327,6 +327,37 @@ int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, 
         return 0;
 }
 
+/* --- NAMED --- */
+
+void sandbox_names_write(const char *const *names, size_t count, struct strbuf *ret) {
+        json_t *json = json_object(), *list = json_array();
+
+        for (size_t i = 0; i < count; i++)
+                json_add(list, json_string(names[i]));
+        json_put(json, "names", list);
+        append_json(json, ret);
+}
+
+int sandbox_names_read(const char *bytes, size_t length, struct arena *arena, const char ***ret,
+                       size_t *ret_count, struct error *err) {
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
+        const json_t *list = json_object_get(json, "names"), *item;
+        const char **names;
+        size_t index;
+
+        if (read_members(json, NULL, 0, 1, err) < 0)
+                return -1;
+        names = arena_array(arena, json_array_size(list) + 1, sizeof(*names));
+        json_array_foreach (list, index, item) {
+                if (!is_family(json_string_value(item)))
+                        return error_set(err, "a message has a workspace that is none");
+                names[index] = arena_strdup(arena, json_string_value(item));
+        }
+        *ret = names;
+        *ret_count = json_array_size(list);
+        return 0;
+}
+
 /* --- STARTED, KILL, MEASURE, MEASURED --- */
 
 #define PROBLEM_MAX 1000

@@ -169,7 +169,9 @@ enum launcher_message {
         LAUNCHER_RENAMED,
         LAUNCHER_SHARE,
         LAUNCHER_KEEP,
-        LAUNCHER_KEPT
+        LAUNCHER_KEPT,
+        LAUNCHER_NAMES,
+        LAUNCHER_NAMED
 };
 
 /* START. An image by its digest; NULL: the machine's own /usr. With it may come a network namespace, for `joins` of PLACE. */
@@ -202,6 +204,11 @@ struct sandbox_keeping {
 void sandbox_keeping_write(const struct sandbox_keeping *keeping, struct strbuf *ret);
 int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_keeping *ret,
                          struct error *err) MUST_USE;
+
+/* NAMED, which answers NAMES (it has no members): the names of all workspaces that stay and are the client's. */
+void sandbox_names_write(const char *const *names, size_t count, struct strbuf *ret);
+int sandbox_names_read(const char *bytes, size_t length, struct arena *arena, const char ***ret,
+                       size_t *ret_count, struct error *err) MUST_USE;
 
 /* SHARE, which has no answer: what the client's family of that name may use from now on. */
 void sandbox_family_write(const struct sandbox_family *family, struct strbuf *ret);

@@ -1072,6 +1072,8 @@ static const struct place_class class = {
         .adopt = session_park_adopt,
         .shared_open = session_kept_open,
         .shared_remove = session_kept_remove,
+        .shared_list = session_kept_list,
+        .shared_recover = session_kept_recover,
         .check = check,
         .close = close_place,
 };

@@ -7,14 +7,14 @@
  * or, where a launcher places the sandboxes, on the launcher's disk, by a name that stands for the folder of workspaces, the stack, the
  * agent and the owner: several stacks may have one folder, and agents of one name. What is in it, sandbox_kept.h says, and workspace.h.
  */
+#include "base/array.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "providers/local/agent_workspaces.h"
 #include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"
-#include "schema/kind.h"
 #include "sessions/workspace_local.h"
 #include "sessions/workspace_tree.h"
 
@@ -22,23 +22,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
-#define HASH_LENGTH 40
+#define MEGABYTE ((uint64_t)1 << 20)
 #define LETTING_GO 20
-
-static const char *hash_of(const char *const *texts, size_t count, struct arena *arena) {
-        struct strbuf all STRBUF_CLEANUP = STRBUF_INIT;
-        uint8_t digest[SHA256_SIZE];
-        char hex[2 * SHA256_SIZE + 1];
-
-        for (size_t i = 0; i < count; i++)
-                strbuf_append_bytes(&all, texts[i], strlen(texts[i]) + 1);
-        digest_sha256(all.data, all.length, digest);
-        digest_hex(digest, sizeof(digest), hex);
-        return arena_strndup(arena, hex, HASH_LENGTH);
-}
 
 /* By whatever path the server was started with. */
 static const char *name_of(const struct session_place *place, const struct place_shared *shared,
@@ -47,14 +36,14 @@ static const char *name_of(const struct session_place *place, const struct place
         const char *const texts[] = { whole ? whole : place->workspaces, place->stack, shared->agent,
                                       shared->owner };
 
-        return hash_of(texts, 4, arena);
+        return local_hash(texts, 4, arena);
 }
 
 static struct sandbox_kept kept_of(const struct session_place *place, const struct place_shared *shared,
                                    const struct sandbox_limits *limits, struct arena *arena) {
         return (struct sandbox_kept){
-                .folder = arena_printf(arena, "%s/agents/%s/%s/%s", place->workspaces, place->stack,
-                                       shared->agent, hash_of(&shared->owner, 1, arena)),
+                .folder = local_agent_folder(place->workspaces, place->stack, shared->agent, shared->owner,
+                                             arena),
                 .bytes = limits->workspace_bytes,
                 .files = limits->workspace_files,
                 .accept_degraded = place->accept_degraded,
@@ -63,12 +52,39 @@ static struct sandbox_kept kept_of(const struct session_place *place, const stru
         };
 }
 
-/* It becomes a part of a path, and may be anything that a client wrote. */
-static bool is_agent(const char *name) {
-        size_t length = strlen(name);
+/* --- the index --- */
 
-        return length > 0 && length <= NAME_LENGTH_MAX &&
-               strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+static bool is_image(const struct session_place *place, const struct sandbox_kept *kept) {
+        return place->launcher || sandbox_kept_is_image(kept);
+}
+
+/* What its files can take up, by the kernel's own count, which may be off by what the file system itself has. */
+static uint64_t room_of(int root) {
+        struct statfs status;
+
+        if (fstatfs(root, &status) < 0)
+                return 0;
+        return ((uint64_t)(status.f_blocks - (status.f_bfree - status.f_bavail)) * (uint64_t)status.f_bsize +
+                MEGABYTE / 2) /
+               MEGABYTE * MEGABYTE;
+}
+
+/* What the workspace itself says; of an image alone, since a plain folder's own file is what the index has of it. */
+static int write_index(const struct session_place *place, const struct place_shared *shared, int root,
+                       struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct workspace_row there;
+
+        if (!workspace_local_read_shared(root, place->stack, arena, &there) ||
+            strcmp(there.owner, shared->owner) != 0)
+                return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
+        return local_agent_write(place->workspaces, place->stack,
+                                 &(struct local_agent_workspace){ .agent = shared->agent,
+                                                                  .owner = there.owner,
+                                                                  .environment = there.environment,
+                                                                  .created_ms = there.created_ms,
+                                                                  .bytes = room_of(root) },
+                                 err);
 }
 
 /* The limits are looked at where it is made alone. */
@@ -82,7 +98,7 @@ static int open_root(const struct session_place *place, const struct place_share
         const struct sandbox_kept kept = kept_of(place, shared, limits, arena);
         int given DESCRIPTOR_CLEANUP = -1, root DESCRIPTOR_CLEANUP = -1;
 
-        if (!is_agent(shared->agent))
+        if (!local_is_agent(shared->agent))
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
         if ((place->launcher
                      ? sandbox_launched_keep(place->launcher, &keeping, &given, err)
@@ -103,6 +119,8 @@ static int open_root(const struct session_place *place, const struct place_share
                     workspace_local_name_shared(root, place->stack, &row) < 0)
                         return error_set(err, "cannot write into the workspace of Agent/%s: %s",
                                          shared->agent, strerror(errno));
+                if (is_image(place, &kept) && write_index(place, shared, root, err) < 0)
+                        return -1;
         }
         *ret = root;
         root = -1;
@@ -155,6 +173,10 @@ int session_kept_open(struct place *place, const struct place_shared *shared, in
         return open_root(local, shared, &spec.limits, ret_folder, err);
 }
 
+static int forget(const struct session_place *place, const char *agent, const char *hash, struct error *err) {
+        return local_agent_forget(place->workspaces, place->stack, agent, hash, err);
+}
+
 int session_kept_remove(struct place *place, const struct place_shared *shared, struct error *err) {
         const struct session_place *local = (const struct session_place *)place;
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -179,8 +201,162 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
                 int result = local->launcher ? sandbox_launched_keep(local->launcher, &keeping, NULL, err)
                                              : sandbox_kept_remove(&kept, err);
 
-                if (result == 0 || err->kind != ERROR_REFUSED || attempt == LETTING_GO)
+                /* Last: of one that is there the index must say so. */
+                if (result == 0)
+                        return forget(local, shared->agent, local_hash(&shared->owner, 1, arena), err);
+                if (err->kind != ERROR_REFUSED || attempt == LETTING_GO)
                         return result;
                 (void)nanosleep(&pause, NULL);
         }
+}
+
+/* --- all of them --- */
+
+/*
+ * With a launcher they lie where only that can look: the index is looked at when the server starts, and believed from then on. What lies
+ * here then is of a server without one.
+ */
+static bool is_there(const struct session_place *place, const struct local_agent_workspace *row,
+                     struct arena *arena) {
+        const struct sandbox_kept kept = { .folder = local_agent_folder(place->workspaces, place->stack,
+                                                                        row->agent, row->owner, arena) };
+
+        return sandbox_kept_is_there(&kept) != (place->launcher != NULL);
+}
+
+int session_kept_list(struct place *place, const char *owner, struct arena *arena, struct workspace_row **ret,
+                      size_t *ret_count, struct error *err) {
+        const struct session_place *local = (const struct session_place *)place;
+        struct local_agent_workspace *all;
+        struct workspace_row *rows;
+        size_t all_count, count = 0;
+
+        *ret_count = 0;
+        if (!local->workspaces)
+                return 0;
+        if (local_agents_list(local->workspaces, local->stack, arena, &all, &all_count, err) < 0)
+                return -1;
+        rows = arena_array(arena, all_count + 1, sizeof(*rows));
+        for (size_t i = 0; i < all_count; i++) {
+                if (!all[i].owner || (owner && strcmp(owner, all[i].owner) != 0) ||
+                    !is_there(local, &all[i], arena))
+                        continue;
+                rows[count++] = (struct workspace_row){
+                        .id = arena_printf(arena, WORKSPACE_OF_AGENT "%s", all[i].agent),
+                        .key = arena_printf(arena, WORKSPACE_OF_AGENT "%s/%s", all[i].agent, all[i].hash),
+                        .owner = all[i].owner,
+                        .environment = all[i].environment,
+                        .agent = all[i].agent,
+                        .created_ms = all[i].created_ms,
+                        .bytes = all[i].bytes,
+                };
+        }
+        *ret = rows;
+        *ret_count = count;
+        return 0;
+}
+
+/* One that the index does not know: whose it is stands within. It is opened once, and known from then on. */
+static int learn_image(const struct session_place *place, int given, const char *agent,
+                       const char *owner_hash, const char *name, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        int root DESCRIPTOR_CLEANUP = openat(given, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct workspace_row there;
+        struct place_shared shared;
+
+        if (root < 0 || !workspace_local_read_shared(root, place->stack, arena, &there) || !there.agent ||
+            !local_is_agent(there.agent))
+                return 0; /* another stack's, or nobody's yet */
+        shared = (struct place_shared){ .agent = there.agent, .owner = there.owner };
+        if (name ? strcmp(name_of(place, &shared, arena), name) != 0
+                 : strcmp(there.agent, agent) != 0 ||
+                            strcmp(local_hash(&there.owner, 1, arena), owner_hash) != 0)
+                return 0;
+        return write_index(place, &shared, root, err);
+}
+
+static int learn_own(const struct session_place *place, const struct local_agent_workspace *row,
+                     const struct sandbox_kept *kept, struct error *err) {
+        int root DESCRIPTOR_CLEANUP = -1;
+
+        if (sandbox_kept_open(kept, false, geteuid(), getegid(), &root, err) < 0)
+                return err->kind == ERROR_NOT_FOUND ? 0 : -1;
+        return learn_image(place, root, row->agent, row->hash, NULL, err);
+}
+
+static int learn_launchers(const struct session_place *place, const char *name, struct error *err) {
+        const struct sandbox_keeping keeping = { .name = name, .bytes = 1, .files = 1 };
+        int root DESCRIPTOR_CLEANUP = -1;
+
+        if (sandbox_launched_keep(place->launcher, &keeping, &root, err) < 0)
+                return err->kind == ERROR_NOT_FOUND ? 0 : -1;
+        return learn_image(place, root, NULL, NULL, name, err);
+}
+
+static int recover_own(const struct session_place *place, const struct local_agent_workspace *rows,
+                       size_t count, struct arena *arena, struct error *err) {
+        for (size_t i = 0; i < count; i++) {
+                const struct sandbox_kept kept = {
+                        .folder = arena_printf(arena, "%s/" AGENTS_FOLDER "/%s/%s/%s", place->workspaces,
+                                               place->stack, rows[i].agent, rows[i].hash),
+                        .bytes = 1,
+                        .files = 1
+                };
+
+                if (!sandbox_kept_is_there(&kept)) {
+                        if (forget(place, rows[i].agent, rows[i].hash, err) < 0)
+                                return -1;
+                } else if (!rows[i].owner && sandbox_kept_is_image(&kept) &&
+                           learn_own(place, &rows[i], &kept, err) < 0) {
+                        return -1;
+                }
+        }
+        return 0;
+}
+
+static bool is_one_of(const char *name, const char *const *names, size_t count) {
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(names[i], name) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static int recover_launchers(const struct session_place *place, const struct local_agent_workspace *rows,
+                             size_t count, struct arena *arena, struct error *err) {
+        const char **names, **known = arena_array(arena, count + 1, sizeof(*known));
+        size_t name_count, known_count = 0;
+
+        if (sandbox_launched_names(place->launcher, arena, &names, &name_count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                const struct place_shared shared = { .agent = rows[i].agent, .owner = rows[i].owner };
+                const char *name = rows[i].owner ? name_of(place, &shared, arena) : NULL;
+
+                if (rows[i].owner && !is_there(place, &rows[i], arena))
+                        continue;
+                if (name && is_one_of(name, names, name_count))
+                        known[known_count++] = name;
+                else if (forget(place, rows[i].agent, rows[i].hash, err) < 0)
+                        return -1;
+        }
+        for (size_t i = 0; i < name_count; i++) {
+                if (!is_one_of(names[i], known, known_count) && learn_launchers(place, names[i], err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+int session_kept_recover(struct place *place, struct error *err) {
+        const struct session_place *local = (const struct session_place *)place;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct local_agent_workspace *rows;
+        size_t count;
+
+        if (!local->workspaces)
+                return 0;
+        if (local_agents_list(local->workspaces, local->stack, arena, &rows, &count, err) < 0)
+                return -1;
+        return local->launcher ? recover_launchers(local, rows, count, arena, err)
+                               : recover_own(local, rows, count, arena, err);
 }

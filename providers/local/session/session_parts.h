@@ -143,6 +143,9 @@ int session_kept_make(const struct session_place *place, const struct place_shar
 int session_kept_open(struct place *place, const struct place_shared *shared, int *ret_folder,
                       struct error *err) MUST_USE;
 int session_kept_remove(struct place *place, const struct place_shared *shared, struct error *err) MUST_USE;
+int session_kept_list(struct place *place, const char *owner, struct arena *arena, struct workspace_row **ret,
+                      size_t *ret_count, struct error *err) MUST_USE;
+int session_kept_recover(struct place *place, struct error *err) MUST_USE;
 
 /* session.c */
 /* Where the worker of that session is found. A launcher has them in a folder of its own, by their users. */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/agent_workspaces.h"
+
+#include "base/array.h"
+#include "base/beneath.h"
+#include "base/digest.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/sorted.h"
+#include "base/strbuf.h"
+#include "providers/local/workspaces.h"
+#include "schema/kind.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HASH_LENGTH 40
+#define INDEX_BYTES_MAX ((size_t)64 << 10)
+
+const char *local_hash(const char *const *texts, size_t count, struct arena *arena) {
+        struct strbuf all STRBUF_CLEANUP = STRBUF_INIT;
+        uint8_t digest[SHA256_SIZE];
+        char hex[2 * SHA256_SIZE + 1];
+
+        for (size_t i = 0; i < count; i++)
+                strbuf_append_bytes(&all, texts[i], strlen(texts[i]) + 1);
+        digest_sha256(all.data, all.length, digest);
+        digest_hex(digest, sizeof(digest), hex);
+        return arena_strndup(arena, hex, HASH_LENGTH);
+}
+
+bool local_is_agent(const char *name) {
+        size_t length = strlen(name);
+
+        return length > 0 && length <= NAME_LENGTH_MAX &&
+               strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+}
+
+static bool is_hash(const char *name) {
+        return strlen(name) == HASH_LENGTH && strspn(name, "0123456789abcdef") == HASH_LENGTH;
+}
+
+static const char *folder_of(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                             struct arena *arena) {
+        return arena_printf(arena, "%s/" AGENTS_FOLDER "/%s/%s/%s", workspaces, stack, agent, hash);
+}
+
+const char *local_agent_folder(const char *workspaces, const char *stack, const char *agent,
+                               const char *owner, struct arena *arena) {
+        return folder_of(workspaces, stack, agent, local_hash(&owner, 1, arena), arena);
+}
+
+/* --- read --- */
+
+static bool says(const json_t *json, const char *member, const char *text) {
+        const char *said = json_text(json, member);
+
+        return said && strcmp(said, text) == 0;
+}
+
+/* Of what contradicts its place nothing is believed. */
+static void read_row(int all, const char *stack, struct arena *arena, struct local_agent_workspace *row) {
+        const char *path = arena_printf(arena, "%s/%s/" SESSION_FILE, row->agent, row->hash), *owner;
+        int descriptor DESCRIPTOR_CLEANUP = beneath_open(all, path, O_RDONLY);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *json JSON_CLEANUP = NULL;
+        struct stat status;
+
+        if (descriptor < 0 || fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode) ||
+            descriptor_read(descriptor, INDEX_BYTES_MAX, &text) != 0)
+                return;
+        json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
+        owner = json_text(json, "owner");
+        if (!owner || !json_text(json, "environment") || !says(json, "formatVersion", SESSION_FORMAT) ||
+            !says(json, "stack", stack) || !says(json, "agent", row->agent) ||
+            strcmp(local_hash(&owner, 1, arena), row->hash) != 0)
+                return;
+        row->owner = arena_strdup(arena, owner);
+        row->environment = arena_strdup(arena, json_text(json, "environment"));
+        row->created_ms = json_integer_or(json, "createdMs", 0);
+        if (json_integer_or(json, "bytes", 0) > 0)
+                row->bytes = (uint64_t)json_integer_or(json, "bytes", 0);
+}
+
+/* The folder of all of the stack's; -1 with errno. Its path is trusted; what is below it is looked at. */
+static int open_all(const char *workspaces, const char *stack) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        return open(arena_printf(arena, "%s/" AGENTS_FOLDER "/%s", workspaces, stack),
+                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Names in a folder below, of those that are asked for, in order. What is no folder has none. */
+static int list_names(int all, const char *path, bool (*is_name)(const char *name), struct arena *arena,
+                      const char ***ret, size_t *ret_count) {
+        int folder = beneath_open(all, path, O_RDONLY | O_DIRECTORY);
+        DIR *stream = folder < 0 ? NULL : fdopendir(folder);
+        const struct dirent *entry;
+        const char **names = NULL;
+        size_t count = 0;
+
+        if (!stream) {
+                close_descriptor(&folder);
+                *ret_count = 0;
+                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+        }
+        while ((entry = readdir(stream))) {
+                if (!is_name(entry->d_name))
+                        continue;
+                names = array_grow(arena, names, count, sizeof(*names));
+                names[count++] = arena_strdup(arena, entry->d_name);
+        }
+        closedir(stream);
+        if (count > 1)
+                qsort(names, count, sizeof(*names), sorted_compare_texts);
+        *ret = names;
+        *ret_count = count;
+        return 0;
+}
+
+int local_agents_list(const char *workspaces, const char *stack, struct arena *arena,
+                      struct local_agent_workspace **ret, size_t *ret_count, struct error *err) {
+        int all DESCRIPTOR_CLEANUP = open_all(workspaces, stack);
+        struct local_agent_workspace *rows = NULL;
+        const char **agents = NULL, **hashes = NULL;
+        size_t agent_count = 0, hash_count = 0, count = 0;
+
+        if (all < 0 && errno != ENOENT)
+                return error_set(err, "cannot open %s/" AGENTS_FOLDER "/%s: %s", workspaces, stack,
+                                 strerror(errno));
+        if (all >= 0 && list_names(all, ".", local_is_agent, arena, &agents, &agent_count) < 0)
+                return error_set(err, "cannot read %s/" AGENTS_FOLDER "/%s: %s", workspaces, stack,
+                                 strerror(errno));
+        for (size_t i = 0; i < agent_count; i++) {
+                if (list_names(all, agents[i], is_hash, arena, &hashes, &hash_count) < 0)
+                        return error_set(err, "cannot read %s/" AGENTS_FOLDER "/%s/%s: %s", workspaces, stack,
+                                         agents[i], strerror(errno));
+                for (size_t j = 0; j < hash_count; j++) {
+                        rows = array_grow(arena, rows, count, sizeof(*rows));
+                        rows[count] = (struct local_agent_workspace){ .agent = agents[i], .hash = hashes[j] };
+                        read_row(all, stack, arena, &rows[count++]);
+                }
+        }
+        *ret = rows;
+        *ret_count = count;
+        return 0;
+}
+
+int local_agent_read(const char *workspaces, const char *stack, const char *agent, const char *owner,
+                     struct arena *arena, struct local_agent_workspace *ret, struct error *err) {
+        int all DESCRIPTOR_CLEANUP = open_all(workspaces, stack);
+        struct local_agent_workspace row = { .agent = agent, .hash = local_hash(&owner, 1, arena) };
+
+        if (all >= 0 && local_is_agent(agent))
+                read_row(all, stack, arena, &row);
+        if (!row.owner)
+                return error_set_kind(err, ERROR_NOT_FOUND, "the index has no such workspace");
+        *ret = row;
+        return 0;
+}
+
+/* --- written --- */
+
+static bool says_the_same(const struct local_agent_workspace *a, const struct local_agent_workspace *b) {
+        return strcmp(a->environment, b->environment) == 0 && a->created_ms == b->created_ms &&
+               a->bytes == b->bytes;
+}
+
+int local_agent_write(const char *workspaces, const char *stack, const struct local_agent_workspace *row,
+                      struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *folder = local_agent_folder(workspaces, stack, row->agent, row->owner, arena);
+        char *path TEXT_CLEANUP = path_join(folder, SESSION_FILE);
+        struct local_agent_workspace there;
+        json_t *json JSON_CLEANUP = NULL;
+        char *text TEXT_CLEANUP = NULL;
+        struct error missing;
+
+        if (local_agent_read(workspaces, stack, row->agent, row->owner, arena, &there, &missing) == 0 &&
+            says_the_same(row, &there))
+                return 0;
+        json = json_checked(json_pack("{ss, ss, ss, ss, ss, sI, sI, sI}", "formatVersion", SESSION_FORMAT,
+                                      "stack", stack, "environment", row->environment, "owner", row->owner,
+                                      "agent", row->agent, "createdMs", (json_int_t)row->created_ms,
+                                      "livesUntilMs", (json_int_t)0, "bytes", (json_int_t)row->bytes));
+        text = json_compact(json);
+        return folder_make(folder, err) < 0 || file_write_atomic(path, text, strlen(text), 0600, err) < 0
+                       ? -1
+                       : folder_sync(path_folder(folder, arena), err);
+}
+
+/* What a writer left that died goes, too. */
+static int forget_files(const char *folder) {
+        DIR *stream = opendir(folder);
+        const struct dirent *entry;
+        int result = 0;
+
+        if (!stream)
+                return errno == ENOENT ? 0 : -1;
+        while ((entry = readdir(stream))) {
+                if ((strcmp(entry->d_name, SESSION_FILE) == 0 || file_is_leftover(entry->d_name)) &&
+                    unlinkat(dirfd(stream), entry->d_name, 0) < 0 && errno != ENOENT)
+                        result = -1;
+        }
+        closedir(stream);
+        return result;
+}
+
+int local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                       struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *folder = folder_of(workspaces, stack, agent, hash, arena);
+
+        if (forget_files(folder) < 0 || (rmdir(folder) < 0 && errno != ENOENT && errno != ENOTEMPTY))
+                return error_set(err, "cannot remove %s: %s", folder, strerror(errno));
+        return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The workspaces that agents have for owners, as their index tells of them: a file beside each, so that nobody opens an image, or asks a
+ * launcher for one, to list them or to count what they take up.
+ *
+ *     {workspaces}/agents/STACK/AGENT/OWNERHASH/session.json    as a session's (workspaces.h), with "agent", and of an image "bytes"
+ *
+ * In a workspace that is a plain folder it is that workspace's own. Of an image the truth is the session.json within: the index is made anew
+ * from that where it is missing, or says what its place contradicts. It is written whole, and synced.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_AGENT_WORKSPACES_H
+#define BERTH_PROVIDERS_LOCAL_AGENT_WORKSPACES_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AGENTS_FOLDER "agents"
+
+struct local_agent_workspace {
+        const char *agent;
+        const char *hash; /* the folder's name: local_hash() of the owner */
+        const char *
+                owner; /* NULL: the index does not say whose it is, or not truly. So are the next two then not known */
+        const char *environment;
+        int64_t created_ms;
+        uint64_t
+                bytes; /* the room that it has taken up since it was made; 0: a plain folder, which takes what its files do */
+};
+
+/* What a name may become that anybody may have written, in a path: so many hexadecimal digits of the texts' SHA-256. In the arena. */
+const char *local_hash(const char *const *texts, size_t count, struct arena *arena);
+/* The folder of one. In the arena. */
+const char *local_agent_folder(const char *workspaces, const char *stack, const char *agent,
+                               const char *owner, struct arena *arena);
+/* It becomes a part of a path, and may be anything that a client wrote. */
+bool local_is_agent(const char *name);
+
+/* The stack's, by agent and hash, as the folders are there: whether a workspace is in them is for the caller to see. */
+int local_agents_list(const char *workspaces, const char *stack, struct arena *arena,
+                      struct local_agent_workspace **ret, size_t *ret_count, struct error *err) MUST_USE;
+/* ERROR_NOT_FOUND where the index says nothing of it, or nothing true. */
+int local_agent_read(const char *workspaces, const char *stack, const char *agent, const char *owner,
+                     struct arena *arena, struct local_agent_workspace *ret, struct error *err) MUST_USE;
+/* Unless it says that already. ret->hash does not matter. The folder is made where it is missing. */
+int local_agent_write(const char *workspaces, const char *stack, const struct local_agent_workspace *row,
+                      struct error *err) MUST_USE;
+/* Of a workspace that is gone: the index's file and the folder, if nothing else is in it. */
+int local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                       struct error *err) MUST_USE;
+
+#endif
