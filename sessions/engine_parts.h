@@ -69,6 +69,7 @@ struct session {
         size_t waiting, waiting_bytes; /* of them, and of what was asked of all of them */
         int64_t in_line;             /* its place in the line for its agent's limits; 0: it stands in none */
         struct execution *unwritten; /* ended, and the store did not take it yet: nobody has heard of it */
+        bool refused;                /* as the last write of its record was, and the next one will be */
         /* Files of what executions left behind are brought out: how often that was asked for, and done. */
         int64_t bring_wanted, brought;
         bool bringing, just_brought;       /* it is under way; what waits comes before the next one */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NOTHING_KEPT 31 /* halvings of any cap */
 #define DISPLAYS_MAX ((size_t)16 << 20)
 #define EVENTS_EAGER 16384
 #define EVENT_BYTES 4096
@@ -402,6 +403,20 @@ void execution_cut_off(struct execution *execution, const struct execution_owner
         execution_done(execution, owner, &event, now_ms);
 }
 
+/* The last event has the same object. */
+void execution_give_up(struct execution *execution, const char *why) {
+        struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&detail, "it ended as %s, and its result cannot be kept: %s",
+                      json_text(execution->result, "status"), why);
+        execution->unkept = true;
+        json_put(execution->result, "status", json_string(report_status_name(REPORT_FAILED)));
+        json_put(execution->result, "exitCode", json_null());
+        json_put(execution->result, "value", json_null());
+        json_put(execution->result, "error", json_null());
+        json_put(execution->result, "detail", json_from_text(strbuf_text(&detail)));
+}
+
 /* History */
 
 static void cut_list(json_t *object, const char *name, size_t most) {
@@ -507,7 +522,7 @@ static json_t *code_json(const struct execution *execution, size_t cap) {
 
 /* What has many control characters grows in JSON: where it does not fit, all caps are halved. */
 char *execution_record(const struct execution *execution, const char *environment, const char *agent) {
-        for (int halvings = 0;; halvings++) {
+        for (int halvings = execution->unkept ? NOTHING_KEPT : 0;; halvings++) {
                 size_t cap = (size_t)ENGINE_STREAM_STORED >> halvings;
                 json_t *json JSON_CLEANUP = times_json(execution, environment, agent);
                 char *text;
@@ -516,7 +531,7 @@ char *execution_record(const struct execution *execution, const char *environmen
                 json_put(json, "events", json_integer((json_int_t)execution->event_count));
                 json_put(json, "code", code_json(execution, cap));
                 text = json_plain(json);
-                if (strlen(text) <= SESSION_VALUE_MAX || halvings == 12)
+                if (strlen(text) <= SESSION_VALUE_MAX || halvings >= 12)
                         return text;
                 free(text);
         }

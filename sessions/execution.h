@@ -65,9 +65,11 @@ struct execution {
         int64_t record_bytes; /* of its record, as that was written last */
         int64_t taken_before; /* what its session's taken_n is while it waits: none that it was given is later */
         bool unwritten;       /* its end is in no record: no event tells it yet */
-        int64_t published;    /* events that are in the store, for who follows it elsewhere */
-        uint64_t unheard;     /* bytes of events that the place keeps for us */
-        bool heard_early;     /* its record has the heads of the streams, and the place has let go of them */
+        int64_t refused_ms; /* since when the store refuses its end, by the monotonic clock; 0: it does not */
+        bool unkept;        /* so for long: no more of it is kept than that */
+        int64_t published;  /* events that are in the store, for who follows it elsewhere */
+        uint64_t unheard;   /* bytes of events that the place keeps for us */
+        bool heard_early;   /* its record has the heads of the streams, and the place has let go of them */
         bool head_lost; /* the server was restarted amid more output than the place keeps: its streams are not whole */
 };
 
@@ -92,6 +94,12 @@ void execution_done(struct execution *execution, const struct execution_owner *o
 /* Ends it without the place's word: `killed`, `interrupted` or `failed`, never `ok`. */
 void execution_cut_off(struct execution *execution, const struct execution_owner *owner,
                        enum report_status status, const char *detail, int64_t now_ms);
+
+/*
+ * Of one that has ended and whose end nobody has heard of: it is `failed`, for that reason, and its record has neither output nor files nor
+ * code.
+ */
+void execution_give_up(struct execution *execution, const char *why);
 
 /* The event of that id, from 1; false where there is none yet. Its data is a new reference. */
 bool execution_event(const struct execution *execution, int64_t id, struct engine_event *ret);

@@ -188,6 +188,7 @@ int session_try_record(struct engine *engine, struct session *session, const str
         if (engine->servers && !session->far)
                 snprintf(record->holder, sizeof(record->holder), "%s", engine->number);
         stored = write_record(engine, record, more, count, arena, &err);
+        session->refused = stored < 0 && err.kind == ERROR_REFUSED;
         if (stored < 0) {
                 session->stale = engine->servers && record->version;
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);

@@ -10,12 +10,15 @@
 #include "sessions/history.h"
 #include "sessions/session_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define REFUSED_MS 20000 /* somebody may give rights back meanwhile */
 
 /* That it began or ended: what it said is its owner's alone. */
 void session_tell_execution(struct session *session, const struct execution *execution) {
@@ -80,8 +83,10 @@ static int write_end(struct engine *engine, struct session *session, struct exec
                 history_count(session, execution, text);
                 if (!session->gone)
                         result = session_store_record(engine, session, &change, 1, problem);
-                else if (engine_write(engine, &change, 1, &err) < 0)
+                else if (engine_write(engine, &change, 1, &err) < 0) {
+                        session->refused = err.kind == ERROR_REFUSED;
                         result = problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+                }
         }
         free(text);
         if (result < 0) {
@@ -96,12 +101,41 @@ static int write_end(struct engine *engine, struct session *session, struct exec
         return 0;
 }
 
+/*
+ * What the store refuses is refused again, and whoever waits for the result cannot wait for ever: after a while it is `failed`, and says why. If the
+ * record of that is taken, it is written; if not, who asks here is told all the same, and it is tried on: what comes after this server
+ * finds an execution of which no more is known than what the place has kept.
+ */
+static bool write_less(struct engine *engine, struct session *session, struct execution *execution,
+                       struct problem *problem) {
+        int64_t now_ms = clock_system.monotonic_ms(&clock_system);
+        struct problem refused = *problem;
+
+        if (!session->refused) {
+                execution->refused_ms = 0;
+                return false;
+        }
+        if (execution->refused_ms == 0)
+                execution->refused_ms = now_ms;
+        if (execution->unkept || now_ms - execution->refused_ms < REFUSED_MS)
+                return false;
+        log_warning("session %s: the result of execution %lld is given up: %s", session->record.id,
+                    (long long)execution->n, refused.detail);
+        execution_give_up(execution, refused.detail);
+        if (write_end(engine, session, execution, problem) == 0)
+                return true;
+        execution->unwritten = false;
+        engine_followers_wake(session, execution);
+        return false;
+}
+
 /* Each is among them until it is written: the store may be waited for, and who asks meanwhile finds that it has not ended. */
 static int write_ends(struct engine *engine, struct session *session, struct problem *problem) {
         struct execution *execution;
 
         while ((execution = session->unwritten)) {
-                if (write_end(engine, session, execution, problem) < 0)
+                if (write_end(engine, session, execution, problem) < 0 &&
+                    !write_less(engine, session, execution, problem))
                         return -1;
                 session->unwritten = execution->next;
                 execution->unwritten = false;

@@ -13,16 +13,18 @@ int session_store_write(struct session_store *store, const struct session_change
         size_t bytes = 0;
 
         if (count > SESSION_CHANGES_MAX)
-                return error_set(err, "%zu records cannot be changed at once", count);
+                return error_set_kind(err, ERROR_REFUSED, "%zu records cannot be changed at once", count);
         for (size_t i = 0; i < count; i++) {
                 size_t length = changes[i].value ? strlen(changes[i].value) : 0;
 
                 if (strlen(changes[i].key) > SESSION_KEY_MAX || length > SESSION_VALUE_MAX)
-                        return error_set(err, "a record of a session is too large to be kept");
+                        return error_set_kind(err, ERROR_REFUSED,
+                                              "a record of a session is too large to be kept");
                 bytes += length;
         }
         if (bytes > SESSION_WRITE_MAX)
-                return error_set(err, "%zu bytes of sessions' records cannot be written at once", bytes);
+                return error_set_kind(err, ERROR_REFUSED,
+                                      "%zu bytes of sessions' records cannot be written at once", bytes);
         return store->class->write(store, changes, count, err);
 }
 

@@ -63,8 +63,9 @@ struct session_store_class {
                    struct arena *arena, struct session_item *ret, struct error *err);
         /*
          * All changes, and 1; or none, and 0 where a condition does not hold. Of one key there is one change. -1: none of them, or, where
-         * the store is reached over a network that lost every answer, nobody knows; the error says so then. The counts and sizes
-         * above are seen to before.
+         * the store is reached over a network that lost every answer, nobody knows; the error says so then. ERROR_REFUSED: the
+         * store does not take this, and another try will fare no better (what is in it, rights, no such table). The counts and sizes above are
+         * seen to before, and are refused so as well.
          */
         int (*write)(struct session_store *store, const struct session_change *changes, size_t count,
                      struct error *err);

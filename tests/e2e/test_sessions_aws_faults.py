@@ -285,3 +285,49 @@ def test_the_calls_of_an_execution(world, cloud):  # noqa: F811
     # Keys of a day ago are the table's to forget: nobody asks for all of them.
     assert not [call for call in cloud.calls(mark, operation="Query") if "/keys/" in json.dumps(call["params"])]
     assert not cloud.calls(mark, operation="Scan")
+
+
+# --- what the table refuses ---
+
+
+def refused(code):
+    return {"kind": "error", "status": 400, "code": code, "message": "The parameter cannot be converted."}
+
+
+@pytest.mark.parametrize("code", ["ValidationException", "AccessDeniedException"])
+def test_a_result_that_the_table_refuses(world, cloud, clocks, code):  # noqa: F811
+    """It is tried for a while, and is `failed` then, for everybody and for good; what it did stays done."""
+    world.declare()
+    session = Session(world.serve())
+    session.run("x = 1")
+    cloud.faults(({"operation": "TransactWriteItems", "resource": "seen-and-refused"}, refused(code)))
+    n = begin(session, "x = 2\nopen('f', 'w').write('kept')\nprint('seen' + '-and-refused')")
+    wait_until(lambda: cloud.fault_hits()[0] > 1)
+    assert session.server.ask_socket(f"{session.path}/executions/{n}").json()["status"] == "running"
+    found = late(clocks, world, session, n, monotonic_s=30)
+    assert found["status"] == "failed" and found["exitCode"] is None and found["value"] is None, found
+    assert "it ended as ok, and its result cannot be kept" in found["detail"] and code in found["detail"], found
+    assert text_of(session.run("x")) == "2"
+    cloud.faults()
+    assert session.server.ask_socket(f"/v1/workspaces/{session.id}/files/f").body == b"kept"
+    kept = session.server.ask_socket(f"{session.path}/executions/{n}").json()
+    assert (kept["status"], kept["detail"]) == ("failed", found["detail"]) and kept["stdout"]["content"] == ""
+
+
+def test_a_table_that_refuses_everything(world, cloud, clocks):  # noqa: F811
+    """Who waits is told, and asked anew is told the same; once the table takes it again, it has it so."""
+    world.declare()
+    session = Session(world.serve())
+    n = begin(session, "import time\nprint('on', flush=True)\ntime.sleep(2)")
+    wait_for_output(session, n)
+    cloud.faults(({"operation": "TransactWriteItems", "resource": session.id}, refused("AccessDeniedException")))
+    wait_until(lambda: cloud.fault_hits()[0] > 1)
+    found = late(clocks, world, session, n, monotonic_s=30)
+    assert found["status"] == "failed" and "AccessDeniedException" in found["detail"], found
+    assert result(session, n) == found
+    assert post(session.server, f"{session.path}/executions", {"code": "1"}).status == 500
+    cloud.faults()
+    wait_until(lambda: session.show()["status"] == "idle")
+    assert text_of(session.run("2")) == "2" and invokes(cloud) == 2
+    kept = session.server.ask_socket(f"{session.path}/executions/{n}").json()
+    assert (kept["status"], kept["detail"]) == ("failed", found["detail"]), kept

@@ -358,6 +358,22 @@ static bool may_be_made_later(const struct aws_response *response) {
         return false;
 }
 
+/* What AWS has against it does not pass by itself. Of rights and of the table somebody else may see to it. */
+static bool is_refused(const struct aws_response *response) {
+        static const char *const codes[] = { DYNAMODB_INVALID, DYNAMODB_NO_TABLE, "AccessDeniedException",
+                                             "ItemCollectionSizeLimitExceededException", NULL };
+        static const char *const reasons[] = { "ValidationError", "ItemCollectionSizeLimitExceeded" };
+
+        if (aws_failed_with_any(response, codes))
+                return true;
+        for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+                if (aws_failed_with(response, DYNAMODB_CANCELED) &&
+                    dynamodb_canceled_by(response, reasons[i]))
+                        return true;
+        }
+        return false;
+}
+
 static bool wait_a_little(const struct session_records *records, unsigned tries) {
         const struct clock *clock = aws_client_clock(records->client);
         int64_t wait_ms = (int64_t)((0.5 + random_unit()) * (double)(CONFLICT_WAIT_MS << tries));
@@ -378,6 +394,8 @@ static int write_once(const struct session_records *records, json_t *changes, st
             dynamodb_canceled_by(response, DYNAMODB_REASON_CONDITION))
                 return 0;
         *err = failure;
+        if (is_refused(response))
+                err->kind = ERROR_REFUSED;
         if (response->status == 0 || response->status >= 500)
                 (void)error_context(err, "whether it was written is not known");
         return error_context(err, "sessions' records");
@@ -393,7 +411,7 @@ static int records_write(struct session_store *store, const struct session_chang
                 json_t *text JSON_CLEANUP = json_string(changes[i].value ? changes[i].value : "");
 
                 if (!text)
-                        return error_set(err, "a record of a session is no UTF-8");
+                        return error_set_kind(err, ERROR_REFUSED, "a record of a session is no UTF-8");
                 json_add(list, change_json(records, &changes[i], arena));
         }
         for (unsigned tries = 0; count > 0; tries++) {
