@@ -44,22 +44,6 @@ static int find_environment(void *context, const char *name, struct arena *arena
         return error_set_kind(err, ERROR_NOT_FOUND, "the environment %s is not applied any more", name);
 }
 
-static int find_limit(void *context, const char *name, int64_t *ret, struct error *err) {
-        const struct found *found = context;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct applied_agent *agents;
-        size_t count;
-
-        if (applied_agents(found->applied, arena, &agents, &count, err) < 0)
-                return -1;
-        *ret = 0;
-        for (size_t i = 0; i < count; i++) {
-                if (strcmp(agents[i].name, name) == 0)
-                        *ret = value_get_integer(agents[i].limits, "containers", 0);
-        }
-        return 0;
-}
-
 /* Before anything is opened, so that the message is about this. */
 static int find_table(const struct applied_stack *stack, const char **ret, struct error *err) {
         *ret = value_get_text(value_get(stack->spec, "sessions"), "table");
@@ -80,7 +64,6 @@ int serve_aws_open(const struct value *sessions, const char *folder, struct appl
                 .allow_shared = value_get_boolean(sessions, "allowShared", false),
                 .stack = stack->name,
                 .find = find_environment,
-                .limit = find_limit,
                 .context = found,
         };
         struct session_records_config records = { .stack = stack->name };

@@ -6,6 +6,7 @@
  * others (engine_jobs.c). It looks for what has expired and what may be parked once a second; who asks for a session that has expired in between does not find it either (engine_find()).
  */
 #include "sessions/engine_parts.h"
+#include "sessions/engine_seats.h"
 #include "sessions/once.h"
 #include "sessions/servers.h"
 #include "sessions/session_far.h"
@@ -378,8 +379,10 @@ static void sweep(struct engine *engine) {
                 engine->writing_once_ends = true;
                 engine_job_add(engine, NULL, "", write_once_ends, NULL);
         }
-        if (engine->servers)
+        if (engine->servers) {
                 look_for_others(engine);
+                engine_seats_tend(engine);
+        }
         for (struct session *session = engine->first; session; session = next) {
                 next = session->next;
                 if (!shared) {
@@ -768,6 +771,9 @@ void engine_close(struct engine *engine) {
                 pthread_join(engine->thread, NULL);
         }
         engine_jobs_stop(engine);
+        pthread_mutex_lock(&engine->lock);
+        engine_seats_close(engine);
+        pthread_mutex_unlock(&engine->lock);
         while (engine->first) {
                 if (engine->first->gone && !engine->first->life_told)
                         engine_tell_life(engine, engine->first->record.owner, engine->first->record.id);

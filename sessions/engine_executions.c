@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "sessions/checks.h"
+#include "sessions/engine_seats.h"
 #include "sessions/history.h"
 #include "sessions/once.h"
 #include "sessions/session_far.h"
@@ -257,6 +258,7 @@ static int execute_in(struct engine *engine, const struct engine_caller *caller,
         if (session->record.agent &&
             engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
                 return -1;
+        engine_seat_look(session, agent.containers);
         if (check_line(session, problem) < 0)
                 return -1;
         if (check_waiting_bytes(engine, session, code, problem) < 0)

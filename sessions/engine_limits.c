@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As much may run for an agent as its limits say, whoever's it is; the place counts, since others start things there, too. Where there
+ * As much may run for an agent as its limits say, whoever's it is; the place counts, since others start things there, too, and where servers
+ * share a store, that does (engine_seats.c). Where there
  * is no room, the session of that agent that has been idle for longest is parked, and makes some. Where none can be, the agent's
  * limits say what happens: work is turned away, or stands in line and is served in the order in which it came.
  *
@@ -8,6 +9,7 @@
  * sandbox was opened and nothing written since, the worst is that a session which nobody waits for is opened once more.
  */
 #include "sessions/engine_parts.h"
+#include "sessions/engine_seats.h"
 
 #include "base/log.h"
 
@@ -32,6 +34,12 @@ static bool room_is_coming(const struct engine *engine, const char *agent) {
         return going > waiting;
 }
 
+bool engine_can_make_room(const struct session *session) {
+        return !session->gone && session->phase == SESSION_OPEN && !session->taken && !session->parks_next &&
+               !session_busy(session) && !session->restarts &&
+               engine_now(session->engine) >= session->park_after_ms;
+}
+
 /* Idle for longest comes first; one that could not be parked is left for the next time. True: one is being parked. */
 static bool make_room(struct engine *engine, const char *agent) {
         int64_t now_ms = engine_now(engine);
@@ -41,9 +49,7 @@ static bool make_room(struct engine *engine, const char *agent) {
                 struct error err;
 
                 for (struct session *session = engine->first; session; session = session->next) {
-                        if (is_of(session, agent) && !session->gone && session->phase == SESSION_OPEN &&
-                            !session->taken && !session->parks_next && !session_busy(session) &&
-                            !session->restarts && now_ms >= session->park_after_ms &&
+                        if (is_of(session, agent) && engine_can_make_room(session) &&
                             (!longest || session->record.active_ms < longest->record.active_ms))
                                 longest = session;
                 }
@@ -56,11 +62,15 @@ static bool make_room(struct engine *engine, const char *agent) {
         }
 }
 
+bool engine_make_room_now(struct engine *engine, const char *agent) {
+        return room_is_coming(engine, agent) || make_room(engine, agent);
+}
+
 bool engine_make_room(struct engine *engine, const char *agent) {
         bool made;
 
         pthread_mutex_lock(&engine->lock);
-        made = room_is_coming(engine, agent) || make_room(engine, agent);
+        made = engine_make_room_now(engine, agent);
         pthread_mutex_unlock(&engine->lock);
         return made;
 }
@@ -134,6 +144,22 @@ static void join_line(struct engine *engine, struct session *session) {
         session_changed(session);
 }
 
+void engine_line_again(struct engine *engine, struct session *session) {
+        int64_t at = 0;
+
+        if (session->record.queued_ms == 0 || session->in_line > 0)
+                return;
+        for (const struct session *other = engine->first; other; other = other->next) {
+                if (other->in_line > 0 && other->record.queued_ms > session->record.queued_ms &&
+                    (at == 0 || other->in_line < at))
+                        at = other->in_line;
+        }
+        for (struct session *other = engine->first; at > 0 && other; other = other->next)
+                other->in_line += other->in_line >= at;
+        engine->last_in_line++;
+        session->in_line = at > 0 ? at : engine->last_in_line;
+}
+
 /* Those behind it have moved up. */
 void engine_leave_line(struct engine *engine, struct session *session) {
         if (session->in_line == 0)
@@ -163,8 +189,8 @@ int session_open_or_wait(struct engine *engine, struct session *session, bool mu
         } else {
                 (void)error_set_kind(&full, ERROR_LOCKED, "others wait already for Agent/%s's limits", agent);
         }
-        if (!room_is_coming(engine, agent) && !make_room(engine, agent) && !must_take &&
-            session->in_line == 0 && turns_away(engine, agent)) {
+        if (!engine_make_room_now(engine, agent) && !must_take && session->in_line == 0 &&
+            !engine_seats_may_come(engine, agent) && turns_away(engine, agent)) {
                 *err = full;
                 return -1;
         }

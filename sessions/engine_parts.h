@@ -67,6 +67,11 @@ struct session {
         struct execution *running; /* begun in the sandbox */
         struct execution *first_waiting, *last_waiting;
         size_t waiting, waiting_bytes; /* of them, and of what was asked of all of them */
+        /* In a store that servers share: engine_seats.c. */
+        bool seated;                 /* it has one of its agent's seats, as this server has written there */
+        bool seat_used;              /* something has run since */
+        bool seat_lost;              /* it is open without one */
+        uint64_t seat_lapses;        /* servers_lapses(), before that was written */
         int64_t in_line;             /* its place in the line for its agent's limits; 0: it stands in none */
         struct execution *unwritten; /* ended, and the store did not take it yet: nobody has heard of it */
         bool refused;                /* as the last write of its record was, and the next one will be */
@@ -146,6 +151,7 @@ struct engine_jobs {
 struct once_end;      /* once.c */
 struct far_execution; /* engine_far.c */
 struct servers;
+struct agent_seats; /* engine_seats.c */
 
 struct engine {
         struct engine_config config;
@@ -156,6 +162,7 @@ struct engine {
         uint64_t writes; /* of sessions' records, to a store that is shared */
         bool started, stopping;
         struct servers *servers; /* NULL: the store is this engine's alone */
+        struct agent_seats *seats;
         bool looks_for_word, looks_for_orphans;
         int64_t last_orphans_ms;
         struct engine_follower *far_followers;
@@ -349,6 +356,12 @@ int session_open_or_wait(struct engine *engine, struct session *session, bool mu
                          struct error *err) MUST_USE;
 /* PROBLEM_AGENT_LIMIT where it is clear before anything is made that the agent's limits turn another session away. */
 int engine_check_limits(struct engine *engine, const char *agent, struct problem *problem) MUST_USE;
+/* It is idle, and nothing keeps it from being parked now. */
+bool engine_can_make_room(const struct session *session);
+/* With the lock, as engine_make_room(). */
+bool engine_make_room_now(struct engine *engine, const char *agent);
+/* Of one that stood in the line of a server that died: it stands in this one's, where it would if all had stood there from the beginning. */
+void engine_line_again(struct engine *engine, struct session *session);
 /* Of one in line: 1 where it is the next of its agent. */
 size_t engine_queue_position(const struct session *session);
 /* Where it stands in none, nothing happens. */

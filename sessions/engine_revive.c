@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What had not ended of a session when the engine that had it died, or was put in its line by another server: read in, and gone on with. */
 #include "sessions/engine_parts.h"
+#include "sessions/engine_seats.h"
 #include "sessions/session_parts.h"
 
 #include "base/digest.h"
@@ -160,6 +161,12 @@ int engine_revive(struct engine *engine, struct session *session, struct error *
         if (revive_executions(engine, session, err) < 0)
                 return -1;
         session->ever_open = true; /* before this engine was */
+        /* What has not begun needs a seat like anything else, and waits for it where it stood. */
+        if (!session->running && engine_seat_is_needed(engine, session)) {
+                if (session_wants(session))
+                        engine_line_again(engine, session);
+                return 0;
+        }
         if (session_open_place(engine, session, true, &failure) == 0)
                 engine_leave_line(engine, session);
         /* Of one that is parked nothing ran. */

@@ -45,6 +45,8 @@ struct servers {
         pthread_cond_t stop;
         bool started, stopping;
         int64_t valid_ms; /* others take it for living until then at least */
+        uint64_t lapses;  /* how often that was over before the next record was written */
+        bool lapsed;      /* it is over, and counted */
         struct other *others;
         size_t count;
 };
@@ -121,6 +123,14 @@ static char *own_text(const struct servers *servers) {
         return json_compact(json);
 }
 
+/* With the lock. */
+static void count_lapse(struct servers *servers) {
+        if (servers->lapsed || now_ms() < servers->valid_ms)
+                return;
+        servers->lapsed = true;
+        servers->lapses++;
+}
+
 /*
  * Its time counts from before the write: whoever looks sees the record later than that. It is written whatever is there: who was taken for
  * dead lives again, and what it held is by then somebody else's, or still its own, as the sessions' records say.
@@ -136,6 +146,8 @@ static int beat(struct servers *servers, struct error *err) {
         if (written < 0)
                 return -1;
         pthread_mutex_lock(&servers->lock);
+        count_lapse(servers);
+        servers->lapsed = false;
         servers->valid_ms = begun_ms + servers->config.silent_ms - spare_ms;
         pthread_mutex_unlock(&servers->lock);
         return 0;
@@ -346,6 +358,16 @@ bool servers_hold(struct servers *servers) {
         holds = now_ms() < servers->valid_ms;
         pthread_mutex_unlock(&servers->lock);
         return holds;
+}
+
+uint64_t servers_lapses(struct servers *servers) {
+        uint64_t lapses;
+
+        pthread_mutex_lock(&servers->lock);
+        count_lapse(servers);
+        lapses = servers->lapses;
+        pthread_mutex_unlock(&servers->lock);
+        return lapses;
 }
 
 bool servers_alone(struct servers *servers) {

@@ -17,6 +17,7 @@
 #include "sessions/store.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define SERVERS_BEAT_MS 5000 /* between two records of one server, each of which is a write and a list */
 #define SERVERS_SILENT_MS \
@@ -41,6 +42,11 @@ int servers_open(const struct servers_config *config, struct servers **ret, stru
 void servers_close(struct servers *servers);
 /* Any thread. False: others may take it for dead by now, or soon. What must be done by one server alone is not begun. */
 bool servers_hold(struct servers *servers);
+/*
+ * How often that was so: where it has not changed since something was this server's, nobody has taken the server for dead in between. Any
+ * thread.
+ */
+uint64_t servers_lapses(struct servers *servers);
 /* 1: that server lives, as far as is known; 0: it does not, or others may take it for dead; -1: the store does not say. */
 int servers_lives(struct servers *servers, const char *number, struct error *err) MUST_USE;
 /* No other lives, so nobody can have left word. */

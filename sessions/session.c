@@ -3,6 +3,7 @@
  * One session: what is told of it, its record, its end. Its line of executions is session_line.c, its sandbox session_place.c, and what that
  * says session_hear.c.
  */
+#include "sessions/engine_seats.h"
 #include "sessions/session_far.h"
 #include "sessions/session_parts.h"
 
@@ -18,6 +19,8 @@
 #define UNSEEN_MS 10000
 
 const char *session_status(const struct session *session) {
+        if (session->far && record_is_open(&session->record) && session->record.queued_ms > 0)
+                return "queued";
         if (session->far)
                 return record_is_open(&session->record) ? "running"
                        : session->record.parked         ? "parked"
@@ -64,8 +67,8 @@ void session_forget_restarts(struct session *session) {
 
 bool session_is_free(const struct session *session) {
         return session->phase == SESSION_OPEN && !session_busy(session) && !session->gone &&
-               !session->leaving && !session->restarts && !session->bringing &&
-               session->bring_wanted <= session->brought;
+               !session->leaving && !engine_seat_is_to_go(session) && !session->restarts &&
+               !session->bringing && session->bring_wanted <= session->brought;
 }
 
 int64_t session_expires_ms(const struct session *session) {
@@ -265,6 +268,8 @@ int session_end(struct engine *engine, struct session *session, const char *deta
         if (written == 0)
                 return problem_set(problem, PROBLEM_BUSY,
                                    "the session was changed by somebody else meanwhile");
+        if (!session->far && !session->place && !session_busy(session))
+                engine_seat_forget(engine, session);
         /* Who sees to it clears what is left. */
         session->life_told = session->life_told || session->far;
         session->cleared = session->far;

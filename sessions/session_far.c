@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "sessions/engine_seats.h"
 #include "sessions/servers.h"
 #include "sessions/session_parts.h"
 
@@ -154,6 +155,8 @@ static void let_go(struct engine *engine, struct session *session) {
         session->tells_more = false;
         session->brought = session->bring_wanted;
         session->unknown = session->number_used = 0;
+        engine_seat_drop(engine, session);
+        engine_leave_line(engine, session);
         session_forget_restarts(session);
         session_forget_image(session);
         far_follow_instead(engine, session);
@@ -405,6 +408,13 @@ static int look_at(struct engine *engine, const char *owner, const char *id) {
         return result;
 }
 
+static int heed_word(struct engine *engine, const char *value, const char *what) {
+        if (strncmp(what, ENGINE_SEATS_WORD, strlen(ENGINE_SEATS_WORD)) != 0)
+                return look_at(engine, value, what);
+        engine_seats_called(engine, value);
+        return 0;
+}
+
 /* Word that came again meanwhile has another version, and stays. What cannot be seen to now is read again. */
 void session_far_read_word(struct engine *engine, struct session *none, void *context) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -426,7 +436,7 @@ void session_far_read_word(struct engine *engine, struct session *none, void *co
                 const struct session_change change = { SESSION_TABLE_SESSIONS, items[i].key, NULL,
                                                        SESSION_EXPECT_VERSION, items[i].version };
 
-                if (look_at(engine, items[i].value, items[i].key + strlen(prefix)) >= 0 &&
+                if (heed_word(engine, items[i].value, items[i].key + strlen(prefix)) >= 0 &&
                     engine_write(engine, &change, 1, &err) < 0)
                         log_warning("session %s: %s", items[i].key + strlen(prefix), err.message);
         }

@@ -2,6 +2,7 @@
 /*
  * What a session's sandbox says, and what becomes of the session by that.
  */
+#include "sessions/engine_seats.h"
 #include "sessions/history.h"
 #include "sessions/session_parts.h"
 
@@ -197,6 +198,7 @@ static void after_end(struct engine *engine, struct session *session, void *cont
                 session_forget_restarts(session);
         else if (!session->record.parked && (session->gone || !session_adopt(engine, session)))
                 session_lost(session, ending->reason);
+        engine_seat_give(engine, session);
         engine->sandbox_went = true;
         engine->went++;
         session->phase = SESSION_NO_PLACE;

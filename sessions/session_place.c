@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session's sandbox: opened, given executions, parked, asked for its files. What it says is heard in session_hear.c. */
+#include "sessions/engine_seats.h"
 #include "sessions/servers.h"
 #include "sessions/session_parts.h"
 
@@ -67,14 +68,22 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         opening.checkpoint_ms = engine->config.limits.checkpoint_ms;
         session->phase = SESSION_OPENING;
         session->rejoining = only_living;
-        session_turn_leave(engine, session);
-        opened = class->open(engine->config.place, &opening, &place, err);
-        session_turn_return(engine, session);
-        if (opened < 0) {
+        if (!only_living && engine_seat_take(engine, session, err) < 0) {
                 session->phase = SESSION_NO_PLACE;
                 session->rejoining = false;
                 return -1;
         }
+        session_turn_leave(engine, session);
+        opened = class->open(engine->config.place, &opening, &place, err);
+        session_turn_return(engine, session);
+        if (opened < 0) {
+                engine_seat_give(engine, session);
+                session->phase = SESSION_NO_PLACE;
+                session->rejoining = false;
+                return -1;
+        }
+        if (only_living)
+                engine_seat_keep(engine, session);
         session->place = place;
         session_tell_life(engine, session);
         if (session->gone)
@@ -182,6 +191,14 @@ static bool give_next(struct engine *engine, struct session *session) {
                 return false;
         }
         execution->taken_before = was_taken;
+        /* From here on its record keeps its seat: whether it had one until here is looked at now. */
+        if (engine_seat_is_lost(session)) {
+                session->running = NULL;
+                session->record.taken_n = was_taken;
+                session_wait_again(session, execution);
+                session_store_or_warn(engine, session, NULL, 0);
+                return false;
+        }
         given.life = session_life(engine, session);
         if (class->execute(session->place, &given, &err) < 0) {
                 struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
@@ -198,6 +215,7 @@ static bool give_next(struct engine *engine, struct session *session) {
                 return true;
         }
         session->just_brought = false;
+        session->seat_used = true;
         session_tell_execution(session, execution);
         if (execution->interrupted)
                 class->interrupt(session->place, execution->n);
@@ -325,6 +343,10 @@ void session_go_on(struct engine *engine, struct session *session) {
                 session->leaving = false;
                 log_warning("session %s: its worker was told to end, and it cannot be parked: %s",
                             session->record.id, err.message);
+        }
+        if (session->phase == SESSION_OPEN && !session->running && engine_seat_is_to_go(session)) {
+                session->leaving = session_park(engine, session, &err) == 0;
+                return;
         }
         if (session->restarts && session->phase == SESSION_OPEN) {
                 restart_kernels(engine, session);

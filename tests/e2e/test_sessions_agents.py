@@ -89,7 +89,7 @@ def test_two_race_for_the_last_place(serve):
     assert len(running) <= 2, running
 
 
-@pytest.mark.here("on AWS each server counts by itself, from what it has opened: docs/aws.md")
+@pytest.mark.here("on AWS who waits without an execution is in no line once his server has died: docs/aws.md; the rest is in test_sessions_aws_limits.py")
 def test_what_waits_outlives_the_server(serve):
     """Killed while a session stands in line and executions wait, long ones, with files: all are run, in their order, each once."""
     first = create(serve)

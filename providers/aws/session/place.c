@@ -307,52 +307,11 @@ static int64_t patience_ms(const struct place_session *session) {
         return -1;
 }
 
-/* --- agents and their limits --- */
-
-/* One more, or one less, of what is open for the agent. With the place's lock. */
-static void count_agent(struct aws_place *place, const char *agent, int64_t by) {
-        int64_t count = json_integer_or(place->agents, agent, 0) + by;
-
-        if (count > 0)
-                json_put(place->agents, agent, json_integer(count));
-        else
-                json_object_del(place->agents, agent);
-}
-
-/* What runs already is taken whatever the limit says by now. */
-static int take_place_of_agent(struct aws_place *place, const struct place_opening *opening,
-                               struct error *err) {
-        int64_t limit = 0;
-        bool full;
-
-        if (!opening->agent)
-                return 0;
-        if (!opening->only_living && opening->running == 0 && place->config.limit &&
-            place->config.limit(place->config.context, opening->agent, &limit, err) < 0)
-                return -1;
-        pthread_mutex_lock(&place->lock);
-        full = limit > 0 && json_integer_or(place->agents, opening->agent, 0) >= limit;
-        if (!full)
-                count_agent(place, opening->agent, 1);
-        pthread_mutex_unlock(&place->lock);
-        return full ? error_set_kind(
-                              err, ERROR_LOCKED,
-                              "Agent/%s has reached its limit of %lld containers with what is open now",
-                              opening->agent, (long long)limit)
-                    : 0;
-}
-
 /* --- life --- */
 
 static void session_free(struct place_session *session) {
-        struct aws_place *place = session->place;
         struct place_item *item;
 
-        if (session->agent) {
-                pthread_mutex_lock(&place->lock);
-                count_agent(place, session->agent, -1);
-                pthread_mutex_unlock(&place->lock);
-        }
         while ((item = take_item(session)))
                 place_item_free(item);
         place_item_free(session->given);
@@ -419,8 +378,7 @@ static int open_session(struct place *base, const struct place_opening *opening,
 
         if (opening->only_living && opening->running == 0 && (opening->parked || !opening->note))
                 return error_set_kind(err, ERROR_NOT_FOUND, "nothing of it has to be found");
-        if ((!opening->only_living && check_environment(place, opening->environment, err) < 0) ||
-            take_place_of_agent(place, opening, err) < 0)
+        if (!opening->only_living && check_environment(place, opening->environment, err) < 0)
                 return -1;
         session = calloc(1, sizeof(*session));
         if (!session)
@@ -428,7 +386,6 @@ static int open_session(struct place *base, const struct place_opening *opening,
         *session = (struct place_session){ .place = place, .arena = arena_new(), .wake = -1 };
         pthread_mutex_init(&session->lock, NULL);
         pthread_cond_init(&session->changed, NULL);
-        session->agent = opening->agent ? arena_strdup(session->arena, opening->agent) : NULL;
         if (interrupt_init(&session->left, err) < 0 ||
             (session->wake = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
                 session_free(session);
@@ -482,7 +439,6 @@ static void close_place(struct place *base) {
         aws_client_close(place->config.client);
         pthread_cond_destroy(&place->quiet);
         pthread_mutex_destroy(&place->lock);
-        json_decref(place->agents);
         arena_free(place->arena);
         free(place);
 }
@@ -514,7 +470,6 @@ int aws_place_open(const struct aws_place_config *config, struct place **ret, st
         place->place.class = &class;
         place->config = *config;
         place->arena = arena_new();
-        place->agents = json_checked(json_object());
         place->config.bucket.name = arena_strdup(place->arena, config->bucket.name);
         place->config.bucket.account = arena_strdup(place->arena, config->bucket.account);
         place->config.stack = arena_strdup(place->arena, config->stack);

@@ -39,8 +39,6 @@ struct aws_place_config {
         /* Asked before each execution, by any thread. ERROR_NOT_FOUND where there is no such environment. */
         int (*find)(void *context, const char *environment, struct arena *arena,
                     struct aws_place_environment *ret, struct error *err);
-        /* How many sessions of an agent may be open here at once; 0: as many as may be. Any thread's. NULL: no agent has a limit. */
-        int (*limit)(void *context, const char *agent, int64_t *ret, struct error *err);
         void *context;
         size_t running_max; /* executions at once, each of which has a thread: others wait for one. 0: 256 */
         int64_t throttled_ms; /* how long throttling is waited for; 0: a minute */

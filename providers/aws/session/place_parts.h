@@ -23,7 +23,6 @@ struct aws_place {
         pthread_cond_t quiet; /* no thread lives */
         struct place_job *first, *last;
         size_t threads, urgent_threads;
-        json_t *agents; /* {AGENT: how many of its sessions are open} */
 };
 
 /*
@@ -67,7 +66,6 @@ struct place_session {
         struct aws_place *place;
         struct arena *arena;
         const char *id, *owner, *environment;
-        const char *agent; /* that it is counted for; or NULL */
         int64_t checkpoint_bytes_max, checkpoint_ms;
         bool (*may_begin)(void *context); /* or NULL; see place_opening */
         void *may_begin_context;

@@ -6,6 +6,7 @@
     GET  faults                     POST credentials {access_key, secret, token}
     POST registry {account, region, repository, policy, images: [{tag, digest, manifest, type}]}: another account's
     GET  environments               functions' environments, as environments.py tells them
+    GET  invocations                what they ran, and when: [[tenant, begun, ended], ...]
     POST environments {"do": "lose" | "freeze" | "thaw" | "restart", "tenant": ID}     of the tenant, or of all
     PUT  blobs/DIGEST               a layer or config that GetDownloadUrlForLayer then leads to
 """
@@ -43,6 +44,8 @@ def _read(proxy, name, query):
         return proxy.faults.report()
     if name == "environments":
         return proxy.environments.report()
+    if name == "invocations":
+        return proxy.environments.invocations
     if name == "health":
         return {"flavor": proxy.flavor, "busy": proxy.busy}
     raise ValueError(f"no such control: GET {name}")

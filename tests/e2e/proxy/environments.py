@@ -40,11 +40,11 @@ def _runtime():
 class Held:
     """One environment."""
 
-    def __init__(self, key, variables):
+    def __init__(self, key, variables, authorities=None):
         self.key, self.variables, self.busy, self.served, self.lost = key, variables, True, 0, False
         self.invocation = None  # the last
         self.api = RuntimeApi()
-        self.environment = Environment(_runtime(), self.api, variables=variables)
+        self.environment = Environment(_runtime(), self.api, variables=variables, authorities=authorities)
         self.frozen = False
 
     def freeze(self):
@@ -81,10 +81,12 @@ class Environments:
     def __init__(self, settings):
         self.settings, self.lock, self.held, self.running = settings, threading.Lock(), [], 0
         self.threads = concurrent.futures.ThreadPoolExecutor(THREADS)
+        self.invocations = []  # [tenant, begun, ended] of each, by time.time(), whoever still listens; ended: None as long as it runs
 
     def reset(self):
         with self.lock:
             over, self.held = self.held, []
+            self.invocations = []
         for held in over:
             self.threads.submit(held.close)
 
@@ -143,7 +145,7 @@ class Environments:
                 self.running -= 1
                 raise _throttled("CallerRateLimitExceeded")
         try:
-            held = Held(key, variables)
+            held = Held(key, variables, self.settings.authorities or None)
         except BaseException:
             with self.lock:
                 self.running -= 1
@@ -177,11 +179,14 @@ class Environments:
         end = time.monotonic() + INIT_S
         while held.api.state == "INIT" and time.monotonic() < end and not held.ended():
             time.sleep(0.005)
+        span = [tenant, time.time(), None]
+        with self.lock:
+            self.invocations.append(span)
         invocation = held.invocation = held.api.invoke(event, tenant, seconds)
-        self.threads.submit(self._watch, held, invocation, seconds)
+        self.threads.submit(self._watch, held, invocation, seconds, span)
         return invocation
 
-    def _watch(self, held, invocation, seconds):
+    def _watch(self, held, invocation, seconds, span):
         end = time.monotonic() + seconds
         while not invocation.over.wait(0.02):
             if held.api.state == "FAILED":
@@ -197,6 +202,7 @@ class Environments:
                 error = ("Sandbox.Timedout", {"errorType": "Sandbox.Timedout", "errorMessage": f"RequestId: {invocation.id} Error: Task timed out after {seconds:.2f} seconds"})
                 held.api.end(invocation, error)
                 held.environment.reset(error[0])
+        span[2] = time.time()
         with self.lock:
             self.running -= 1
             held.served += 1

@@ -30,6 +30,7 @@ DEFAULTS = {
     "environments_of_tenant": 1,  # idle ones that a tenant has before one serves again: then whichever has not for the longest time
     "mixes_tenants": False,  # an idle environment serves whatever tenant comes, as Lambda promises never to do
     "answers_late_s": 0,  # so long after its end an invocation is answered
+    "authorities": "",  # a file of authorities that lies beside the runtime in environments that are made from now on
     "has_streams": True,  # else InvokeWithResponseStream is an operation that this place does not know
     "judge": True,
     "throttle": {

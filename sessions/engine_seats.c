@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record of an agent's seats:
+ *
+ *      {agent, seats: {SERVER: [SESSION]}, line: [[SERVER, TICKET]], next: TICKET, at, keepSeconds}
+ *
+ * Each write makes this server's part what it is in memory (own_seats()), whatever it was about: so a write whose answer was lost, or a
+ * session that was let go, is put right by the next one, and `dirty` says that there is to be one. All of an agent's are made one
+ * after the other here, and against other servers by the record's version.
+ *
+ * Who holds a seat must not lose it unseen. Others may take this server for dead when it was silent for too long, and give its idle
+ * sessions' seats to theirs: servers_lapses() counts such times, and a seat from before one is worth nothing unless something runs in its
+ * session, whose record keeps it. That is looked at once more after the record says that something runs, and before it does
+ * (give_next() in session_place.c). From then on nobody frees it.
+ */
+#include "sessions/engine_seats.h"
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "sessions/servers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTEMPTS 10
+#define ATTEMPT_WAIT_MS 10  /* doubled each time, to some 5 s in all */
+#define SEATS_JOBS "~seats" /* no owner has that name */
+#define LOOKED_AT_MAX 16    /* of others' sessions, whether one is idle */
+/* Longer than any session lives: as old as that no seat is one. */
+#define KEEP_SECONDS ((int64_t)15 * 86400)
+
+/* A session without a record that a dead server had a seat for. */
+struct ghost {
+        char id[ENGINE_ID_SIZE];
+        int64_t since_ms; /* when that was seen first, by the monotonic clock */
+};
+
+struct agent_seats {
+        struct agent_seats *next;
+        char *agent;
+        bool taken;   /* somebody is about the record */
+        bool in_line; /* this server stands in its line */
+        bool come;    /* and others have what is idle */
+        bool called;  /* others stand there, and there is too little room for them */
+        bool dirty;   /* the record may say something else than this server knows */
+        bool tended;  /* a job is about that */
+        json_t *over; /* ids of sessions that are over, whoever had a seat for them; NULL: none */
+        struct ghost *ghosts;
+        size_t ghost_count;
+};
+
+/* What one write is about. */
+struct seating {
+        struct session *wants; /* NULL: nobody wants one */
+        int64_t limit;         /* 0: there is none (any more) */
+        bool keeps;            /* it has one already, or another server had it for it */
+        bool waits;            /* where there is none, this server joins the line */
+        bool asks;             /* the same, where others have something that is idle */
+};
+
+/* --- what is known here --- */
+
+static int64_t pace_ms(void) {
+        return clock_system.monotonic_ms(&clock_system);
+}
+
+static bool is_of(const struct session *session, const char *agent) {
+        return session->record.agent && strcmp(session->record.agent, agent) == 0;
+}
+
+static int64_t limit_of(struct engine *engine, const char *agent, bool *ret_reject) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct catalog_agent found = { 0 };
+        struct error ignored;
+
+        if (engine->config.catalog->agent(engine->config.catalog, agent, arena, &found, &ignored) != 1)
+                return 0;
+        if (ret_reject)
+                *ret_reject = found.reject;
+        return found.containers < ENGINE_SEATS_MAX ? found.containers : ENGINE_SEATS_MAX;
+}
+
+static struct agent_seats *find(const struct engine *engine, const char *agent) {
+        struct agent_seats *seats = engine->seats;
+
+        while (seats && strcmp(seats->agent, agent) != 0)
+                seats = seats->next;
+        return seats;
+}
+
+static struct agent_seats *find_or_add(struct engine *engine, const char *agent) {
+        struct agent_seats *seats = find(engine, agent);
+
+        if (seats)
+                return seats;
+        seats = calloc(1, sizeof(*seats));
+        if (!seats)
+                abort();
+        seats->agent = record_copy_text(agent);
+        seats->next = engine->seats;
+        engine->seats = seats;
+        return seats;
+}
+
+static bool is_current(const struct session *session) {
+        return session->seat_lapses == servers_lapses(session->engine->servers);
+}
+
+/* One that was taken before others may have taken this server for dead is nobody's, unless something runs that it is for. */
+static bool has_seat(const struct session *session) {
+        return session->seated && (is_current(session) || session->running);
+}
+
+bool engine_seat_is_needed(struct engine *engine, const struct session *session) {
+        return engine->servers && session->record.agent && limit_of(engine, session->record.agent, NULL) > 0;
+}
+
+bool engine_seat_is_lost(const struct session *session) {
+        return session->engine->servers && (session->seat_lost || (session->seated && !is_current(session)));
+}
+
+bool engine_seat_is_to_go(const struct session *session) {
+        const struct agent_seats *seats;
+
+        if (engine_seat_is_lost(session))
+                return true;
+        /* Who got it waited for it himself: something may run first. */
+        if (!session->seated || (session_wants(session) && !session->seat_used))
+                return false;
+        seats = find(session->engine, session->record.agent);
+        return seats && seats->called;
+}
+
+void engine_seat_look(struct session *session, int64_t limit) {
+        if (session->engine->servers && !session->far && session->phase == SESSION_OPEN && !session->seated)
+                session->seat_lost = limit > 0;
+}
+
+bool engine_seats_may_come(const struct engine *engine, const char *agent) {
+        const struct agent_seats *seats = engine->servers ? find(engine, agent) : NULL;
+
+        return seats && seats->come;
+}
+
+static bool waits_here(const struct engine *engine, const char *agent, const struct session *but) {
+        for (const struct session *session = engine->first; session; session = session->next) {
+                if (session != but && !session->gone && session->in_line > 0 && is_of(session, agent))
+                        return true;
+        }
+        return false;
+}
+
+/* --- the record --- */
+
+/* Lists of texts are short enough to be looked through: a record has as many as fit. */
+static bool has_id(const json_t *list, const char *id) {
+        const json_t *item;
+        size_t index;
+
+        json_array_foreach (list, index, item) {
+                if (json_string_value(item) && strcmp(json_string_value(item), id) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static void remove_id(json_t *list, const char *id) {
+        for (size_t i = json_array_size(list); i > 0; i--) {
+                const char *text = json_string_value(json_array_get(list, i - 1));
+
+                if (!text || strcmp(text, id) == 0)
+                        json_array_remove(list, i - 1);
+        }
+}
+
+static bool others_have(const struct engine *engine, json_t *all, const char *id) {
+        const char *server;
+        json_t *ids;
+
+        json_object_foreach (all, server, ids) {
+                if (strcmp(server, engine->number) != 0 && has_id(ids, id))
+                        return true;
+        }
+        return false;
+}
+
+static void remove_from_others(const struct engine *engine, json_t *all, const char *id) {
+        const char *server;
+        json_t *ids;
+
+        json_object_foreach (all, server, ids) {
+                if (strcmp(server, engine->number) != 0)
+                        remove_id(ids, id);
+        }
+}
+
+static size_t count_seats(json_t *all) {
+        const char *server;
+        json_t *ids;
+        size_t count = 0;
+
+        json_object_foreach (all, server, ids)
+                count += json_array_size(ids);
+        return count;
+}
+
+/* Of what this server has: that of `wants` is not among them, and what another has taken over by now is his. */
+static json_t *own_seats(const struct engine *engine, const struct agent_seats *seats,
+                         const struct session *wants, json_t *all) {
+        json_t *own = json_checked(json_array());
+
+        for (const struct session *session = engine->first; session; session = session->next) {
+                if (session != wants && is_of(session, seats->agent) && has_seat(session) &&
+                    !others_have(engine, all, session->record.id))
+                        json_add(own, json_string(session->record.id));
+        }
+        return own;
+}
+
+/* --- servers that are no more --- */
+
+static bool is_dead(struct engine *engine, const char *server) {
+        struct error ignored;
+        int lives;
+
+        if (strcmp(server, engine->number) == 0)
+                return false;
+        pthread_mutex_unlock(&engine->lock);
+        lives = servers_lives(engine->servers, server, &ignored);
+        pthread_mutex_lock(&engine->lock);
+        return lives == 0;
+}
+
+static void forget_ghost(struct agent_seats *seats, const char *id) {
+        for (size_t i = 0; i < seats->ghost_count; i++) {
+                if (strcmp(seats->ghosts[i].id, id) == 0)
+                        seats->ghosts[i--] = seats->ghosts[--seats->ghost_count];
+        }
+}
+
+static bool is_ghost(struct agent_seats *seats, const char *id) {
+        for (size_t i = 0; i < seats->ghost_count; i++) {
+                if (strcmp(seats->ghosts[i].id, id) == 0)
+                        return pace_ms() - seats->ghosts[i].since_ms < ENGINE_SEAT_GHOST_MS;
+        }
+        seats->ghosts = array_grow_alone(seats->ghosts, seats->ghost_count, sizeof(*seats->ghosts));
+        snprintf(seats->ghosts[seats->ghost_count].id, ENGINE_ID_SIZE, "%s", id);
+        seats->ghosts[seats->ghost_count++].since_ms = pace_ms();
+        return true;
+}
+
+/* 1: something of it has not ended, as its record says; 0: nothing; 2: it has none; -1: the store does not say. */
+static int look_at_session(struct engine *engine, const char *id) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_item item = { 0 };
+        struct record_session record;
+        struct error ignored;
+        int found = engine_get(engine, SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_OWNER "%s", id),
+                               arena, &item, &ignored);
+
+        if (found > 0)
+                found = engine_get(engine, SESSION_TABLE_SESSIONS, record_session_key(item.value, id, arena),
+                                   arena, &item, &ignored);
+        if (found <= 0)
+                return found < 0 ? -1 : 2;
+        if (record_from_text(&item, &record, &ignored) < 0)
+                return -1;
+        found = record_is_open(&record);
+        record_dispose(&record);
+        return found;
+}
+
+/* What is idle needs none. */
+static void free_seats_of_dead(struct engine *engine, struct agent_seats *seats, json_t *ids) {
+        for (size_t i = json_array_size(ids); i > 0; i--) {
+                const char *id = json_string_value(json_array_get(ids, i - 1));
+                int open = id && record_is_id(id) ? look_at_session(engine, id) : 0;
+
+                if (open == 0 || (open == 2 && !is_ghost(seats, id))) {
+                        if (id)
+                                forget_ghost(seats, id);
+                        json_array_remove(ids, i - 1);
+                }
+        }
+}
+
+static void look_at_dead(struct engine *engine, struct agent_seats *seats, json_t *all, json_t *line) {
+        const char *server;
+        json_t *ids;
+
+        json_object_foreach (all, server, ids) {
+                if (is_dead(engine, server))
+                        free_seats_of_dead(engine, seats, ids);
+        }
+        for (size_t i = json_array_size(line); i > 0; i--) {
+                server = json_string_value(json_array_get(json_array_get(line, i - 1), 0));
+                if (!server || is_dead(engine, server))
+                        json_array_remove(line, i - 1);
+        }
+}
+
+/* Some session of another server's is idle, as far as the first ones tell. */
+static bool others_are_idle(struct engine *engine, json_t *all) {
+        const char *server;
+        const json_t *item;
+        size_t index, looked_at = 0;
+        json_t *ids;
+
+        json_object_foreach (all, server, ids) {
+                if (strcmp(server, engine->number) == 0)
+                        continue;
+                json_array_foreach (ids, index, item) {
+                        if (looked_at++ == LOOKED_AT_MAX)
+                                return false;
+                        if (json_string_value(item) && look_at_session(engine, json_string_value(item)) == 0)
+                                return true;
+                }
+        }
+        return false;
+}
+
+/* --- the line --- */
+
+/* How many stand there before this server does, or in all where it does not. */
+static size_t count_before(const struct engine *engine, const json_t *line, bool *ret_in_line) {
+        const json_t *entry;
+        size_t index;
+
+        *ret_in_line = false;
+        json_array_foreach (line, index, entry) {
+                const char *server = json_string_value(json_array_get(entry, 0));
+
+                if (server && strcmp(server, engine->number) == 0) {
+                        *ret_in_line = true;
+                        return index;
+                }
+        }
+        return index;
+}
+
+static void leave_line(const struct engine *engine, json_t *line) {
+        for (size_t i = json_array_size(line); i > 0; i--) {
+                const char *server = json_string_value(json_array_get(json_array_get(line, i - 1), 0));
+
+                if (!server || strcmp(server, engine->number) == 0)
+                        json_array_remove(line, i - 1);
+        }
+}
+
+static void join_line(const struct engine *engine, json_t *record, json_t *line) {
+        json_int_t ticket = json_integer_or(record, "next", 1);
+
+        json_add(line, json_pack("[s, I]", engine->number, ticket));
+        json_put(record, "next", json_integer(ticket + 1));
+}
+
+/* To each other server that has seats. */
+static size_t add_words(const struct engine *engine, const struct agent_seats *seats, json_t *all,
+                        struct session_change *changes, size_t count, struct arena *arena) {
+        char digest[RECORD_DIGEST_SIZE];
+        const char *server;
+        json_t *ids;
+
+        record_digest((const char *const[]){ seats->agent }, 1, digest);
+        json_object_foreach (all, server, ids) {
+                if (count == SESSION_CHANGES_MAX || strcmp(server, engine->number) == 0 ||
+                    json_array_size(ids) == 0)
+                        continue;
+                changes[count++] =
+                        (struct session_change){ SESSION_TABLE_SESSIONS,
+                                                 arena_printf(arena, RECORD_WORD "%s/" ENGINE_SEATS_WORD "%s",
+                                                              server, digest),
+                                                 seats->agent, SESSION_EXPECT_NOTHING, 0 };
+        }
+        return count;
+}
+
+/* --- one change --- */
+
+static int read_seats(struct engine *engine, const struct agent_seats *seats, struct arena *arena,
+                      struct session_item *item, json_t **ret, struct error *err) {
+        char digest[RECORD_DIGEST_SIZE];
+        json_t *json = NULL;
+        int found;
+
+        record_digest((const char *const[]){ seats->agent }, 1, digest);
+        *item = (struct session_item){ 0 };
+        found = engine_get(engine, SESSION_TABLE_KEYS, arena_printf(arena, ENGINE_SEATS_KEY "%s", digest),
+                           arena, item, err);
+        if (found < 0)
+                return -1;
+        if (found == 0)
+                item->key = arena_printf(arena, ENGINE_SEATS_KEY "%s", digest);
+        else
+                json = json_loads(item->value, JSON_REJECT_DUPLICATES, NULL);
+        if (found > 0 && !json_is_object(json))
+                log_warning("the record of the seats of Agent/%s makes no sense, and is made anew",
+                            seats->agent);
+        if (!json_is_object(json)) {
+                json_decref(json);
+                json = json_checked(json_object());
+        }
+        if (!json_is_object(json_object_get(json, "seats")))
+                json_put(json, "seats", json_object());
+        if (!json_is_array(json_object_get(json, "line")))
+                json_put(json, "line", json_array());
+        *ret = json;
+        return 0;
+}
+
+/* Lists that are empty are nobody's. */
+static void tidy(json_t *all) {
+        const char *server;
+        json_t *ids;
+        void *next;
+
+        json_object_foreach_safe (all, next, server, ids) {
+                if (!json_is_array(ids) || json_array_size(ids) == 0)
+                        json_object_del(all, server);
+        }
+}
+
+/*
+ * Makes the record say what is so, and gives `wants` a seat where there is one. 1: it has one, or nobody wanted one; 0: there is none; 2:
+ * somebody was faster; -1: nobody knows what was written.
+ */
+static int change_once(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
+                       struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        uint64_t lapses = servers_lapses(engine->servers);
+        struct session_change changes[SESSION_CHANGES_MAX];
+        struct session *wants = seating->wants;
+        json_t *record JSON_CLEANUP = NULL, *before JSON_CLEANUP = NULL;
+        json_t *all, *line, *own;
+        struct session_item item;
+        bool in_line, room, waits, joins;
+        char *text TEXT_CLEANUP = NULL;
+        size_t count = 1, ahead, had;
+        const json_t *over;
+        size_t index;
+        int written;
+
+        if (read_seats(engine, seats, arena, &item, &record, err) < 0)
+                return -1;
+        before = json_checked(json_deep_copy(record));
+        all = json_object_get(record, "seats");
+        line = json_object_get(record, "line");
+        json_array_foreach (seats->over, index, over) {
+                remove_from_others(engine, all, json_string_value(over));
+                forget_ghost(seats, json_string_value(over));
+        }
+        index = json_array_size(seats->over);
+        if (wants)
+                remove_from_others(engine, all, wants->record.id);
+        json_put(all, engine->number, own_seats(engine, seats, wants, all));
+        ahead = count_before(engine, line, &in_line);
+        if (wants && !seating->keeps && (int64_t)(count_seats(all) + ahead) >= seating->limit) {
+                look_at_dead(engine, seats, all, line);
+                ahead = count_before(engine, line, &in_line);
+        }
+        room = !wants || seating->keeps || (int64_t)(count_seats(all) + ahead) < seating->limit;
+        waits = waits_here(engine, seats->agent, wants) ||
+                (!room && (seating->waits || (seating->asks && others_are_idle(engine, all))));
+        /* What was released meanwhile is seen to by who released it: he comes after us. */
+        json_put(all, engine->number, own_seats(engine, seats, wants, all));
+        own = json_object_get(all, engine->number);
+        if (room && wants)
+                json_add(own, json_string(wants->record.id));
+        /* Who got one goes to the end of the line with the next of his. */
+        if ((room && wants) || !waits)
+                leave_line(engine, line);
+        joins = waits && (!in_line || (room && wants));
+        had = json_array_size(line);
+        if (joins)
+                join_line(engine, record, line);
+        tidy(all);
+        changes[0] = (struct session_change){ SESSION_TABLE_KEYS, item.key, NULL,
+                                              item.version ? SESSION_EXPECT_VERSION : SESSION_EXPECT_ABSENT,
+                                              item.version };
+        if (joins && (int64_t)(count_seats(all) + had) >= seating->limit)
+                count = add_words(engine, seats, all, changes, count, arena);
+        if (!json_equal(record, before) && (json_object_size(all) > 0 || json_array_size(line) > 0)) {
+                json_put(record, "agent", json_string(seats->agent));
+                json_put(record, "at", json_integer(engine_now(engine)));
+                json_put(record, "keepSeconds", json_integer(KEEP_SECONDS));
+                changes[0].value = text = json_plain(record);
+        }
+        written = json_equal(record, before) || (!changes[0].value && !item.version)
+                          ? 1
+                          : engine_write(engine, changes, count, err);
+        if (written <= 0)
+                return written < 0 ? -1 : 2;
+        while (index > 0)
+                json_array_remove(seats->over, --index);
+        seats->in_line = waits && (joins || in_line);
+        seats->come = !room && waits;
+        seats->called = seating->limit > 0 &&
+                        (int64_t)(count_seats(all) + had - (seats->in_line && !joins)) > seating->limit;
+        if (room && wants) {
+                wants->seated = true;
+                wants->seat_lost = wants->seat_used = false;
+                wants->seat_lapses = lapses;
+        }
+        return room;
+}
+
+static void wait_a_little(struct engine *engine, unsigned attempt) {
+        double wait_ms = (0.5 + random_unit()) * (double)(ATTEMPT_WAIT_MS << attempt);
+
+        pthread_mutex_unlock(&engine->lock);
+        (void)clock_system.sleep_until(&clock_system, pace_ms() + (int64_t)wait_ms);
+        pthread_mutex_lock(&engine->lock);
+}
+
+/* As change_once(), but for 2: as often as others may be faster. With the lock, which is released; of each agent one at a time. */
+static int change(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
+                  struct error *err) {
+        int result = 2;
+
+        while (seats->taken) {
+                if (pthread_cond_wait(&engine->turns, &engine->lock) != 0)
+                        abort();
+        }
+        seats->taken = true;
+        seats->dirty = false;
+        for (unsigned attempt = 0; result == 2 && attempt < ATTEMPTS; attempt++) {
+                if (attempt > 0)
+                        wait_a_little(engine, attempt - 1);
+                result = change_once(engine, seats, seating, err);
+        }
+        if (result == 2)
+                result = error_set_kind(err, ERROR_LOCKED,
+                                        "too many servers change what runs for Agent/%s at the same time",
+                                        seats->agent);
+        if (result < 0)
+                seats->dirty = true;
+        seats->taken = false;
+        pthread_cond_broadcast(&engine->turns);
+        return result;
+}
+
+/* --- what is asked --- */
+
+/* Something of this server's own that is idle, and makes room before others' is asked for. */
+static bool has_idle(const struct engine *engine, const char *agent) {
+        for (const struct session *session = engine->first; session; session = session->next) {
+                if (is_of(session, agent) && session->seated &&
+                    (session->phase == SESSION_PARKING || engine_can_make_room(session)))
+                        return true;
+        }
+        return false;
+}
+
+int engine_seat_take(struct engine *engine, struct session *session, struct error *err) {
+        const char *agent = session->record.agent;
+        struct seating seating = { .wants = session };
+        struct error failure = { 0 };
+        bool reject = false;
+        int taken;
+
+        if (!engine->servers || !agent)
+                return 0;
+        seating.limit = limit_of(engine, agent, &reject);
+        session->seat_lost = false;
+        if (seating.limit == 0)
+                return 0;
+        if (!servers_hold(engine->servers))
+                return error_set_kind(err, ERROR_LOCKED,
+                                      "this server is out of touch: what runs for Agent/%s is not known",
+                                      agent);
+        seating.waits = (!reject || session->in_line > 0) && !has_idle(engine, agent);
+        seating.asks = reject && !has_idle(engine, agent);
+        taken = change(engine, find_or_add(engine, agent), &seating, &failure);
+        if (taken > 0)
+                return 0;
+        if (taken < 0) {
+                *err = failure;
+                return -1;
+        }
+        return error_set_kind(err, ERROR_LOCKED,
+                              "Agent/%s has reached its limit of %lld containers with what is open now",
+                              agent, (long long)seating.limit);
+}
+
+/* Where that cannot be written, the dead server's seat stands for it as long as something runs; then it is left, and has to take one. */
+void engine_seat_keep(struct engine *engine, struct session *session) {
+        struct seating seating = { .wants = session, .keeps = true };
+        struct error err = { 0 };
+
+        if (!engine_seat_is_needed(engine, session))
+                return;
+        seating.limit = limit_of(engine, session->record.agent, NULL);
+        if (change(engine, find_or_add(engine, session->record.agent), &seating, &err) < 0) {
+                log_warning("session %s: its seat is not kept: %s", session->record.id, err.message);
+                session->seat_lost = true;
+        }
+}
+
+static void change_or_later(struct engine *engine, struct agent_seats *seats) {
+        const struct seating seating = { .limit = limit_of(engine, seats->agent, NULL) };
+        struct error err = { 0 };
+
+        if (change(engine, seats, &seating, &err) < 0)
+                log_warning("what runs for Agent/%s is not written down: %s", seats->agent, err.message);
+}
+
+void engine_seat_give(struct engine *engine, struct session *session) {
+        bool had = session->seated;
+
+        session->seated = session->seat_lost = false;
+        if (had)
+                change_or_later(engine, find_or_add(engine, session->record.agent));
+}
+
+void engine_seat_drop(struct engine *engine, struct session *session) {
+        if (session->seated)
+                find_or_add(engine, session->record.agent)->dirty = true;
+        session->seated = session->seat_lost = false;
+}
+
+void engine_seat_forget(struct engine *engine, const struct session *session) {
+        struct agent_seats *seats;
+
+        if (!engine_seat_is_needed(engine, session))
+                return;
+        seats = find_or_add(engine, session->record.agent);
+        if (!seats->over)
+                seats->over = json_checked(json_array());
+        json_add(seats->over, json_string(session->record.id));
+        seats->dirty = true;
+}
+
+void engine_seats_called(struct engine *engine, const char *agent) {
+        if (limit_of(engine, agent, NULL) == 0)
+                return;
+        find_or_add(engine, agent)->called = true;
+        (void)engine_make_room_now(engine, agent);
+}
+
+/* --- each second --- */
+
+static void tend_one(struct engine *engine, struct session *none, void *context) {
+        struct agent_seats *seats = context;
+
+        (void)none;
+        if (!engine->stopping)
+                change_or_later(engine, seats);
+        seats->tended = false;
+}
+
+void engine_seats_tend(struct engine *engine) {
+        for (struct agent_seats *seats = engine->seats; seats; seats = seats->next) {
+                bool leaves = seats->in_line && !waits_here(engine, seats->agent, NULL);
+
+                if (seats->called)
+                        (void)engine_make_room_now(engine, seats->agent);
+                if ((!seats->dirty && !leaves) || seats->tended || seats->taken || engine->stopping)
+                        continue;
+                seats->tended = true;
+                engine_job_add(engine, NULL, SEATS_JOBS, tend_one, seats);
+        }
+}
+
+void engine_seats_close(struct engine *engine) {
+        for (struct session *session = engine->first; session; session = session->next) {
+                if (session->seated && !session_busy(session))
+                        engine_seat_drop(engine, session);
+        }
+        while (engine->seats) {
+                struct agent_seats *seats = engine->seats;
+
+                if (seats->dirty || seats->in_line)
+                        change_or_later(engine, seats);
+                engine->seats = seats->next;
+                array_free_alone(seats->ghosts);
+                json_decref(seats->over);
+                free_text(&seats->agent);
+                free(seats);
+        }
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agents' limits over two servers on one store. Who looks whether they hold is neither of them: a thread counts in how many sandboxes of
+ * both places something runs for the agent, again and again.
+ */
+#include "sessions/many_fixture.h"
+
+static const struct engine_wish of_agent = { .agent = "analyst" };
+
+/* The most that ran at once, since watch() began. */
+static struct {
+        pthread_t thread;
+        atomic_bool stops, without_first;
+        atomic_bool releases; /* what holds, every few milliseconds */
+        size_t looks;
+        atomic_size_t most;
+} watcher;
+
+static size_t count_running(struct fake_place *place) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < place->count; i++)
+                count += place->sandboxes[i].of_agent && place->sandboxes[i].lives &&
+                         place->sandboxes[i].running;
+        return count;
+}
+
+static void release_all(struct fake_place *place) {
+        for (size_t i = 0; i < FAKE_SANDBOXES; i++)
+                (void)fake_release(place, place->sandboxes[i].id);
+}
+
+/* Both at the same moment. */
+static void *watch_on(void *context) {
+        (void)context;
+        while (!atomic_load(&watcher.stops)) {
+                bool without = atomic_load(&watcher.without_first);
+                size_t count;
+
+                pthread_mutex_lock(&servers[0]->place.lock);
+                pthread_mutex_lock(&servers[1]->place.lock);
+                count = (without ? 0 : count_running(&servers[0]->place)) + count_running(&servers[1]->place);
+                pthread_mutex_unlock(&servers[1]->place.lock);
+                pthread_mutex_unlock(&servers[0]->place.lock);
+                if (count > atomic_load(&watcher.most))
+                        atomic_store(&watcher.most, count);
+                usleep(200);
+                if (atomic_load(&watcher.releases) && ++watcher.looks % 20 == 0) {
+                        release_all(&servers[0]->place);
+                        release_all(&servers[1]->place);
+                }
+        }
+        return NULL;
+}
+
+static void watch(void) {
+        atomic_store(&watcher.stops, false);
+        atomic_store(&watcher.without_first, false);
+        atomic_store(&watcher.releases, false);
+        atomic_store(&watcher.most, 0);
+        assert_int_equal(pthread_create(&watcher.thread, NULL, watch_on, NULL), 0);
+}
+
+static size_t most_at_once(void) {
+        atomic_store(&watcher.stops, true);
+        pthread_join(watcher.thread, NULL);
+        return atomic_load(&watcher.most);
+}
+
+static const char *session_for(size_t at, const struct engine_caller *caller) {
+        return make(servers[at], caller, &of_agent, 1);
+}
+
+static struct engine_follower *begin(size_t at, const struct engine_caller *caller, const char *id,
+                                     const char *code) {
+        struct engine_follower *follower = NULL;
+
+        assert_true(run_code(servers[at], caller, id, code, &follower) > 0);
+        return follower;
+}
+
+/* How many records of seats there are. */
+static size_t count_records(void) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        assert_int_equal(session_store_list(table, SESSION_TABLE_KEYS, "~seats/", NULL, false, 10, arena,
+                                            &items, &count, &err),
+                         0);
+        return count;
+}
+
+static void await_no_record(void) {
+        for (int i = 0; i < PATIENCE_MS && count_records() > 0; i++)
+                usleep(1000);
+        assert_int_equal(count_records(), 0);
+}
+
+/* What is idle at the one makes room for who waits at the other, and comes back in its turn. */
+static void one_limit_for_both(void **state) {
+        const char *first, *second, *third;
+        struct engine_follower *holds, *waits, *behind;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        watch();
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "keep mine\nhold");
+        wait_until_running(servers[0], holds);
+        second = session_for(1, &bob);
+        third = session_for(1, &alice);
+        waits = begin(1, &bob, second, "say second");
+        behind = begin(1, &alice, third, "say third");
+        wait_for(servers[1], &bob, second, "queued");
+        assert_string_equal(status_of(servers[1], &bob, second, 1), "queued");
+        assert_string_equal(status_of(servers[0], &bob, second, 1), "queued");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+        assert_string_equal(hear_all(servers[1], behind), "started stdout(third) done(ok)");
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "recall")),
+                            "started stdout(mine) done(ok)");
+        assert_true(most_at_once() <= 1);
+}
+
+/* An execution on each server by turns, however soon the next one is asked for. */
+static void nobody_starves(void **state) {
+        const char *ids[2];
+        const struct engine_caller *callers[2] = { &alice, &bob };
+        struct engine_follower *followers[2];
+
+        (void)state;
+        atomic_store(&containers, 1);
+        watch();
+        for (size_t i = 0; i < 2; i++) {
+                ids[i] = session_for(i, callers[i]);
+                followers[i] = begin(i, callers[i], ids[i], "say x");
+        }
+        for (int turn = 0; turn < 3; turn++) {
+                for (size_t i = 0; i < 2; i++) {
+                        assert_string_equal(hear_all(servers[i], followers[i]), "started stdout(x) done(ok)");
+                        followers[i] = begin(i, callers[i], ids[i], "say x");
+                }
+        }
+        for (size_t i = 0; i < 2; i++)
+                assert_string_equal(hear_all(servers[i], followers[i]), "started stdout(x) done(ok)");
+        assert_true(most_at_once() <= 1);
+}
+
+static void who_is_turned_away(void **state) {
+        const char *first, *second;
+        struct engine_follower *holds;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        atomic_store(&reject, true);
+        watch();
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        assert_string_equal(make(servers[1], &bob, &of_agent, -1), "agent-limit");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        /* What is idle is no reason to turn anybody away. */
+        second = session_for(1, &bob);
+        assert_string_equal(hear_all(servers[1], begin(1, &bob, second, "say in")),
+                            "started stdout(in) done(ok)");
+        assert_true(most_at_once() <= 1);
+}
+
+struct customer {
+        const char *ids[4];
+        size_t at;
+        int failed;
+};
+
+static void *ask_again_and_again(void *context) {
+        struct customer *customer = context;
+
+        for (size_t i = 0; i < 8; i++) {
+                struct fixture *fixture = servers[(customer->at + i / 2) % 2];
+                const struct engine_code code = { .code = "hold", .code_length = 4 };
+                struct engine_follower *follower = NULL;
+                struct engine_event event;
+                enum engine_next next;
+                struct problem problem;
+                int64_t n;
+
+                if (engine_execute(fixture->engine, &alice, customer->ids[i % 4], &code, &n, &follower,
+                                   &problem) < 0) {
+                        customer->failed++;
+                        continue;
+                }
+                while ((next = engine_follower_next(follower, &event)) != ENGINE_ENDED) {
+                        struct pollfd ready = { engine_follower_descriptor(follower), POLLIN, 0 };
+
+                        if (next == ENGINE_EVENT)
+                                json_decref(event.data);
+                        else if (poll(&ready, 1, PATIENCE_MS) != 1)
+                                customer->failed += 100;
+                }
+                engine_follower_close(follower);
+        }
+        return NULL;
+}
+
+/* Sixteen sessions for two seats, at both servers, which hand sessions to one another; and nothing is left of it. */
+static void many_for_few(void **state) {
+        struct customer customers[4];
+        pthread_t threads[4];
+
+        (void)state;
+        atomic_store(&containers, 2);
+        watch();
+        atomic_store(&watcher.releases, true);
+        for (size_t i = 0; i < 4; i++) {
+                customers[i] = (struct customer){ .at = i % 2 };
+                for (size_t j = 0; j < 4; j++)
+                        customers[i].ids[j] = session_for((i + j) % 2, &alice);
+        }
+        for (size_t i = 0; i < 4; i++)
+                assert_int_equal(pthread_create(&threads[i], NULL, ask_again_and_again, &customers[i]), 0);
+        for (size_t i = 0; i < 4; i++) {
+                pthread_join(threads[i], NULL);
+                assert_int_equal(customers[i].failed, 0);
+        }
+        assert_int_equal(most_at_once(), 2);
+        for (size_t i = 0; i < 4; i++) {
+                for (size_t j = 0; j < 4; j++) {
+                        struct problem problem;
+
+                        while (engine_end(servers[0]->engine, &alice, customers[i].ids[j], &problem) < 0)
+                                assert_int_equal(problem.code, PROBLEM_BUSY);
+                }
+        }
+        await_no_record();
+}
+
+/* What waited at a server that died does not begin beside what runs, and is served where it stood. */
+static void a_server_dies(void **state) {
+        const char *first, *second, *third, *fourth;
+        struct engine_follower *holds, *waits, *follower;
+        struct problem problem;
+
+        (void)state;
+        atomic_store(&containers, 2);
+        watch();
+        /* One runs at each of them; one waits at each, and had run before, so that there is a note of it. */
+        second = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, second, "say before")),
+                            "started stdout(before) done(ok)");
+        first = session_for(0, &bob);
+        follower = begin(0, &bob, first, "hold");
+        wait_until_running(servers[0], follower);
+        engine_follower_close(follower);
+        third = session_for(1, &alice);
+        holds = begin(1, &alice, third, "hold");
+        wait_until_running(servers[1], holds);
+        engine_follower_close(begin(0, &alice, second, "say second"));
+        wait_for(servers[0], &alice, second, "queued");
+        fourth = session_for(1, &bob);
+        waits = begin(1, &bob, fourth, "say fourth");
+        assert_string_equal(status_of(servers[1], &bob, fourth, 1), "queued");
+        assert_int_equal(atomic_load(&watcher.most), 2);
+        atomic_store(&containers, 1); /* so that no seat is free when that of the dead one is */
+        atomic_store(&watcher.without_first, true);
+        atomic_store(&watcher.most, 0);
+        atomic_store(&views[0]->down, true);
+        assert_int_equal(engine_follow(servers[1]->engine, &bob, first, 1, 0, &follower, &problem), 0);
+        while (strcmp(status_of(servers[1], &bob, first, 1), "failed") != 0)
+                usleep(10000);
+        engine_follower_close(follower);
+        usleep(2500 * 1000);
+        assert_string_equal(status_of(servers[1], &bob, fourth, 1), "queued");
+        assert_string_equal(status_of(servers[1], &alice, second, 2), "queued");
+        release_when_held(servers[1], third);
+        assert_string_equal(hear_all(servers[1], holds), "done(ok)");
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(fourth) done(ok)");
+        while (strcmp(status_of(servers[1], &alice, second, 2), "ok") != 0)
+                usleep(10000);
+        assert_true(most_at_once() <= 1);
+        release_when_held(servers[0], first);
+}
+
+/* It was taken for dead, and what was idle with it has no seat any more when it goes on. */
+static void one_stands_still_and_goes_on(void **state) {
+        const char *first, *second;
+        struct engine_follower *holds, *waits;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        first = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "keep mine")), "started done(ok)");
+        atomic_store(&views[0]->down, true);
+        second = session_for(1, &bob);
+        holds = begin(1, &bob, second, "hold");
+        wait_until_running(servers[1], holds);
+        atomic_store(&views[0]->down, false);
+        usleep(500 * 1000); /* it says again that it lives */
+        waits = begin(0, &alice, first, "recall");
+        usleep(2500 * 1000);
+        assert_string_equal(status_of(servers[0], &alice, first, 2), "queued");
+        assert_int_equal(servers[0]->place.executes, 1);
+        release_when_held(servers[1], second);
+        assert_string_equal(hear_all(servers[1], holds), "done(ok)");
+        assert_string_equal(hear_all(servers[0], waits), "started stdout(mine) done(ok)");
+}
+
+/* Answers are lost, and writes: nothing is counted twice for long, and nothing that runs is forgotten. */
+static void answers_are_lost(void **state) {
+        (void)state;
+        atomic_store(&containers, 1);
+        watch();
+        for (int i = 0; i < 24; i++) {
+                struct problem problem = { 0 };
+                json_t *json JSON_CLEANUP = NULL;
+                const char *id;
+
+                for (int before = 0; before < i % 4; before++)
+                        usleep(1000);
+                atomic_store(i % 2 ? &views[0]->lose : &views[0]->refuse, 1 + i % 3);
+                if (engine_create(servers[0]->engine, &alice, &of_agent, &json, &problem) < 0)
+                        continue;
+                id = arena_strdup(servers[0]->arena, json_text(json, "id"));
+                (void)run_code(servers[0], &alice, id, "say x", NULL);
+        }
+        atomic_store(&views[0]->lose, 0);
+        atomic_store(&views[0]->refuse, 0);
+        for (size_t i = 0; i < 4; i++) {
+                const char *id = session_for(i % 2, &bob);
+
+                assert_string_equal(hear_all(servers[i % 2], begin(i % 2, &bob, id, "say in")),
+                                    "started stdout(in) done(ok)");
+        }
+        assert_true(most_at_once() <= 1);
+}
+
+/* Who has no limit has no record; one that comes counts what begins from then on. */
+static void a_limit_comes_and_goes(void **state) {
+        const char *first = session_for(0, &alice), *second = session_for(1, &bob);
+        struct engine_follower *holds, *waits;
+        int gets = atomic_load(&views[0]->gets), writes = atomic_load(&views[0]->writes);
+
+        (void)state;
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        assert_string_equal(hear_all(servers[1], begin(1, &bob, second, "say x")),
+                            "started stdout(x) done(ok)");
+        assert_int_equal(count_records(), 0);
+        atomic_store(&containers, 1);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        assert_int_equal(count_records(), 1);
+        waits = begin(1, &bob, second, "say second");
+        usleep(1500 * 1000);
+        assert_string_equal(status_of(servers[1], &bob, second, 2), "queued");
+        atomic_store(&containers, 0);
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        /* An execution in a session that has its seat asks the store for nothing more than without one. */
+        atomic_store(&containers, 2);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        gets = atomic_load(&views[0]->gets);
+        writes = atomic_load(&views[0]->writes);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        assert_int_equal(atomic_load(&views[0]->gets) - gets, 0);
+        assert_int_equal(atomic_load(&views[0]->writes) - writes, 2);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                MANY_TEST(one_limit_for_both), MANY_TEST(nobody_starves),
+                MANY_TEST(who_is_turned_away), MANY_TEST(many_for_few),
+                MANY_TEST(a_server_dies),      MANY_TEST(one_stands_still_and_goes_on),
+                MANY_TEST(answers_are_lost),   MANY_TEST(a_limit_comes_and_goes),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
