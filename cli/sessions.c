@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/suggest.h"
 #include "broker/config.h"
 #include "cli/shell.h"
 
@@ -151,6 +152,45 @@ static int find_environment(struct sessions *sessions, json_t **ret, struct erro
                        : error_set(err, "no environment was applied yet: berth apply makes them");
 }
 
+/* Whether `typed` is none of the items' names; *ret_near is the nearest, or NULL, and lives as long as the items. */
+static bool is_none_of(const json_t *items, const char *typed, struct arena *arena, const char **ret_near) {
+        const char **names = arena_array(arena, json_array_size(items) + 1, sizeof(*names));
+        size_t count = 0, i;
+        json_t *item;
+
+        json_array_foreach (items, i, item) {
+                const char *name = json_text(item, "name");
+
+                if (!name)
+                        continue;
+                if (strcmp(name, typed) == 0)
+                        return false;
+                names[count++] = name;
+        }
+        *ret_near = suggest_nearest(typed, names, count);
+        return true;
+}
+
+void sessions_suggest(struct sessions *sessions, struct error *err) {
+        const struct {
+                const char *typed, *what, *path;
+        } rows[] = { { sessions->options->agent, "agent", "/v1/agents" },
+                     { sessions->options->environment, "environment", "/v1/environments" } };
+
+        for (size_t i = 0; err->kind == ERROR_NOT_FOUND && i < sizeof(rows) / sizeof(rows[0]); i++) {
+                json_t *items JSON_CLEANUP = NULL;
+                const char *near;
+                struct error ignored;
+
+                if (!rows[i].typed || sessions_list(sessions, rows[i].path, "", &items, &ignored) < 0 ||
+                    !is_none_of(items, rows[i].typed, sessions->session.arena, &near) || !near)
+                        continue;
+                error_set_kind(err, ERROR_NOT_FOUND, "there is no %s %s; did you mean %s?", rows[i].what,
+                               rows[i].typed, near);
+                return;
+        }
+}
+
 int sessions_create(struct sessions *sessions, json_t **ret, bool *ret_made, struct error *err) {
         const struct options *options = sessions->options;
         json_t *wish JSON_CLEANUP = json_checked(json_object()), *environment = NULL;
@@ -177,8 +217,10 @@ int sessions_create(struct sessions *sessions, json_t **ret, bool *ret_made, str
                         return -1;
                 json_put(wish, "environment", environment);
         }
-        if (client_ask(sessions->client, &call, &session, err) < 0)
+        if (client_ask(sessions->client, &call, &session, err) < 0) {
+                sessions_suggest(sessions, err);
                 return -1;
+        }
         if (!json_text(session, "id") || !client_is_id(json_text(session, "id"))) {
                 json_decref(session);
                 return error_set(err, "the server's answer has no session");

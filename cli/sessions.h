@@ -41,6 +41,12 @@ int sessions_check_id(const char *text, struct error *err) MUST_USE;
  */
 int sessions_create(struct sessions *sessions, json_t **ret, bool *ret_made, struct error *err) MUST_USE;
 
+/*
+ * After a refusal of what names --env or --agent. Where one of them is not there and near to one that is, as this client sees them, that is
+ * said instead; else the error stays.
+ */
+void sessions_suggest(struct sessions *sessions, struct error *err);
+
 /* {"A": "1"} of NAME=VALUE; NULL where there are none. */
 json_t *sessions_pairs(const char *const *pairs, size_t count);
 

@@ -467,8 +467,10 @@ static int run_run(struct sessions *sessions, const char *const *operands, size_
         }
         if (options->timeout_s)
                 json_put(body, "timeoutSeconds", json_integer(options->timeout_s));
-        if (sessions_ask(sessions, "POST", "/v1/containers", body, &container, err) < 0)
+        if (sessions_ask(sessions, "POST", "/v1/containers", body, &container, err) < 0) {
+                sessions_suggest(sessions, err);
                 return -1;
+        }
         id = json_text(container, "id");
         if (!id || !is_id(id))
                 return error_set(err, "the server has answered without an id");

@@ -644,6 +644,7 @@ def test_the_verbs(serve, offline):
     assert "deadline" in offline(*run, "--timeout", "1", "--", "sleep", "60").expect(124).err
     assert "killed" in offline(*run, "--", "sh", "-c", "kill -9 $$").expect(137).err
     assert "no-such" in offline(*run, "--", "no-such").expect(125).err
+    assert "there is no agent analst; did you mean analyst?\n" in offline("containers", "run", "--agent", "analst", "--", "true").expect(125).err
     service = offline(*run, "--service", "--name", "db", "--", "sh", "-c", "echo begun; sleep 600").expect(0).out.strip()
     wait_until(lambda: offline("containers", "logs", "db").expect(0).out == "begun\n")
     assert offline("containers", "logs", "--tail", "1", service).expect(0).out == "begun\n"

@@ -199,6 +199,8 @@ def test_where_the_server_is_found(sessions, session, tmp_path):
         (("create", "--label", "team"), "--label takes NAME=VALUE"),
         (("create", "--ttl", "0"), "--ttl takes whole seconds"),
         (("history", NEVER, "0"), "is no execution's number"),
+        (("create", "--env", "daat"), "there is no environment daat; did you mean data?\n"),
+        (("create", "--env", "workshop"), "there is no environment workshop; list those"),
     ],
 )
 def test_mistakes_are_told(sessions, args, said):
