@@ -54,7 +54,9 @@ extern const struct field host_field; /* an item of hosts */
         "(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"
 #define ALLOWED_HOSTS_MAX 256
 /* A state's place in S3. */
-#define S3_STATE_PATTERN "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9_.=/-]{1,512}"
+#define S3_STATE_PATTERN "s3://[a-z0-9.-]{3,63}/" FROM_1_TO_512("[A-Za-z0-9_.=/-]")
+/* As many characters of a pattern's set: a bound of more than 255 is not known to every C library (RE_DUP_MAX of regcomp(3)). */
+#define FROM_1_TO_512(set) set "{1,255}" set "{0,255}" set "{0,2}"
 #define S3_STATE_PATTERN_MESSAGE "s3://BUCKET/PREFIX"
 #define ROLE_PATTERN "arn:aws(-[a-z]+)*:iam::[0-9]{12}:role/([A-Za-z0-9+=,.@_-]+/)*[A-Za-z0-9+=,.@_-]+"
 #define KMS_KEY_PATTERN \

@@ -301,7 +301,7 @@ static const struct field may_state_field = {
         .type = FIELD_TEXT,
         .minimum = 1,
         .maximum = 640,
-        .pattern = "s3://[a-z0-9.-]{3,63}/[A-Za-z0-9_.=/*?-]{1,512}",
+        .pattern = "s3://[a-z0-9.-]{3,63}/" FROM_1_TO_512("[A-Za-z0-9_.=/*?-]"),
         .pattern_message = "s3://BUCKET/PREFIX, in whose prefix * and ? may stand",
         .doc = "Where a state may lie. * stands for any characters but a slash, ? for one.",
 };

@@ -49,6 +49,17 @@ static void check_default(const struct field *field) {
         }
 }
 
+/* POSIX asks for repetitions of up to 255, and musl takes no more. */
+static void check_bounds(const char *pattern) {
+        while ((pattern = strchr(pattern, '{'))) {
+                char *end;
+
+                assert_in_range(strtol(++pattern, &end, 10), 0, 255);
+                if (*end == ',' && end[1] != '}')
+                        assert_in_range(strtol(end + 1, NULL, 10), 1, 255);
+        }
+}
+
 static void check_fields(const struct field *fields, const struct field_group *groups);
 
 static void check_field(const struct field *field, const struct field *siblings) {
@@ -62,6 +73,7 @@ static void check_field(const struct field *field, const struct field *siblings)
         if (field->pattern) {
                 assert_non_null(field->pattern_message);
                 matches(field->pattern, "");
+                check_bounds(field->pattern);
         }
         if (field->reference)
                 assert_non_null(kind_find(field->reference));
