@@ -2,6 +2,8 @@
 /* Bad input of every sort: each error at the place of the value that is wrong, and all of them in one run. */
 #include "support.h"
 
+#include <errno.h>
+
 #define HEAD(kind, name) "apiVersion: berth/v1\nkind: " kind "\nmetadata: {name: " name "}\nspec:\n"
 #define SECRET "arn:aws:secretsmanager:eu-west-1:123456789012:secret:team/db-AbCdEf"
 #define PARAMETER "arn:aws:ssm:eu-west-1:123456789012:parameter/team/db/url"
@@ -569,6 +571,7 @@ static void folder_without_manifests(void **state) {
 
 static void paths_of_no_use(void **state) {
         struct loaded loaded;
+        char said[300];
 
         (void)state;
         loaded_begin(&loaded);
@@ -581,10 +584,12 @@ static void paths_of_no_use(void **state) {
         assert_int_equal(symlink(".", loaded_path(&loaded, "self.yaml")), 0);
         assert_int_equal(mkfifo(loaded_path(&loaded, "pipe.yaml"), 0600), 0);
         loaded_load(&loaded, "", NULL);
-        assert_string_equal(strbuf_text(&loaded.said),
-                            "loop.yaml:0:0: the file cannot be read: Too many levels of symbolic links\n"
-                            "pipe.yaml:0:0: this is no regular file\n"
-                            "stale.yaml:0:0: the file cannot be read: No such file or directory\n");
+        snprintf(said, sizeof(said), /* each C library has words of its own */
+                 "loop.yaml:0:0: the file cannot be read: %s\n"
+                 "pipe.yaml:0:0: this is no regular file\n"
+                 "stale.yaml:0:0: the file cannot be read: No such file or directory\n",
+                 strerror(ELOOP));
+        assert_string_equal(strbuf_text(&loaded.said), said);
         loaded_end(&loaded);
 }
 
