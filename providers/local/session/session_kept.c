@@ -173,8 +173,36 @@ int session_kept_open(struct place *place, const struct place_shared *shared, in
         return open_root(local, shared, &spec.limits, ret_folder, err);
 }
 
-static int forget(const struct session_place *place, const char *agent, const char *hash, struct error *err) {
-        return local_agent_forget(place->workspaces, place->stack, agent, hash, err);
+static const char *folder_of(const struct session_place *place, const struct local_agent_workspace *row,
+                             struct arena *arena) {
+        return arena_printf(arena, "%s/" AGENTS_FOLDER "/%s/%s/%s", place->workspaces, place->stack,
+                            row->agent, row->hash);
+}
+
+/* One that is gone. What lies in the folder of a server that had no launcher stays, and whose it is. */
+static int forget(const struct session_place *place, const struct local_agent_workspace *row,
+                  struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct sandbox_kept kept = { .folder = folder_of(place, row, arena) };
+        struct local_agent_workspace left = *row;
+
+        if (!sandbox_kept_is_there(&kept))
+                return local_agent_forget(place->workspaces, place->stack, row->agent, row->hash, err);
+        left.bytes = 0;
+        return row->owner ? local_agent_write(place->workspaces, place->stack, &left, err) : 0;
+}
+
+static int forget_shared(const struct session_place *place, const struct place_shared *shared,
+                         struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct local_agent_workspace row;
+        struct error unknown;
+
+        if (local_agent_read(place->workspaces, place->stack, shared->agent, shared->owner, arena, &row,
+                             &unknown) < 0)
+                row = (struct local_agent_workspace){ .agent = shared->agent,
+                                                      .hash = local_hash(&shared->owner, 1, arena) };
+        return forget(place, &row, err);
 }
 
 int session_kept_remove(struct place *place, const struct place_shared *shared, struct error *err) {
@@ -203,7 +231,7 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
 
                 /* Last: of one that is there the index must say so. */
                 if (result == 0)
-                        return forget(local, shared->agent, local_hash(&shared->owner, 1, arena), err);
+                        return forget_shared(local, shared, err);
                 if (err->kind != ERROR_REFUSED || attempt == LETTING_GO)
                         return result;
                 (void)nanosleep(&pause, NULL);
@@ -213,15 +241,18 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
 /* --- all of them --- */
 
 /*
- * With a launcher they lie where only that can look: the index is looked at when the server starts, and believed from then on. What lies
+ * Images of a launcher lie where only that can look: the index is looked at when the server starts, and believed from then on. What lies
  * here then is of a server without one.
  */
-static bool is_there(const struct session_place *place, const struct local_agent_workspace *row,
+static bool is_there(const struct session_place *place, struct local_agent_workspace *row,
                      struct arena *arena) {
-        const struct sandbox_kept kept = { .folder = local_agent_folder(place->workspaces, place->stack,
-                                                                        row->agent, row->owner, arena) };
+        const struct sandbox_kept kept = { .folder = folder_of(place, row, arena) };
 
-        return sandbox_kept_is_there(&kept) != (place->launcher != NULL);
+        if (place->launcher)
+                return row->bytes > 0;
+        if (!sandbox_kept_is_image(&kept))
+                row->bytes = 0;
+        return sandbox_kept_is_there(&kept);
 }
 
 int session_kept_list(struct place *place, const char *owner, struct arena *arena, struct workspace_row **ret,
@@ -296,15 +327,12 @@ static int learn_launchers(const struct session_place *place, const char *name, 
 static int recover_own(const struct session_place *place, const struct local_agent_workspace *rows,
                        size_t count, struct arena *arena, struct error *err) {
         for (size_t i = 0; i < count; i++) {
-                const struct sandbox_kept kept = {
-                        .folder = arena_printf(arena, "%s/" AGENTS_FOLDER "/%s/%s/%s", place->workspaces,
-                                               place->stack, rows[i].agent, rows[i].hash),
-                        .bytes = 1,
-                        .files = 1
-                };
+                const struct sandbox_kept kept = { .folder = folder_of(place, &rows[i], arena),
+                                                   .bytes = 1,
+                                                   .files = 1 };
 
                 if (!sandbox_kept_is_there(&kept)) {
-                        if (forget(place, rows[i].agent, rows[i].hash, err) < 0)
+                        if (forget(place, &rows[i], err) < 0)
                                 return -1;
                 } else if (!rows[i].owner && sandbox_kept_is_image(&kept) &&
                            learn_own(place, &rows[i], &kept, err) < 0) {
@@ -333,11 +361,9 @@ static int recover_launchers(const struct session_place *place, const struct loc
                 const struct place_shared shared = { .agent = rows[i].agent, .owner = rows[i].owner };
                 const char *name = rows[i].owner ? name_of(place, &shared, arena) : NULL;
 
-                if (rows[i].owner && !is_there(place, &rows[i], arena))
-                        continue;
-                if (name && is_one_of(name, names, name_count))
+                if (name && rows[i].bytes > 0 && is_one_of(name, names, name_count))
                         known[known_count++] = name;
-                else if (forget(place, rows[i].agent, rows[i].hash, err) < 0)
+                else if (forget(place, &rows[i], err) < 0)
                         return -1;
         }
         for (size_t i = 0; i < name_count; i++) {
