@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One thread and one poll. Nothing here waits for a client: frames are read as they come and sent at once or not at all, and
- * what a run needs is done by its worker. What a connection can make this process keep is one frame and its runs.
+ * what a run needs is done by its worker. What a connection can make this process keep is one frame and its runs. Nor does anything
+ * wait for a disk: where a file system is made, mounted or removed, that is done beside (launcher_works.h), and the connection is
+ * read on once it is answered.
  */
 #include "providers/local/launcher.h"
 
@@ -15,6 +17,7 @@
 #include "providers/local/images/images.h"
 #include "providers/local/launcher_listen.h"
 #include "providers/local/launcher_workers.h"
+#include "providers/local/launcher_works.h"
 #include "providers/local/sandbox/cgroup.h"
 #include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
@@ -48,6 +51,7 @@ struct connection {
         uid_t client;
         gid_t client_group;
         unsigned number; /* never given again, as the place is */
+        bool waits;      /* for a work: nothing is read meanwhile */
         struct frame_reader reader;
 };
 
@@ -72,6 +76,24 @@ struct launcher {
         unsigned connections_ever;
         struct run runs[LAUNCHER_RUNS_MAX];
         uint64_t runs_ever;
+        struct launcher_works works;
+};
+
+/* A question whose answer wants the disk: KEEP, or a START with a workspace that lies there. */
+struct disk_work {
+        struct launcher_work work;
+        const struct launcher_config *config;
+        struct frame frame; /* the question, with its descriptor */
+        struct arena *arena;
+        unsigned connection;
+        gid_t group;
+        struct sandbox_keeping keeping;   /* of KEEP */
+        struct sandbox_starting starting; /* of START, as are the next two */
+        struct run *run;                  /* a place that is taken; nothing of it has begun */
+        struct sandbox_user user;
+        /* What came of it. */
+        int result, disk; /* -1: it lies in memory after all, or there is none */
+        struct error err;
 };
 
 struct sandbox_limits launcher_limits_default(void) {
@@ -174,13 +196,16 @@ static void answer(struct connection *connection, unsigned type, const char *tex
                 close_connection(connection);
 }
 
-static struct connection *connection_of(struct launcher *launcher, const struct run *run) {
+static struct connection *connection_numbered(struct launcher *launcher, unsigned number) {
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++) {
-                if (launcher->connections[i].socket >= 0 &&
-                    launcher->connections[i].number == run->connection)
+                if (launcher->connections[i].socket >= 0 && launcher->connections[i].number == number)
                         return &launcher->connections[i];
         }
         return NULL;
+}
+
+static struct connection *connection_of(struct launcher *launcher, const struct run *run) {
+        return connection_numbered(launcher, run->connection);
 }
 
 /* --- runs --- */
@@ -279,11 +304,10 @@ static int check_family(const struct sandbox_family *family, const struct sandbo
 /* --- workspaces that stay --- */
 
 /* Of each client in a folder of its own. */
-static struct sandbox_kept kept_of(const struct launcher *launcher, uid_t client, const char *name,
+static struct sandbox_kept kept_of(const struct launcher_config *config, uid_t client, const char *name,
                                    uint64_t bytes, uint64_t files, struct arena *arena) {
         return (struct sandbox_kept){ .folder = arena_printf(arena, "%s/kept/%u/%s",
-                                                             launcher->config->disk ? launcher->config->disk
-                                                                                    : "",
+                                                             config->disk ? config->disk : "",
                                                              (unsigned)client, name),
                                       .bytes = bytes,
                                       .files = files,
@@ -292,9 +316,9 @@ static struct sandbox_kept kept_of(const struct launcher *launcher, uid_t client
 }
 
 /* The names of all that the client has. */
-static int kept_names(const struct launcher *launcher, uid_t client, struct arena *arena, const char ***ret,
-                      size_t *ret_count, struct error *err) {
-        const char *path = arena_printf(arena, "%s/kept/%u", launcher->config->disk, (unsigned)client);
+static int kept_names(const struct launcher_config *config, uid_t client, struct arena *arena,
+                      const char ***ret, size_t *ret_count, struct error *err) {
+        const char *path = arena_printf(arena, "%s/kept/%u", config->disk, (unsigned)client);
         DIR *folder = opendir(path);
         const char **names = NULL;
         const struct dirent *entry;
@@ -315,23 +339,29 @@ static int kept_names(const struct launcher *launcher, uid_t client, struct aren
         return 0;
 }
 
-/* Of one that is there already nothing is made. */
-static int check_number(const struct launcher *launcher, uid_t client, const struct sandbox_kept *kept,
-                        struct error *err) {
+/* Of one that is there already nothing is made. A folder that is made here is counted from then on, whoever else makes one now. */
+static int take_name(const struct launcher_config *config, uid_t client, const struct sandbox_kept *kept,
+                     struct error *err) {
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char **names;
-        size_t count;
+        size_t count = 0;
+        int result = 0;
 
-        if (access(kept->folder, F_OK) == 0)
-                return 0;
-        if (kept_names(launcher, client, arena, &names, &count, err) < 0)
-                return -1;
-        return count < launcher->config->kept_each
-                       ? 0
-                       : error_set_kind(err, ERROR_REFUSED,
-                                        "user %u has %zu workspaces that containers share, as many as this "
-                                        "launcher keeps for one (--kept-each): remove some",
-                                        (unsigned)client, count);
+        pthread_mutex_lock(&lock);
+        if (access(kept->folder, F_OK) < 0) {
+                result = kept_names(config, client, arena, &names, &count, err);
+                if (result == 0 && count >= config->kept_each)
+                        result = error_set_kind(
+                                err, ERROR_REFUSED,
+                                "user %u has %zu workspaces that containers share, as many as this "
+                                "launcher keeps for one (--kept-each): remove some",
+                                (unsigned)client, count);
+                if (result == 0)
+                        result = folder_make(kept->folder, err);
+        }
+        pthread_mutex_unlock(&lock);
+        return result;
 }
 
 /* NAMES: of a launcher without a disk there are none. */
@@ -343,7 +373,7 @@ static int tell_names(struct launcher *launcher, struct connection *connection) 
         size_t count = 0;
 
         if (launcher->config->disk &&
-            kept_names(launcher, connection->client, arena, &names, &count, &err) < 0) {
+            kept_names(launcher->config, connection->client, arena, &names, &count, &err) < 0) {
                 answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
                 return 0;
         }
@@ -352,67 +382,143 @@ static int tell_names(struct launcher *launcher, struct connection *connection) 
         return 0;
 }
 
-static int may_keep(const struct launcher *launcher, const char *lasting, struct error *err) {
-        if (launcher->config->disk && geteuid() == 0 && lasting)
+static int may_keep(const struct launcher_config *config, const char *lasting, struct error *err) {
+        if (config->disk && geteuid() == 0 && lasting)
                 return 0;
         return error_set_kind(err, ERROR_REFUSED,
                               "the workspace that containers of an agent share is kept on the disk of a "
                               "launcher that is root: start it with --disk FOLDER");
 }
 
-static int keep(struct launcher *launcher, struct connection *connection, const struct frame *frame) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct sandbox_limits *most = &launcher->config->most;
-        struct sandbox_keeping keeping;
-        struct sandbox_kept kept;
-        struct error err = { 0 };
-        int root DESCRIPTOR_CLEANUP = -1, result;
+/* --- what is done beside --- */
 
-        if (sandbox_keeping_read(frame->payload.data, frame->payload.length, arena, &keeping, &err) < 0)
+/* The question is the work's from now on. */
+static struct disk_work *new_work(const struct launcher *launcher, struct connection *connection,
+                                  struct frame *frame, void (*run)(struct launcher_work *work)) {
+        struct disk_work *work = calloc(1, sizeof(*work));
+
+        if (!work)
+                abort();
+        *work = (struct disk_work){ .work = { .run = run, .client = connection->client },
+                                    .config = launcher->config,
+                                    .frame = *frame,
+                                    .arena = arena_new(),
+                                    .connection = connection->number,
+                                    .group = connection->client_group,
+                                    .user = SANDBOX_USER_NONE,
+                                    .disk = -1 };
+        *frame = (struct frame){ 0 };
+        return work;
+}
+
+static void free_work(struct disk_work *work) {
+        frame_release(&work->frame);
+        arena_free(work->arena);
+        close_descriptor(&work->user.lock);
+        close_descriptor(&work->disk);
+        free(work);
+}
+
+static void keep_beside(struct launcher_work *given) {
+        struct disk_work *work = (struct disk_work *)given;
+        const struct sandbox_keeping *keeping = &work->keeping;
+        const struct sandbox_limits *most = &work->config->most;
+        const struct sandbox_kept kept = kept_of(work->config, given->client, keeping->name, keeping->bytes,
+                                                 keeping->files, work->arena);
+
+        work->result = may_keep(work->config, keeping->name, &work->err);
+        if (work->result == 0 &&
+            (keeping->bytes > most->workspace_bytes || keeping->files > most->workspace_files))
+                work->result = error_set(&work->err, "a limit is larger than this launcher gives");
+        if (work->result == 0 && keeping->make && !keeping->remove)
+                work->result = take_name(work->config, given->client, &kept, &work->err);
+        if (work->result == 0)
+                work->result = keeping->remove ? sandbox_kept_remove(&kept, &work->err)
+                                               : sandbox_kept_open(&kept, keeping->make, given->client,
+                                                                   work->group, &work->disk, &work->err);
+}
+
+static int keep(struct launcher *launcher, struct connection *connection, struct frame *frame) {
+        struct disk_work *work = new_work(launcher, connection, frame, keep_beside);
+        const struct strbuf *payload = &work->frame.payload;
+        struct error ignored;
+
+        if (sandbox_keeping_read(payload->data, payload->length, work->arena, &work->keeping, &ignored) < 0) {
+                free_work(work);
                 return -1;
-        kept = kept_of(launcher, connection->client, keeping.name, keeping.bytes, keeping.files, arena);
-        result = may_keep(launcher, keeping.name, &err);
-        if (result == 0 && (keeping.bytes > most->workspace_bytes || keeping.files > most->workspace_files))
-                result = error_set(&err, "a limit is larger than this launcher gives");
-        if (result == 0 && keeping.make)
-                result = check_number(launcher, connection->client, &kept, &err);
-        if (result == 0)
-                result = keeping.remove ? sandbox_kept_remove(&kept, &err)
-                                        : sandbox_kept_open(&kept, keeping.make, connection->client,
-                                                            connection->client_group, &root, &err);
-        if (result == 0 || (err.kind == ERROR_NOT_FOUND && !keeping.make))
-                answer(connection, LAUNCHER_KEPT, NULL, 0, root);
-        else
-                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+        }
+        connection->waits = true;
+        launcher_works_give(&launcher->works, &work->work);
         return 0;
 }
 
-/* Starts and places the worker; in `run` is what must be undone, whether it works or not. */
+static void answer_keep(struct connection *connection, const struct disk_work *work) {
+        if (work->result == 0 || (work->err.kind == ERROR_NOT_FOUND && !work->keeping.make))
+                answer(connection, LAUNCHER_KEPT, NULL, 0, work->disk);
+        else
+                answer(connection, LAUNCHER_REFUSED, work->err.message, strlen(work->err.message), -1);
+}
+
+/* Where this host cannot, the workspace is in memory; where the disk is full, that is said. */
+static void disk_beside(struct launcher_work *given) {
+        struct disk_work *work = (struct disk_work *)given;
+        const struct sandbox_limits *limits = &work->starting.limits;
+        struct error why = { 0 };
+
+        if (work->starting.kept) {
+                const struct sandbox_kept kept =
+                        kept_of(work->config, given->client, work->starting.kept, limits->workspace_bytes,
+                                limits->workspace_files, work->arena);
+
+                work->result = may_keep(work->config, work->starting.name, &work->err) < 0 ||
+                                               sandbox_kept_open(&kept, false, work->user.uid, work->user.gid,
+                                                                 &work->disk, &work->err) < 0
+                                       ? -1
+                                       : 0;
+        } else if (sandbox_disk_make(work->config->disk, limits->workspace_bytes, limits->workspace_files,
+                                     &work->disk, &why) < 0 &&
+                   why.kind != ERROR_NOT_FOUND) {
+                work->err = why;
+                work->result = -1;
+        }
+}
+
+static bool wants_disk(const struct launcher *launcher, const struct sandbox_starting *starting) {
+        return starting->kept || (starting->disk && starting->name && launcher->config->disk);
+}
+
+static int check_starting(const struct launcher *launcher, const struct sandbox_starting *starting,
+                          struct error *err) {
+        return launcher_check(&starting->limits, &launcher->config->most, err) < 0 ||
+                               check_family(&starting->family, &launcher->config->most, err) < 0
+                       ? -1
+                       : 0;
+}
+
+/*
+ * Starts and places the worker; in `run` is what must be undone, whether it works or not. `disk`: what its workspace lies on, or -1; it and
+ * the user's lock stay the caller's.
+ */
 static int start_run(const struct launcher *launcher, const struct sandbox_starting *starting,
-                     struct run *run, struct error *err) {
+                     struct run *run, const struct sandbox_user *user, int disk, struct error *err) {
         const struct sandbox_limits *limits = &starting->limits;
         const struct cgroup_limits of_group = limits_of_group(starting, run->client, run->arena);
         struct sandbox_placing placing = { .limits = *limits,
+                                           .uid = user->uid,
+                                           .gid = user->gid,
+                                           .kept = starting->kept,
                                            .dies_with_parent = true,
                                            .for_another = true,
                                            .network = starting->network,
                                            .patience_ms = launcher->config->patience_ms };
-        struct sandbox_user user = SANDBOX_USER_NONE;
-        int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1, listener DESCRIPTOR_CLEANUP = -1,
-                  disk DESCRIPTOR_CLEANUP = -1;
-        struct error why = { 0 };
+        int image DESCRIPTOR_CLEANUP = -1, listener DESCRIPTOR_CLEANUP = -1;
         static const char *const no_words[] = { NULL };
         int held[2];
         size_t count = 0;
 
-        if (launcher_check(limits, &launcher->config->most, err) < 0 ||
-            check_family(&starting->family, &launcher->config->most, err) < 0 ||
-            (image = hold_image(launcher, starting->image, err)) < -1 ||
-            sandbox_user_take(&launcher->config->users, &user, err) < 0)
+        image = hold_image(launcher, starting->image, err);
+        if (image < -1)
                 return -1;
-        lock = user.lock;
-        placing.uid = user.uid;
-        placing.gid = user.gid;
         if (starting->name) {
                 if (lasting_listen(launcher, starting, run, &listener, err) < 0 ||
                     sandbox_keeper_start(&run->keeper, no_words, err) < 0 ||
@@ -427,28 +533,10 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
         if (cgroup_missing(run->group) && !launcher->config->accept_degraded)
                 return error_set(err, "limits cannot be enforced: %s", cgroup_problem(run->group));
         placing.limit_address_space = cgroup_missing(run->group) & CGROUP_MEMORY;
-        if (lock >= 0)
-                held[count++] = lock;
+        if (user->lock >= 0)
+                held[count++] = user->lock;
         if (image >= 0)
                 held[count++] = image;
-        if (starting->kept) {
-                const struct sandbox_kept kept =
-                        kept_of(launcher, run->client, starting->kept, limits->workspace_bytes,
-                                limits->workspace_files, run->arena);
-
-                placing.kept = true;
-                if (may_keep(launcher, starting->name, err) < 0 ||
-                    sandbox_kept_open(&kept, false, user.uid, user.gid, &disk, err) < 0)
-                        return -1;
-        }
-        /* Where this host cannot, the workspace is in memory; where the disk is full, that is said. */
-        if (!starting->kept && starting->disk && starting->name && launcher->config->disk &&
-            sandbox_disk_make(launcher->config->disk, limits->workspace_bytes, limits->workspace_files, &disk,
-                              &why) < 0 &&
-            why.kind != ERROR_NOT_FOUND) {
-                *err = why;
-                return -1;
-        }
         if (!starting->name && sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
                 return -1;
         return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, disk,
@@ -505,14 +593,18 @@ static int find_workers(struct launcher *launcher, struct error *err) {
         return 0;
 }
 
-/* A worker's socket goes to the client, and is the launcher's no more. */
-static void start_for(struct launcher *launcher, struct connection *connection,
-                      const struct sandbox_starting *starting) {
-        struct error err = { 0 };
+static void refuse(struct launcher *launcher, unsigned number, const struct error *err) {
+        struct connection *connection = connection_numbered(launcher, number);
+
+        if (connection)
+                answer(connection, LAUNCHER_REFUSED, err->message, strlen(err->message), -1);
+}
+
+/* A place among the runs, as the client's; NULL where there is none for him. */
+static struct run *take_place(struct launcher *launcher, const struct connection *connection,
+                              struct error *err) {
         struct run *run = NULL;
         unsigned living = 0, of_client = 0;
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        struct sandbox_started started;
 
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 const struct run *other = &launcher->runs[i];
@@ -523,21 +615,33 @@ static void start_for(struct launcher *launcher, struct connection *connection,
                         run = &launcher->runs[i];
         }
         if (!run || living >= launcher->config->runs_max || of_client >= launcher->config->runs_each) {
-                (void)error_set(&err,
+                (void)error_set(err,
                                 "as many runs as this launcher starts are running: %u, %u of them of user %u",
                                 living, of_client, (unsigned)connection->client);
-                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
-                return;
+                return NULL;
         }
         *run = (struct run){ .taken = true,
                              .number = ++launcher->runs_ever,
                              .connection = connection->number,
                              .client = connection->client,
                              .keeper = SANDBOX_KEEPER_NONE,
+                             .until_ms = INT64_MAX,
                              .arena = arena_new() };
-        if (start_run(launcher, starting, run, &err) < 0) {
+        return run;
+}
+
+/* A worker's socket goes to the client, and is the launcher's no more. Nobody may be there for it any more. */
+static void begin_run(struct launcher *launcher, struct run *run, const struct sandbox_starting *starting,
+                      const struct sandbox_user *user, int disk) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct sandbox_started started;
+        struct connection *connection;
+        struct error err = { 0 };
+        unsigned number = run->connection;
+
+        if (start_run(launcher, starting, run, user, disk, &err) < 0) {
                 release_run(run);
-                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+                refuse(launcher, number, &err);
                 return;
         }
         started = (struct sandbox_started){ .run = run->number,
@@ -545,8 +649,65 @@ static void start_for(struct launcher *launcher, struct connection *connection,
                                             .problem = cgroup_problem(run->group) };
         run->until_ms = latest_end(launcher, &starting->limits);
         sandbox_started_write(&started, &text);
-        answer(connection, LAUNCHER_STARTED, text.data, text.length, run->keeper.socket);
+        connection = connection_of(launcher, run);
+        if (connection)
+                answer(connection, LAUNCHER_STARTED, text.data, text.length, run->keeper.socket);
         close_descriptor(&run->keeper.socket);
+}
+
+/* -1: the message is not as it should be. */
+static int read_starting(const struct frame *frame, struct arena *arena, struct sandbox_starting *ret) {
+        struct error ignored;
+
+        if (sandbox_starting_read(frame->payload.data, frame->payload.length, arena, ret, &ignored) < 0)
+                return -1;
+        if (frame->count == 0)
+                return 0;
+        ret->joins = &frame->descriptors[0];
+        return ret->name ? 0 : -1;
+}
+
+static int start_for(struct launcher *launcher, struct connection *connection, struct frame *frame) {
+        struct disk_work *work = new_work(launcher, connection, frame, disk_beside);
+        struct error err = { 0 };
+
+        if (read_starting(&work->frame, work->arena, &work->starting) < 0) {
+                free_work(work);
+                return -1;
+        }
+        work->run = take_place(launcher, connection, &err);
+        if (work->run && check_starting(launcher, &work->starting, &err) == 0 &&
+            sandbox_user_take(&launcher->config->users, &work->user, &err) == 0) {
+                if (wants_disk(launcher, &work->starting)) {
+                        connection->waits = true;
+                        launcher_works_give(&launcher->works, &work->work);
+                        return 0;
+                }
+                begin_run(launcher, work->run, &work->starting, &work->user, -1);
+        } else {
+                if (work->run)
+                        release_run(work->run);
+                refuse(launcher, connection->number, &err);
+        }
+        free_work(work);
+        return 0;
+}
+
+/* What was done beside is answered; the client may be gone. */
+static void finish_work(struct launcher *launcher, struct disk_work *work) {
+        struct connection *connection = connection_numbered(launcher, work->connection);
+
+        if (connection)
+                connection->waits = false;
+        if (!work->run && connection) {
+                answer_keep(connection, work);
+        } else if (work->run && work->result < 0) {
+                release_run(work->run);
+                refuse(launcher, work->connection, &work->err);
+        } else if (work->run) {
+                begin_run(launcher, work->run, &work->starting, &work->user, work->disk);
+        }
+        free_work(work);
 }
 
 static void end_of_run(struct launcher *launcher, struct run *run) {
@@ -669,8 +830,6 @@ static int rename_worker(struct launcher *launcher, struct connection *connectio
 /* One question; -1 ends the connection. */
 static int read_question(struct launcher *launcher, struct connection *connection) {
         struct frame frame FRAME_CLEANUP = { 0 };
-        struct arena *arena;
-        struct sandbox_starting starting;
         struct error err = { 0 };
         int result = frame_receive(&connection->reader, &frame, &err);
 
@@ -693,24 +852,13 @@ static int read_question(struct launcher *launcher, struct connection *connectio
                 return tell_names(launcher, connection);
         if (frame.type == LAUNCHER_RENAME)
                 return rename_worker(launcher, connection, &frame);
-        if (frame.type != LAUNCHER_START)
-                return -1;
-        arena = arena_new();
-        result = sandbox_starting_read(frame.payload.data, frame.payload.length, arena, &starting, &err);
-        if (result == 0 && frame.count > 0) {
-                starting.joins = &frame.descriptors[0];
-                result = starting.name ? 0 : -1;
-        }
-        if (result == 0)
-                start_for(launcher, connection, &starting);
-        arena_free(arena);
-        return result;
+        return frame.type == LAUNCHER_START ? start_for(launcher, connection, &frame) : -1;
 }
 
 /* poll() of those that have a descriptor: the others, too, it counts against the limit of open files (poll(2), EINVAL). */
 static int poll_taken(struct pollfd *polled, size_t count, int timeout_ms) {
-        struct pollfd taken[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
-        size_t places[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX], length = 0;
+        struct pollfd taken[3 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
+        size_t places[3 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX], length = 0;
         int result;
 
         for (size_t i = 0; i < count; i++) {
@@ -726,15 +874,20 @@ static int poll_taken(struct pollfd *polled, size_t count, int timeout_ms) {
 }
 
 static int one_turn(struct launcher *launcher, const struct interrupt *interrupt, struct error *err) {
-        struct pollfd polled[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
-        struct pollfd *connections = polled + 2, *runs = connections + LAUNCHER_CONNECTIONS_MAX;
+        struct pollfd polled[3 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
+        struct pollfd *connections = polled + 3, *runs = connections + LAUNCHER_CONNECTIONS_MAX;
         int64_t until_ms = INT64_MAX, left;
+        struct launcher_work *work;
 
         polled[0] = (struct pollfd){ .fd = launcher->listener.socket, .events = POLLIN };
         polled[1] =
                 (struct pollfd){ .fd = interrupt_descriptor(interrupt, INTERRUPT_FINISH), .events = POLLIN };
+        polled[2] = (struct pollfd){ .fd = launcher->works.told, .events = POLLIN };
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
-                connections[i] = (struct pollfd){ .fd = launcher->connections[i].socket, .events = POLLIN };
+                connections[i] = (struct pollfd){ .fd = launcher->connections[i].waits
+                                                                ? -1
+                                                                : launcher->connections[i].socket,
+                                                  .events = POLLIN };
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 struct run *run = &launcher->runs[i];
 
@@ -763,11 +916,14 @@ static int one_turn(struct launcher *launcher, const struct interrupt *interrupt
         }
         if (polled[0].revents)
                 accept_connection(launcher);
+        while (polled[2].revents && (work = launcher_works_take(&launcher->works)))
+                finish_work(launcher, (struct disk_work *)work);
         return 0;
 }
 
 int launcher_run(const struct launcher_config *config, const struct interrupt *interrupt, struct error *err) {
         struct launcher *launcher = calloc(1, sizeof(*launcher));
+        struct launcher_work *work;
         int result = 0;
 
         if (!launcher)
@@ -776,6 +932,10 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 launcher->connections[i].socket = -1;
         launcher->listener = (struct launcher_listener)LAUNCHER_LISTENER_NONE;
+        if (launcher_works_open(&launcher->works, config->client_count, err) < 0) {
+                free(launcher);
+                return -1;
+        }
         result = config->socket ? launcher_listen(config->socket, config->clients[0], config->group,
                                                   &launcher->listener, err)
                                 : launcher_listen_inherited(&launcher->listener, err);
@@ -787,6 +947,9 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
                 result = one_turn(launcher, interrupt, err);
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 close_connection(&launcher->connections[i]);
+        while ((work = launcher_works_last(&launcher->works)))
+                free_work((struct disk_work *)work);
+        launcher_works_close(&launcher->works);
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 struct run *run = &launcher->runs[i];
 

@@ -343,6 +343,51 @@ def test_an_ordinary_users(box):  # noqa: F811
     assert serve.finish("ls", "-A")["stdout"] == "" and serve.stop() == 0
 
 
+# Makes file systems that stay once it is told to, and others at once.
+SLOW = """#!/bin/sh
+case "$*" in *has_journal*) touch {folder}/began; while [ ! -e {folder}/go ]; do sleep 0.05; done;; esac
+exec {folder}/mke2fs "$@"
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
+def test_a_slow_disk_holds_up_who_wants_it_alone(box, binary):  # noqa: F811
+    """While a workspace is made for one owner, another begins a session and runs in it."""
+    tool = next(Path(folder) / "mke2fs" for folder in ("/usr/sbin", "/sbin", "/usr/bin", "/bin") if (Path(folder) / "mke2fs").exists()).resolve()
+    disk = Path(tempfile.mkdtemp(prefix="berth-disk-"))
+    slow = disk / "slow"
+    slow.write_text(SLOW.format(folder=disk))
+    slow.chmod(0o755)
+    shutil.copy(tool, disk / "mke2fs")
+    before = ["unshare", "--mount", "sh", "-c", f'mount --bind {slow} {tool} && exec "$@"', "sh"]
+    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), before=before, workers=True)
+    serve = Containers(box, clients=[BOTH, *(c for c in CLIENTS if c["name"] != "users")])
+    serve.agent = "reader"
+    try:
+        serve.start("--accept-degraded", "--launcher", launcher.socket)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            puts = [pool.submit(serve.call, "PUT", "/v1/workspaces/agent:reader/files/a", b"x", owner) for owner in ("alice", "carol")]
+            wait_until(lambda: (disk / "began").exists())
+            session = serve.create(environment="web", owner="bob")
+            ran = serve.call("POST", f"/v1/sessions/{session}/executions", {"code": "print(6 * 7)", "language": "python"}, owner="bob").json()
+            assert (ran["status"], ran["stdout"]["content"]) == ("ok", "42\n"), ran
+            assert not any(put.done() for put in puts)
+            (disk / "go").touch()
+            assert [put.result().status for put in puts] == [201, 201]
+        assert serve.call("DELETE", f"/v1/sessions/{session}", owner="bob").status == 204
+        assert serve.call("DELETE", f"/v1/workspaces/{session}", owner="bob").status == 204
+        assert serve.finish("cat", "a")["stdout"] == "x"
+        for owner in ("alice", "carol"):
+            wait_until(lambda: serve.call("DELETE", "/v1/workspaces/agent:reader", owner=owner).status == 204)
+        serve.stop()
+    finally:
+        if serve.process:
+            serve.stop()
+        launcher.end()
+        wait_until(lambda: not any(str(disk) in image for _, image in loops()))
+        shutil.rmtree(disk)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
 def test_with_a_launcher(box, binary):  # noqa: F811
     """On its disk, and the server, which has no rights, reads and writes all the same; without a disk each container has its own."""
