@@ -13,16 +13,20 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import routes  # noqa: E402
 from binary import Berth, find_binary  # noqa: E402
 from cloud import Cloud  # noqa: E402
 from places import open_place  # noqa: E402
 from runtime_client import Runtime  # noqa: E402
 from servers import ProxyServer, Standin  # noqa: E402
+from serving import Serve  # noqa: E402
 
 FLAVORS = ("ministack", "moto")
 PLACES = ("local", "aws")
-# Of each file's tests of sessions, as many run on AWS each time; all of them with BERTH_EXHAUSTIVE=1.
-ON_AWS = 6
+# Of each file's tests of sessions, so many at least run on AWS each time, and those that ask all routes that any asks (routes.py). Of files that
+# have a sample on one stand-in, as many in all. All of them with BERTH_EXHAUSTIVE=1.
+ON_AWS = 4
+ON_STANDIN = 6
 # Of a test without a timeout of its own: about a hundredth of the timeouts that others have, which are for the slowest machines.
 TYPICAL_S = 3
 
@@ -86,18 +90,40 @@ def _is_sampled(item, chosen):
     return params.get("place") == "aws" or (marker and not chosen and params.get("cloud") == marker.args[0])
 
 
+def _beyond_the_routes(items):
+    """Of tests of sessions on AWS those that ask nothing which others do not."""
+    chosen = routes.choose(sorted(routes.name_of(item) for item in items), routes.read(), ON_AWS)
+    return [item for item in items if routes.name_of(item) not in chosen]
+
+
 def _beyond_the_sample(items, chosen):
     """Of tests that run on both places, those left out on AWS: what is about this machine, and what is beyond the sample (BERTH_SEED)."""
-    by_file, out = collections.defaultdict(list), []
+    by_file, of_places, out = collections.defaultdict(list), [], []
     for item in items:
-        if _is_sampled(item, chosen):
-            (out if item.get_closest_marker("here") else by_file[item.nodeid.partition("::")[0]]).append(item)
+        if not _is_sampled(item, chosen):
+            continue
+        if item.get_closest_marker("here"):
+            out.append(item)
+        elif item.callspec.params.get("place") == "aws":
+            of_places.append(item)
+        else:
+            by_file[item.nodeid.partition("::")[0]].append(item)
     if os.environ.get("BERTH_EXHAUSTIVE"):
         return out
     seed = os.environ.get("BERTH_SEED", "2026-11-21")
     for file, found in by_file.items():
-        out += random.Random(seed + file).sample(found, max(0, len(found) - ON_AWS))
-    return out
+        out += random.Random(seed + file).sample(found, max(0, len(found) - ON_STANDIN))
+    return out + _beyond_the_routes(of_places)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """With BERTH_ROUTES: what the test asks of servers is added to that file."""
+    path = os.environ.get("BERTH_ROUTES")
+    before = routes.asked(Serve.running) if path else None
+    yield
+    if path:
+        routes.record(path, item, before, routes.asked(Serve.running))
 
 
 def pytest_collection_modifyitems(config, items):

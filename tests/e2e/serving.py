@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import subprocess
+import weakref
 
 import stacks
 from controllers import PATIENCE, Daemon, wait_until
@@ -54,6 +55,7 @@ class Serve(Daemon):
     """`berth` is the binary's wrapper (binary.Berth). With a spec it has a file, and any free port of loopback."""
 
     patience = 20 * PATIENCE  # of a client, in seconds
+    running = weakref.WeakSet()  # all that were started
 
     def __init__(self, berth, **spec):
         self.berth, self.process = berth, None
@@ -77,6 +79,7 @@ class Serve(Daemon):
                 cwd=self.berth.folder, env={**self.berth.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         wait_until(self.listens)
+        Serve.running.add(self)
         found = re.search(r"listening on port (\d+)", self.lines())
         self.port = int(found.group(1)) if found else None
         return self

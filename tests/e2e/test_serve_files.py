@@ -95,6 +95,17 @@ def test_a_file_in_and_out(serve, workspace):
     assert serve.put(workspace, "empty", b"").status == 201 and serve.get(workspace, "empty").body == b""
 
 
+def test_a_ticket_is_one_download(serve, workspace):
+    serve.put(workspace, "data/a.txt", b"hello")
+    for wish, form in (({"path": "data/a.txt"}, "application/octet-stream"), ({}, "application/zip")):
+        made = serve.call("POST", f"/v1/workspaces/{workspace}/tickets", wish)
+        assert made.status == 201, made.body
+        got = serve.ask(made.json()["address"])
+        assert (got.status, got.headers["content-type"]) == (200, form)
+        assert got.body == b"hello" or zipfile.ZipFile(io.BytesIO(got.body)).read("data/a.txt") == b"hello"
+        assert serve.ask(made.json()["address"]).status == 404
+
+
 def test_ranges_and_conditions(serve, workspace):
     etag = serve.put(workspace, "f", b"0123456789").headers["etag"]
     for value, body, where in (("bytes=0-3", b"0123", "bytes 0-3/10"), ("bytes=8-", b"89", "bytes 8-9/10"), ("bytes=-2", b"89", "bytes 8-9/10"), ("bytes=5-99999999999999999999", b"56789", "bytes 5-9/10")):
