@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real PostgreSQL, of this machine's packages in an imported image, as a service of an agent: it outlives its server and comes back, with its data."""
+"""A real PostgreSQL and a real Redis, of this machine's packages in imported images, as services of an agent: they outlive their server and come back, with their data."""
 
 import shutil
 from pathlib import Path
@@ -27,15 +27,30 @@ def postgres():
     return found[-1].parent
 
 
-def entries():
-    """A small system with the server, its client, and what they load, where Debian has them."""
-    programs, made = postgres(), layouts.system(python=False)
+def entries_postgres():
+    """The server, its client, and what they load."""
+    programs = postgres()
     top, share = programs.parent, Path("/usr/share/postgresql") / programs.parent.name
-    taken = {info.name for info, _ in made}
     wanted = [programs / name for name in ("postgres", "initdb", "psql")]
     wanted += [top / "lib" / f"{name}.so" for name in ("plpgsql", "dict_snowball")]
-    files = {str(path) for path in wanted} | {one for path in wanted for one in layouts._libraries(str(path))}
-    files |= {str(path) for path in share.rglob("*") if path.is_file() and "extension" not in path.parts} | {str(p) for p in (share / "extension").glob("plpgsql*")}
+    others = {str(path) for path in share.rglob("*") if path.is_file() and "extension" not in path.parts} | {str(p) for p in (share / "extension").glob("plpgsql*")}
+    made = system(wanted, others)
+    made += [folder("usr/share/zoneinfo"), file("usr/share/zoneinfo/UTC", Path("/usr/share/zoneinfo/UTC").read_bytes())]
+    return [*made, *(link(f"usr/bin/{name}", f"{programs}/{name}") for name in ("postgres", "initdb", "psql"))]
+
+
+def entries_redis():
+    programs = [Path("/usr/bin/redis-server"), Path("/usr/bin/redis-cli")]
+    if not all(program.exists() for program in programs):
+        pytest.skip("no Redis of Debian's is here")
+    return system(programs, set())
+
+
+def system(wanted, others):
+    """A small system with these programs, and what they load, where Debian has them."""
+    made = layouts.system(python=False)
+    taken = {info.name for info, _ in made}
+    files = {str(path) for path in wanted} | {one for path in wanted for one in layouts._libraries(str(path))} | others
     for path in sorted(files):
         real = Path(path).parent.resolve() / Path(path).name
         name = (str(real) if str(real).startswith("/usr/") else "/usr" + path).lstrip("/")
@@ -46,17 +61,17 @@ def entries():
         if name not in taken:
             taken.add(name)
             made.append(file(name, Path(path).read_bytes(), 0o755 if Path(path).stat().st_mode & 0o100 else 0o644))
-    made += [folder("usr/share/zoneinfo"), file("usr/share/zoneinfo/UTC", Path("/usr/share/zoneinfo/UTC").read_bytes())]
-    return [*made, *(link(f"usr/bin/{name}", f"{programs}/{name}") for name in ("postgres", "initdb", "psql"))]
+    return made
 
 
 @pytest.fixture
-def serve(offline, tmp_path):
-    Made(entries(), env={"PATH": "/usr/bin", "LANG": "C"}).write(tmp_path / "layout")
+def serve(request, offline, tmp_path):
+    """Of a test of that parameter: what is in the image."""
+    Made(request.param(), env={"PATH": "/usr/bin", "LANG": "C"}).write(tmp_path / "layout")
     offline.write("stack.yaml", stack())
-    offline("image", "import", "data/postgres:1", tmp_path / "layout").expect(0)
+    offline("image", "import", "data/store:1", tmp_path / "layout").expect(0)
     shutil.rmtree(tmp_path / "layout")
-    image = stacks.document("Environment", "database", {"image": {"repository": "data/postgres", "tag": "1"}, "workspaceStorageMB": 512})
+    image = stacks.document("Environment", "database", {"image": {"repository": "data/store", "tag": "1"}, "workspaceStorageMB": 512})
     offline.write("stack.yaml", stack(image, stacks.document("Agent", "analyst", {"environment": "database"})))
     offline("apply", "--yes").expect(0)
     made = Containers(offline, clients=CLIENTS)
@@ -68,6 +83,11 @@ def serve(offline, tmp_path):
     assert made.stop() == 0
 
 
+def of_image(entries):
+    return pytest.mark.parametrize("serve", [pytest.param(entries, id="service")], indirect=True)
+
+
+@of_image(entries_postgres)
 def test_postgresql_as_a_service(serve):
     database = serve.service(code=START, language="sh", name="db")
 
@@ -105,3 +125,36 @@ def test_postgresql_as_a_service(serve):
     answers()
     assert asked("select sum(square) from t")["stdout"] == "333833501\n"
     assert serve.order(database, "stop", 200)["reason"] == "stopped"
+
+
+@of_image(entries_redis)
+def test_redis_as_a_service(serve):
+    """What it has said is written, is there after the death of everything but the kernel."""
+    options = "--bind 127.0.0.1 --dir /workspace --save '' --appendonly yes --appendfsync always".split()
+    store = serve.service("redis-server", *("" if word == "''" else word for word in options), name="store")
+
+    def asked(*words, owner=None):
+        """By a temporary container of the same agent, over the network that they share."""
+        return serve.finish("redis-cli", "-h", "store.berth", *words, owner=owner)
+
+    def answers():
+        wait_until(lambda: serve.show(store)["usage"], timeout=60 * PATIENCE)
+        wait_until(lambda: serve.exec(store, "redis-cli", "ping")["stdout"]["content"] == "PONG\n", timeout=120 * PATIENCE)
+
+    answers()
+    assert asked("set", "name", "value")["stdout"] == "OK\n" and asked("get", "name")["stdout"] == "value\n"
+    code = "n=0; while [ $n -lt 100 ]; do n=$((n + 1)); echo rpush list $n; done | redis-cli -h store.berth"
+    assert serve.finish(code=code, language="sh")["stdout"].split()[-1] == "100"
+    bobs = asked("get", "name", owner="bob")
+    assert bobs["exitCode"] == 1 and "value" not in bobs["stdout"], bobs
+    assert serve.stop() == 0
+    serve.start("--accept-degraded")
+    answers()
+    assert asked("incr", "count")["stdout"] == "1\n" and serve.show(store)["starts"] == 1
+    kill_server(serve)
+    kill_workers(store)
+    serve.start("--accept-degraded")
+    wait_until(lambda: serve.show(store)["starts"] == 2, timeout=60 * PATIENCE)
+    answers()
+    assert [asked(*words)["stdout"] for words in (("get", "name"), ("get", "count"), ("llen", "list"))] == ["value\n", "1\n", "100\n"]
+    assert serve.order(store, "stop", 200)["reason"] == "stopped"
