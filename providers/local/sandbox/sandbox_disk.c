@@ -183,9 +183,8 @@ static int reserve(struct template *template, struct error *err) {
         return 0;
 }
 
-static int make_template(const char *folder, const struct size *size, struct template **ret,
-                         struct error *err) {
-        int file DESCRIPTOR_CLEANUP = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+static int make_template(int folder, const struct size *size, struct template **ret, struct error *err) {
+        int file DESCRIPTOR_CLEANUP = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         struct template *made;
 
         if (file < 0 || ftruncate(file, (off_t)image_size(size)) < 0)
@@ -222,8 +221,7 @@ static struct template *hold_template(const struct size *size) {
  * mke2fs may take its time, and who wants another size need not wait for it. Two that want the same at once may both ask it: one of the
  * two is kept. The oldest gives way.
  */
-static int find_template(const char *folder, const struct size *size, struct template **ret,
-                         struct error *err) {
+static int find_template(int folder, const struct size *size, struct template **ret, struct error *err) {
         struct template *made = NULL, *there;
 
         pthread_mutex_lock(&lock);
@@ -263,7 +261,7 @@ static int open_device(int *ret_number) {
         return open(path, O_RDWR | O_CLOEXEC);
 }
 
-static int check_host(const char *folder, uint64_t size, struct error *err) {
+static int check_host(int folder, uint64_t size, struct error *err) {
         struct statfs status;
         int device DESCRIPTOR_CLEANUP = -1, number;
 
@@ -272,7 +270,7 @@ static int check_host(const char *folder, uint64_t size, struct error *err) {
         device = open_device(&number);
         if (device < 0)
                 return cannot(err, "no loop device can be had here");
-        if (statfs(folder, &status) < 0)
+        if (fstatfs(folder, &status) < 0)
                 return cannot(err, "its folder cannot be looked at");
         if (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC)
                 return cannot(err, "its folder is in memory itself");
@@ -282,14 +280,14 @@ static int check_host(const char *folder, uint64_t size, struct error *err) {
         return 0;
 }
 
-static int make_image(const char *folder, const struct size *of, int *ret, struct error *err) {
+static int make_image(int folder, const struct size *of, int *ret, struct error *err) {
         uint64_t size = image_size(of);
         int image DESCRIPTOR_CLEANUP = -1, result = 0;
         struct template *template;
 
         if (check_host(folder, size, err) < 0)
                 return -1;
-        image = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        image = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (image < 0)
                 return cannot(err, "the disk has no files without a name");
         if (fallocate(image, 0, 0, (off_t)size) < 0)
@@ -317,25 +315,26 @@ static int make_image(const char *folder, const struct size *of, int *ret, struc
 }
 
 int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *ret, struct error *err) {
-        return make_image(folder, &(struct size){ bytes, files, false }, ret, err);
+        int opened DESCRIPTOR_CLEANUP = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        return opened < 0 ? cannot(err, "its folder cannot be looked at")
+                          : make_image(opened, &(struct size){ bytes, files, false }, ret, err);
 }
 
 /* It has its name once all of it is on the disk: a death before that leaves nothing. Of two that make it at once, one is. */
-int sandbox_disk_keep(const char *path, uint64_t bytes, uint64_t files, struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        int image DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
+int sandbox_disk_keep(int folder, const char *name, uint64_t bytes, uint64_t files, struct error *err) {
+        int image DESCRIPTOR_CLEANUP = -1;
         char own[32];
 
-        if (access(path, F_OK) == 0)
+        if (faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return 0;
-        if (make_image(path_folder(path, arena), &(struct size){ bytes, files, true }, &image, err) < 0)
+        if (make_image(folder, &(struct size){ bytes, files, true }, &image, err) < 0)
                 return -1;
-        folder = open(path_folder(path, arena), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         snprintf(own, sizeof(own), "/proc/self/fd/%d", image);
-        if (folder < 0 || fsync(image) < 0 ||
-            (linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 && errno != EEXIST) ||
+        if (fsync(image) < 0 ||
+            (linkat(AT_FDCWD, own, folder, name, AT_SYMLINK_FOLLOW) < 0 && errno != EEXIST) ||
             fsync(folder) < 0)
-                return error_set(err, "%s: %s", path, strerror(errno));
+                return error_set(err, "%s: %s", name, strerror(errno));
         return 0;
 }
 
@@ -456,60 +455,63 @@ static int mount_device(const char *path, struct error *err) {
  * The image, locked until the descriptor is closed: two that look for a device at once would have two. It has one name, and is nobody's
  * but ours: the kernel is given no file system that somebody else may have written.
  */
-static int lock_image(const char *path, struct stat *status, struct error *err) {
-        int locked DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), result;
+static int lock_image(int folder, const char *name, struct stat *status, struct error *err) {
+        int locked DESCRIPTOR_CLEANUP = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC),
+                   result;
 
         if (locked < 0 || flock(locked, LOCK_EX) < 0 || fstat(locked, status) < 0)
                 return errno == ENOENT
-                               ? error_set_kind(err, ERROR_NOT_FOUND, "%s: it was removed meanwhile", path)
-                               : error_set(err, "%s: %s", path, strerror(errno));
+                               ? error_set_kind(err, ERROR_NOT_FOUND, "%s: it was removed meanwhile", name)
+                               : error_set(err, "%s: %s", name, strerror(errno));
         if (status->st_nlink == 0)
-                return error_set_kind(err, ERROR_NOT_FOUND, "%s: it was removed meanwhile", path);
+                return error_set_kind(err, ERROR_NOT_FOUND, "%s: it was removed meanwhile", name);
         if (!S_ISREG(status->st_mode) || status->st_uid != geteuid() || status->st_nlink != 1 ||
             (status->st_mode & (S_IWGRP | S_IWOTH)))
                 return error_set_kind(
                         err, ERROR_REFUSED,
                         "%s is not as Berth made it: a file of its own user's, of one name, that "
                         "nobody else may write. It is not mounted",
-                        path);
+                        name);
         result = locked;
         locked = -1;
         return result;
 }
 
 /* No device gets the descriptor that holds the lock, or it would be locked for as long as that is mounted. */
-int sandbox_disk_open(const char *path, int *ret, struct error *err) {
+int sandbox_disk_open(int folder, const char *name, int *ret, struct error *err) {
         struct stat status;
-        int locked DESCRIPTOR_CLEANUP = lock_image(path, &status, err), image DESCRIPTOR_CLEANUP = -1,
+        int locked DESCRIPTOR_CLEANUP = lock_image(folder, name, &status, err), image DESCRIPTOR_CLEANUP = -1,
                    device DESCRIPTOR_CLEANUP = -1, made;
-        char name[32];
+        char device_path[32];
 
         if (locked < 0)
                 return -1;
-        snprintf(name, sizeof(name), "/proc/self/fd/%d", locked);
-        image = open(name, O_RDWR | O_CLOEXEC);
+        snprintf(device_path, sizeof(device_path), "/proc/self/fd/%d", locked);
+        image = open(device_path, O_RDWR | O_CLOEXEC);
         if (image < 0)
-                return error_set(err, "%s: %s", path, strerror(errno));
-        device = find_device(&status, name);
-        made = device < 0 && attach(image, name, &device, err) < 0 ? -1 : mount_device(name, err);
+                return error_set(err, "%s: %s", name, strerror(errno));
+        device = find_device(&status, device_path);
+        made = device < 0 && attach(image, device_path, &device, err) < 0 ? -1
+                                                                          : mount_device(device_path, err);
         if (made < 0)
-                return error_context(err, "%s", path);
+                return error_context(err, "%s", name);
         *ret = made;
         return 0;
 }
 
-int sandbox_disk_remove(const char *path, struct error *err) {
+int sandbox_disk_remove(int folder, const char *name, struct error *err) {
         struct stat status;
-        char name[32];
-        int locked DESCRIPTOR_CLEANUP = lock_image(path, &status, err), device DESCRIPTOR_CLEANUP = -1;
+        char device_path[32];
+        int locked DESCRIPTOR_CLEANUP = lock_image(folder, name, &status, err),
+                   device DESCRIPTOR_CLEANUP = -1;
 
         if (locked < 0)
                 return -1;
-        device = find_device(&status, name);
+        device = find_device(&status, device_path);
         if (device >= 0)
                 return error_set_kind(err, ERROR_REFUSED, "%s is in use: end what has it, and remove it then",
-                                      path);
-        return unlink(path) < 0 ? error_set(err, "%s: %s", path, strerror(errno)) : 0;
+                                      name);
+        return unlinkat(folder, name, 0) < 0 ? error_set(err, "%s: %s", name, strerror(errno)) : 0;
 }
 
 int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct error *err) {

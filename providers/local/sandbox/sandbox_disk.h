@@ -23,22 +23,23 @@ int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *r
 /* With root's rights: it is mounted at `path`, which is the user's then and empty. */
 int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct error *err) MUST_USE;
 /*
- * One that stays: under a name, and with a journal, so that what was synced in it survives a crash. Where there is one of that name it
- * stays as it is, of whatever size. Fails as above.
+ * One that stays: under a name in a folder, and with a journal, so that what was synced in it survives a crash. Where there is one of that name
+ * it stays as it is, of whatever size. Fails as above. Here and below the caller knows that nobody else put that folder there (base/guarded.h).
  */
-int sandbox_disk_keep(const char *path, uint64_t bytes, uint64_t files, struct error *err) MUST_USE;
+int sandbox_disk_keep(int folder, const char *name, uint64_t bytes, uint64_t files,
+                      struct error *err) MUST_USE;
 /*
  * With root's rights: a mount of it that is attached nowhere yet, and ends with its last descriptor. All mounts of one image are one file
  * system, whoever opens them.
  */
-int sandbox_disk_open(const char *path, int *ret_mount, struct error *err) MUST_USE;
+int sandbox_disk_open(int folder, const char *name, int *ret_mount, struct error *err) MUST_USE;
 /*
  * It goes with all that is in it. ERROR_REFUSED where a mount has it.
  *
  * To be opened or removed it must be a file of the caller's, of one name, that nobody else may write: else ERROR_REFUSED. ERROR_NOT_FOUND where
  * it was removed meanwhile.
  */
-int sandbox_disk_remove(const char *path, struct error *err) MUST_USE;
+int sandbox_disk_remove(int folder, const char *name, struct error *err) MUST_USE;
 /* For doctor. 0: it can be done here. */
 int sandbox_disk_try(const char *folder, struct error *err) MUST_USE;
 

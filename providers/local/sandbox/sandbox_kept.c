@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/guarded.h"
 #include "base/libc.h"
 #include "providers/local/sandbox/sandbox_disk.h"
 
@@ -124,47 +125,40 @@ static bool has(const char *folder, const char *name, struct arena *arena) {
         return access(arena_printf(arena, "%s/%s", folder, name), F_OK) == 0;
 }
 
-/* Whoever may write in it could give it another image. */
-static int check_folder(const struct sandbox_kept *kept, struct error *err) {
-        struct stat status;
-
-        if (lstat(kept->folder, &status) < 0)
-                return error_set(err, "%s: %s", kept->folder, strerror(errno));
-        return S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-                               !(status.st_mode & (S_IWGRP | S_IWOTH))
-                       ? 0
-                       : error_set_kind(
-                                 err, ERROR_REFUSED,
-                                 "%s is not as Berth made it: a folder of its own user's, in which nobody "
-                                 "else may write",
-                                 kept->folder);
+/* Of root's each folder on the way is looked at, since whoever may write in one could give it another's image. */
+static int open_folder(const struct sandbox_kept *kept, int *ret, struct error *err) {
+        if (geteuid() == 0)
+                return guarded_folder_open(kept->folder, ret, err);
+        *ret = open(kept->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return *ret < 0 ? error_set(err, "%s: %s", kept->folder, strerror(errno)) : 0;
 }
 
-/* 1: an image; 0: a plain folder; -1: neither. What it was made as it stays. */
-static int kind_of(const struct sandbox_kept *kept, bool make, const char *image, struct arena *arena,
+/* 1: an image, in *ret_folder; 0: a plain folder; -1: neither. What it was made as it stays. */
+static int kind_of(const struct sandbox_kept *kept, bool make, struct arena *arena, int *ret_folder,
                    struct error *err) {
         bool plain = has(kept->folder, SANDBOX_KEPT_WORKSPACE, arena), disk = has(kept->folder, IMAGE, arena);
         struct error why = { 0 };
 
         if (!plain && !disk && !make)
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
-        /* A plain one is its user's, and the kernel is given no file system of it. */
-        if (disk && !plain && geteuid() == 0 && check_folder(kept, err) < 0)
-                return -1;
         if (plain && !kept->accept_degraded)
                 return cannot(kept, "it was made as a plain folder, where that had been accepted", err);
+        /* A plain one is its user's, and the kernel is given no file system of it. */
         if (plain)
                 return 0;
         if (geteuid() != 0 && disk)
                 return error_set_kind(err, ERROR_REFUSED,
-                                      "%s: root made it, and only root can open it: start the server as root",
-                                      image);
+                                      "%s/" IMAGE
+                                      ": root made it, and only root can open it: start the server as root",
+                                      kept->folder);
         if (!disk && folder_make(kept->folder, err) < 0)
                 return -1;
-        if (disk || sandbox_disk_keep(image, kept->bytes, kept->files, &why) == 0)
+        if (open_folder(kept, ret_folder, &why) == 0 &&
+            (disk || sandbox_disk_keep(*ret_folder, IMAGE, kept->bytes, kept->files, &why) == 0))
                 return 1;
-        (void)rmdir(kept->folder);
-        if (why.kind != ERROR_NOT_FOUND) {
+        if (!disk)
+                (void)rmdir(kept->folder);
+        if (disk || (why.kind != ERROR_NOT_FOUND && why.kind != ERROR_REFUSED)) {
                 *err = why;
                 return -1;
         }
@@ -183,12 +177,15 @@ static int open_plain(const struct sandbox_kept *kept, bool root, int *ret, stru
 int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid_t gid, int *ret_root,
                       struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *image = arena_printf(arena, "%s/" IMAGE, kept->folder);
-        int opened DESCRIPTOR_CLEANUP = -1, kind = kind_of(kept, make, image, arena, err);
+        int opened DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1,
+                   kind = kind_of(kept, make, arena, &folder, err);
         bool root = geteuid() == 0;
 
-        if (kind < 0 ||
-            (kind == 1 ? sandbox_disk_open(image, &opened, err) : open_plain(kept, root, &opened, err)) < 0)
+        if (kind < 0)
+                return -1;
+        if (kind == 1 && sandbox_disk_open(folder, IMAGE, &opened, err) < 0)
+                return error_context(err, "%s", kept->folder);
+        if (kind == 0 && open_plain(kept, root, &opened, err) < 0)
                 return -1;
         if (make_inside(opened, root, err) < 0 || (root && map_owner(opened, uid, gid, err) < 0))
                 return error_context(err, "%s", kept->folder);
@@ -210,11 +207,14 @@ bool sandbox_kept_is_image(const struct sandbox_kept *kept) {
 }
 
 int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *image = arena_printf(arena, "%s/" IMAGE, kept->folder);
+        int folder DESCRIPTOR_CLEANUP = -1;
 
-        if (has(kept->folder, IMAGE, arena) && sandbox_disk_remove(image, err) < 0)
-                return -1;
+        if (sandbox_kept_is_image(kept)) {
+                if (open_folder(kept, &folder, err) < 0)
+                        return -1;
+                if (sandbox_disk_remove(folder, IMAGE, err) < 0)
+                        return error_context(err, "%s", kept->folder);
+        }
         if (rmdir(kept->folder) < 0 && errno != ENOENT && errno != ENOTEMPTY)
                 return error_set(err, "cannot remove %s: %s", kept->folder, strerror(errno));
         return 0;

@@ -123,12 +123,37 @@ static void what_may_be_another_s_is_not_mounted(void **state) {
         assert_int_equal(chown(kept->inner, ANOTHER, 0), 0);
         refused(kept, "nobody else may write");
         assert_int_equal(chown(kept->inner, 0, 0), 0);
+        /* Who has a folder above it could give it another image of ours. */
+        assert_int_equal(chown(kept->folder, ANOTHER, 0), 0);
+        refused(kept, "nobody else may write");
+        assert_int_equal(sandbox_kept_remove(&kept->kept, &err), -1);
+        assert_int_equal(access(kept->image, F_OK), 0);
+        assert_int_equal(chown(kept->folder, 0, 0), 0);
         assert_int_equal(rename(kept->image, other), 0);
         assert_int_equal(symlink(other, kept->image), 0);
         assert_int_equal(reopen(kept, &err), -1);
         assert_int_equal(unlink(kept->image), 0);
         assert_int_equal(rename(other, kept->image), 0);
         assert_int_equal(reopen(kept, &err), 0);
+}
+
+/* There it is not made either, but for who takes a plain folder. */
+static void none_is_made_where_another_has_a_folder_above(void **state) {
+        struct kept *kept = kept_of(state);
+        struct sandbox_kept next = kept->kept;
+        struct error err = { 0 };
+        char folder[192];
+        int root = -1;
+
+        snprintf(folder, sizeof(folder), "%s/two", kept->folder);
+        next.folder = folder;
+        assert_int_equal(chown(kept->folder, ANOTHER, 0), 0);
+        assert_int_equal(sandbox_kept_open(&next, true, ANOTHER, ANOTHER, &root, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        assert_non_null(strstr(err.message, "nobody else may write"));
+        assert_non_null(strstr(err.message, kept->folder));
+        assert_int_equal(access(folder, F_OK), -1);
+        assert_int_equal(chown(kept->folder, 0, 0), 0);
 }
 
 /* Where no image can be had, in memory here, a plain folder is made, and had again. */
@@ -161,6 +186,8 @@ static void a_plain_folder_is_had_again(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(what_is_in_use_is_not_removed, setup, teardown),
+                cmocka_unit_test_setup_teardown(none_is_made_where_another_has_a_folder_above, setup,
+                                                teardown),
                 cmocka_unit_test_setup_teardown(what_may_be_another_s_is_not_mounted, setup, teardown),
                 cmocka_unit_test(a_plain_folder_is_had_again),
         };
