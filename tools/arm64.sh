@@ -3,10 +3,8 @@
 # ./dev arm64: the program and its unit tests, built for arm64 by a cross compiler in a fresh Debian, and run there by qemu-user, which
 # gives the architecture's instructions and none of its kernel. Sourced by dev.
 
-# shellcheck source=tools/roots.sh
-source tools/roots.sh
-# shellcheck source=tools/package.sh
-source tools/package.sh
+# shellcheck source=tools/crossing.sh
+source tools/crossing.sh
 
 ARM64_PACKAGES=(build-essential cmake ninja-build pkg-config python3 git crossbuild-essential-arm64 qemu-user)
 # Tests of what qemu-user has not or cannot be: namespaces, filters, cgroups, Landlock, openat2(2), processes looked at in /proc, locks and
@@ -25,20 +23,7 @@ arm64_libraries() {
 run_arm64() {
     local root=$ROOTS/bookworm-crossing libraries
     need_roots
-    need_carried
     mapfile -t libraries < <(arm64_libraries)
     root_unpack "$(root_archive bookworm arm64 "${ARM64_PACKAGES[@]}" "${libraries[@]}")" "$root"
-    mkdir -p "$root/usr/src/berth/build/tools"
-    package_sources | tar -C "$root/usr/src/berth" -x
-    cp -r build/tools/cloudpickle-* "$root/usr/src/berth/build/tools/"
-    say "building for arm64: a few minutes"
-    # shellcheck disable=SC2016 # the inner shell's own
-    root_enter "$root" nice sh -euc '
-        cd /usr/src/berth
-        cmake --preset arm64 >build/log
-        cmake --build --preset arm64 -- --quiet -k 0 >&2
-        left_out=$1
-        shift
-        exec ctest --preset arm64 --exclude-regex "$left_out" "$@"
-    ' sh "$ARM64_LEFT_OUT" "$@"
+    crossing_test "$root" arm64 "$ARM64_LEFT_OUT" "$@"
 }

@@ -38,6 +38,7 @@ root_unpack() {
     rm -rf --one-file-system "$2"
     mkdir -p "$2"
     tar -C "$2" -xf "$1"
+    [ -e "$2/etc/hosts" ] || printf '127.0.0.1 localhost\n::1 localhost\n' >"$2/etc/hosts"
     # Packages are fetched as this machine does: its resolver, its proxies.
     cp /etc/resolv.conf "$2/etc/"
     apt-config dump | grep -E '^Acquire::https?::Proxy' >"$2/etc/apt/apt.conf.d/99machine" || true
