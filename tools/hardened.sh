@@ -30,7 +30,9 @@ must "all of it is relocated at the start (BIND_NOW)" has "$dynamic" 'BIND_NOW|F
 must "has a stack that cannot be executed" has "$headers" 'GNU_STACK.* RW +0x'
 must "has no segment to write and execute" lacks "$headers" ' LOAD .* RWE '
 must "looks at the stack before it returns (stack protector)" has "$symbols" '__stack_chk_fail'
-must "checks sizes of buffers (FORTIFY)" has "$symbols" '__(memcpy|snprintf|vsnprintf|read)_chk'
+if lacks "$headers" 'interpreter: .*/ld-musl-'; then # musl has none
+  must "checks sizes of buffers (FORTIFY)" has "$symbols" '__(memcpy|snprintf|vsnprintf|read)_chk'
+fi
 must "names no folder to load libraries from" lacks "$dynamic" 'R(UN)?PATH'
 if has "$headers" 'X86-64'; then
   must "marks where jumps may lead (CET)" test "$(objdump --disassemble "$binary" | grep --count endbr64)" -gt 1000
