@@ -425,6 +425,76 @@ static void tidy(json_t *all) {
         }
 }
 
+/* What is to be written, as it is made out. */
+struct draft {
+        json_t *record, *all, *line; /* the last two are borrowed from it */
+        size_t had;                  /* in line, before this server joins it */
+        bool room, waits, in_line, joins;
+};
+
+/* Whether there is a seat for `wants`, and whether somebody waits here; servers that are dead are looked at where there is none. */
+static void look_for_room(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
+                          struct draft *draft) {
+        const struct session *wants = seating->wants;
+        size_t ahead;
+
+        json_put(draft->all, engine->number, own_seats(engine, seats, wants, draft->all));
+        ahead = count_before(engine, draft->line, &draft->in_line);
+        if (wants && !seating->keeps && (int64_t)(count_seats(draft->all) + ahead) >= seating->limit) {
+                look_at_dead(engine, seats, draft->all, draft->line);
+                ahead = count_before(engine, draft->line, &draft->in_line);
+        }
+        draft->room = !wants || seating->keeps || (int64_t)(count_seats(draft->all) + ahead) < seating->limit;
+        draft->waits =
+                waits_here(engine, seats->agent, wants) ||
+                (!draft->room && (seating->waits || (seating->asks && others_are_idle(engine, draft->all))));
+}
+
+/* Who got a seat goes to the end of the line with the next of his. */
+static void take_seat_and_turn(struct engine *engine, struct agent_seats *seats,
+                               const struct seating *seating, struct draft *draft) {
+        const struct session *wants = seating->wants;
+        bool takes = draft->room && wants;
+        json_t *own;
+
+        /* What was released meanwhile is seen to by who released it: he comes after us. */
+        own = own_seats(engine, seats, wants, draft->all);
+        if (takes)
+                json_add(own, json_string(wants->record.id));
+        json_put(draft->all, engine->number, own);
+        if (takes || !draft->waits)
+                leave_line(engine, draft->line);
+        draft->joins = draft->waits && (!draft->in_line || takes);
+        draft->had = json_array_size(draft->line);
+        if (draft->joins)
+                join_line(engine, draft->record, draft->line);
+        tidy(draft->all);
+}
+
+/* 1: it is written; 0: somebody was faster. What says nothing any more is deleted. */
+static int write_draft(struct engine *engine, const struct agent_seats *seats, const struct seating *seating,
+                       const struct draft *draft, const struct session_item *item, struct arena *arena,
+                       struct error *err) {
+        struct session_change changes[SESSION_CHANGES_MAX];
+        char *text TEXT_CLEANUP = NULL;
+        size_t count = 1;
+
+        changes[0] = (struct session_change){ SESSION_TABLE_KEYS, item->key, NULL,
+                                              item->version ? SESSION_EXPECT_VERSION : SESSION_EXPECT_ABSENT,
+                                              item->version };
+        if (json_object_size(draft->all) > 0 || json_array_size(draft->line) > 0) {
+                json_put(draft->record, "agent", json_string(seats->agent));
+                json_put(draft->record, "at", json_integer(engine_now(engine)));
+                json_put(draft->record, "keepSeconds", json_integer(KEEP_SECONDS));
+                changes[0].value = text = json_plain(draft->record);
+        } else if (!item->version) {
+                return 1;
+        }
+        if (draft->joins && (int64_t)(count_seats(draft->all) + draft->had) >= seating->limit)
+                count = add_words(engine, seats, draft->all, changes, count, arena);
+        return engine_write(engine, changes, count, err);
+}
+
 /*
  * Makes the record say what is so, and gives `wants` a seat where there is one. 1: it has one, or nobody wanted one; 0: there is none; 2:
  * somebody was faster; -1: nobody knows what was written.
@@ -433,80 +503,45 @@ static int change_once(struct engine *engine, struct agent_seats *seats, const s
                        struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         uint64_t lapses = servers_lapses(engine->servers);
-        struct session_change changes[SESSION_CHANGES_MAX];
-        struct session *wants = seating->wants;
         json_t *record JSON_CLEANUP = NULL, *before JSON_CLEANUP = NULL;
-        json_t *all, *line, *own;
+        struct session *wants = seating->wants;
         struct session_item item;
-        bool in_line, room, waits, joins;
-        char *text TEXT_CLEANUP = NULL;
-        size_t count = 1, ahead, had;
+        struct draft draft = { 0 };
         const json_t *over;
-        size_t index;
-        int written;
+        size_t index, over_count;
+        int written = 1;
 
         if (read_seats(engine, seats, arena, &item, &record, err) < 0)
                 return -1;
         before = json_checked(json_deep_copy(record));
-        all = json_object_get(record, "seats");
-        line = json_object_get(record, "line");
+        draft = (struct draft){ .record = record,
+                                .all = json_object_get(record, "seats"),
+                                .line = json_object_get(record, "line") };
+        over_count = json_array_size(seats->over);
         json_array_foreach (seats->over, index, over) {
-                remove_from_others(engine, all, json_string_value(over));
+                remove_from_others(engine, draft.all, json_string_value(over));
                 forget_ghost(seats, json_string_value(over));
         }
-        index = json_array_size(seats->over);
         if (wants)
-                remove_from_others(engine, all, wants->record.id);
-        json_put(all, engine->number, own_seats(engine, seats, wants, all));
-        ahead = count_before(engine, line, &in_line);
-        if (wants && !seating->keeps && (int64_t)(count_seats(all) + ahead) >= seating->limit) {
-                look_at_dead(engine, seats, all, line);
-                ahead = count_before(engine, line, &in_line);
-        }
-        room = !wants || seating->keeps || (int64_t)(count_seats(all) + ahead) < seating->limit;
-        waits = waits_here(engine, seats->agent, wants) ||
-                (!room && (seating->waits || (seating->asks && others_are_idle(engine, all))));
-        /* What was released meanwhile is seen to by who released it: he comes after us. */
-        json_put(all, engine->number, own_seats(engine, seats, wants, all));
-        own = json_object_get(all, engine->number);
-        if (room && wants)
-                json_add(own, json_string(wants->record.id));
-        /* Who got one goes to the end of the line with the next of his. */
-        if ((room && wants) || !waits)
-                leave_line(engine, line);
-        joins = waits && (!in_line || (room && wants));
-        had = json_array_size(line);
-        if (joins)
-                join_line(engine, record, line);
-        tidy(all);
-        changes[0] = (struct session_change){ SESSION_TABLE_KEYS, item.key, NULL,
-                                              item.version ? SESSION_EXPECT_VERSION : SESSION_EXPECT_ABSENT,
-                                              item.version };
-        if (joins && (int64_t)(count_seats(all) + had) >= seating->limit)
-                count = add_words(engine, seats, all, changes, count, arena);
-        if (!json_equal(record, before) && (json_object_size(all) > 0 || json_array_size(line) > 0)) {
-                json_put(record, "agent", json_string(seats->agent));
-                json_put(record, "at", json_integer(engine_now(engine)));
-                json_put(record, "keepSeconds", json_integer(KEEP_SECONDS));
-                changes[0].value = text = json_plain(record);
-        }
-        written = json_equal(record, before) || (!changes[0].value && !item.version)
-                          ? 1
-                          : engine_write(engine, changes, count, err);
+                remove_from_others(engine, draft.all, wants->record.id);
+        look_for_room(engine, seats, seating, &draft);
+        take_seat_and_turn(engine, seats, seating, &draft);
+        if (!json_equal(record, before))
+                written = write_draft(engine, seats, seating, &draft, &item, arena, err);
         if (written <= 0)
                 return written < 0 ? -1 : 2;
-        while (index > 0)
-                json_array_remove(seats->over, --index);
-        seats->in_line = waits && (joins || in_line);
-        seats->come = !room && waits;
-        seats->called = seating->limit > 0 &&
-                        (int64_t)(count_seats(all) + had - (seats->in_line && !joins)) > seating->limit;
-        if (room && wants) {
+        while (over_count > 0)
+                json_array_remove(seats->over, --over_count);
+        seats->in_line = draft.waits && (draft.joins || draft.in_line);
+        seats->come = !draft.room && draft.waits;
+        seats->called = seating->limit > 0 && (int64_t)(count_seats(draft.all) + draft.had -
+                                                        (seats->in_line && !draft.joins)) > seating->limit;
+        if (draft.room && wants) {
                 wants->seated = true;
                 wants->seat_lost = wants->seat_used = false;
                 wants->seat_lapses = lapses;
         }
-        return room;
+        return draft.room;
 }
 
 static void wait_a_little(struct engine *engine, unsigned attempt) {

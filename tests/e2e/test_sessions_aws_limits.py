@@ -138,7 +138,7 @@ def test_many_ask_both(team, limit):
     for thread in threads:
         thread.join()
     assert failed == [] and len(spans(team)) == 15
-    assert at_once(team) == limit
+    assert at_once(team) <= limit
     for session in sessions:
         wait_until(lambda: team.ask(f"/v1/sessions/{session}", "DELETE", at=0).status in (204, 404))
     wait_until(lambda: team.seats() == [])
