@@ -117,6 +117,18 @@ static void tell_rest(struct lines *lines) {
         }
 }
 
+/* Some was overwritten before it was read: a line that it cut off ends here, and what comes next is no part of it. */
+static void tell_gap(struct lines *lines, int64_t at_ms) {
+        struct part *part = part_of(lines, "berth");
+
+        tell_rest(lines);
+        if (!lines->wanted->json && lines->to->length > 0 && lines->to->data[lines->to->length - 1] != '\n')
+                strbuf_append_char(lines->to, '\n');
+        part->at_ms = at_ms;
+        strbuf_append(&part->text, "some of the output is not here: it was overwritten before it was read");
+        tell_line(lines, part, true);
+}
+
 /* How many lines there are, to be told or not; the ring may turn meanwhile, and then it is none of them. */
 static int64_t count_lines(struct container_watch *watch, const struct container_logs *wanted) {
         struct lines lines = { .wanted = wanted, .counts = true };
@@ -158,6 +170,8 @@ static bool read_more(struct logs *logs) {
 
         while (logs->text.length < AT_ONCE &&
                (found = container_watch_read(logs->watch, logs->position, &line, &bytes, &err)) == 1) {
+                if (line.gap)
+                        tell_gap(&logs->lines, line.at_ms);
                 add_piece(&logs->lines, &line, &bytes);
                 logs->position = line.next;
         }

@@ -2,7 +2,9 @@
 """Containers through `berth serve`, by a client that shares no code with it: what runs, how it ended, and whose it is."""
 
 import concurrent.futures
+import contextlib
 import glob
+import http.client
 import json
 import os
 import signal
@@ -501,6 +503,26 @@ def test_a_log_is_followed_over_its_rotation(serve):
     said = [line["text"] for line in lines if line["stream"] == "berth"]
     assert numbers[0] == 1 and gaps <= len(said), (gaps, said)
     assert sum(f.stat().st_size for f in (serve.state / "containers").glob(f"{made}.*")) < 12 << 20
+
+
+@pytest.mark.parametrize("form", ["application/jsonl", "text/plain"])
+def test_who_follows_too_slowly_is_told(serve, form):
+    """What the ring has overwritten before it was read is missing, and a line of its own says so where it is."""
+    made = serve.make(code="for n in range(1, 60001):\n    print(f'n{n}', 'x' * 500)")["id"]
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", serve.port, timeout=60 * PATIENCE)) as slow:
+        headers = {"Authorization": f"Bearer {TOKENS['users']}", "Berth-Owner": "alice", "Accept": form}
+        slow.request("GET", f"/v1/containers/{made}/logs?follow=true", headers=headers)
+        answer = slow.getresponse()
+        first = answer.readline()
+        serve.wait_for(made, "exited")
+        lines = (first + answer.read()).decode().splitlines()
+    if form == "application/jsonl":
+        lines = [json.loads(line)["text"] for line in lines]
+    said = [at for at, line in enumerate(lines) if line.startswith("some of the output is not here")]
+    numbers = [int(line[1:-501]) for line in lines if line.startswith("n") and line.endswith(" " + "x" * 500)]
+    assert numbers[0] == 1 and numbers[-1] == 60000 and numbers == sorted(set(numbers))
+    gaps = [at for at, (a, b) in enumerate(zip(numbers, numbers[1:], strict=False)) if b != a + 1]
+    assert said and len(gaps) <= len(said), (gaps, said)
 
 
 def test_a_changed_limit_holds_with_the_next_apply(serve, offline):
