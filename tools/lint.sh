@@ -82,10 +82,12 @@ programs_are_started_in_one_place() {
 nothing_banned_is_called() { product_files | xargs -r grep -nEw "($BANNED) ?\(" || true; }
 
 each_header_compiles_alone() {
-    local flags
+    local flags has
     read -ra flags < <(pkg-config --cflags jansson lmdb libcurl libxml-2.0 libcrypto yaml-0.1 libutf8proc cmocka)
+    configure clang # which finds out what the C library has: base/libc.h
+    mapfile -t has < <(grep -o -- '-DBERTH_HAS_[A-Z0-9_]*' build/clang/compile_commands.json | sort -u)
     tracked '*.h' | xargs -r -P "$(nproc)" -I '{}' clang -fsyntax-only -x c -std=c17 -D_GNU_SOURCE -Wall -Wextra \
-        -Wno-unused-function -Werror -I. -Itests/unit "${flags[@]}" '{}'
+        -Wno-unused-function -Werror -I. -Itests/unit "${has[@]}" "${flags[@]}" '{}'
 }
 
 # Names that nobody defined, or defined twice, and imports for nothing. A test's parameter may have the name of the fixture that it
