@@ -252,6 +252,29 @@ static bool is_digest(const char *text) {
                strspn(text + 7, "0123456789abcdef") == 64;
 }
 
+#define AGE_BITS 40
+#define AGE_MAX (((uint64_t)1 << AGE_BITS) - 1)
+#define IDLE_MAX_S \
+        (((uint64_t)1 << (64 - AGE_BITS - 1)) - 1) /* the number's sign stays free: it was added to a time */
+
+uint64_t sandbox_life_pack(const struct sandbox_life *life) {
+        uint64_t age = life->age_ms > 0 ? (uint64_t)life->age_ms : 0,
+                 idle_s = life->idle_ms > 0 ? ((uint64_t)life->idle_ms + 999) / 1000 : 1;
+
+        if (age > AGE_MAX)
+                age = AGE_MAX;
+        if (idle_s > IDLE_MAX_S || idle_s * 1000 >= age)
+                return age;
+        return idle_s << AGE_BITS | age;
+}
+
+struct sandbox_life sandbox_life_unpack(uint64_t number) {
+        uint64_t age = number & AGE_MAX, idle_s = number >> AGE_BITS;
+
+        return (struct sandbox_life){ .age_ms = (int64_t)age,
+                                      .idle_ms = idle_s ? (int64_t)(idle_s * 1000) : (int64_t)age };
+}
+
 /* It becomes a part of a path, too. */
 static bool is_worker_name(const char *text) {
         size_t length = text ? strlen(text) : 0;

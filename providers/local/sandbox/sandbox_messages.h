@@ -37,8 +37,7 @@
  *                        TOLD       8 bytes: the number of the first of them; bytes of the program's output
  *     client -> worker   SAY        8 bytes: a mark, or 0; 1 byte: 1 where it is the last piece; bytes of a message for the program
  *                        HEARD      8 bytes: all bytes below this number are safe
- *                        LIFE       16 bytes: ends by itself so many ms from now, but not after its deadline; and so many
- *                                   from now where no client is there and all that it said was heard
+ *                        LIFE       8 bytes, struct sandbox_life: when it ends by itself
  *                        HOLD       with a descriptor, a lock, that is kept open until the sandbox is dead; one alone
  *
  * Its memory (sandbox_checkpoint.h), while nothing runs:
@@ -153,6 +152,18 @@ struct sandbox_placing {
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret);
 int sandbox_placing_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_placing *ret,
                          struct error *err) MUST_USE;
+
+/*
+ * LIFE: so many ms from now it ends by itself, but not after its deadline; and `idle_ms` from now where no client is there and all that
+ * it said was heard. One number, as version 0.1.0 had it for the first alone, since sessions outlive an upgrade: in its lower 40 bits
+ * the first, in the upper 24 the second, in seconds, or nothing where it is not sooner. To a worker of that version the
+ * whole is a time beyond its deadline: with no server it lives until then.
+ */
+struct sandbox_life {
+        int64_t age_ms, idle_ms;
+};
+uint64_t sandbox_life_pack(const struct sandbox_life *life);
+struct sandbox_life sandbox_life_unpack(uint64_t number);
 
 /* --- what `berth launcher` is asked and answers (providers/local/launcher.h) --- */
 

@@ -253,18 +253,20 @@ static int hear_heard(struct sandbox_relay *relay, uint64_t number) {
         return 1;
 }
 
-static int64_t time_after(int64_t now_ms, uint64_t ms) {
-        return ms < (uint64_t)(INT64_MAX - now_ms) ? now_ms + (int64_t)ms : INT64_MAX;
+static int64_t time_after(int64_t now_ms, int64_t ms) {
+        return ms < INT64_MAX - now_ms ? now_ms + ms : INT64_MAX;
 }
 
 static int hear_life(struct sandbox_relay *relay, const struct frame *frame, int64_t now_ms) {
-        uint64_t after_ms[2];
+        struct sandbox_life life;
+        uint64_t number;
 
-        if (frame->payload.length != sizeof(after_ms) || frame->count > 0)
+        if (frame->payload.length != sizeof(number) || frame->count > 0)
                 return -1;
-        memcpy(after_ms, frame->payload.data, sizeof(after_ms));
-        relay->age_ms = time_after(now_ms, after_ms[0]);
-        relay->idle_ms = time_after(now_ms, after_ms[1]);
+        memcpy(&number, frame->payload.data, sizeof(number));
+        life = sandbox_life_unpack(number);
+        relay->age_ms = time_after(now_ms, life.age_ms);
+        relay->idle_ms = time_after(now_ms, life.idle_ms);
         return 1;
 }
 

@@ -94,10 +94,10 @@ static void send_more(struct place_session *session) {
 }
 
 static void append_life(struct place_session *session, const struct place_life *life) {
-        const uint64_t after_ms[2] = { life->age_ms > 0 ? (uint64_t)life->age_ms : 0,
-                                       life->idle_ms > 0 ? (uint64_t)life->idle_ms : 0 };
+        uint64_t number =
+                sandbox_life_pack(&(struct sandbox_life){ .age_ms = life->age_ms, .idle_ms = life->idle_ms });
 
-        frame_append(&session->outgoing, MESSAGE_LIFE, after_ms, sizeof(after_ms));
+        frame_append(&session->outgoing, MESSAGE_LIFE, &number, sizeof(number));
 }
 
 /* In front of what is said next. */

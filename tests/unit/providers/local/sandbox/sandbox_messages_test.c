@@ -286,8 +286,41 @@ static void test_what_a_launcher_is_asked(void **state) {
         arena_free(arena);
 }
 
+/* One number, of which a worker of version 0.1.0 takes the whole for the milliseconds of its age. */
+static void lives(void **state) {
+        static const struct {
+                struct sandbox_life life, read;
+        } cases[] = {
+                { { 5000, INT64_MAX }, { 5000, 5000 } },
+                { { 5000, 5000 }, { 5000, 5000 } },
+                { { 5000, 7000 }, { 5000, 5000 } },
+                { { 0, 0 }, { 0, 0 } },
+                { { -5, -5 }, { 0, 0 } },
+                { { 3600000, 2000 }, { 3600000, 2000 } },
+                { { 3600000, 1 }, { 3600000, 1000 } },
+                { { 3600000, 0 }, { 3600000, 1000 } },
+                { { 3600000, 60001 }, { 3600000, 61000 } },
+                { { INT64_MAX, 60000 }, { ((int64_t)1 << 40) - 1, 60000 } },
+                { { INT64_MAX, INT64_MAX }, { ((int64_t)1 << 40) - 1, ((int64_t)1 << 40) - 1 } },
+        };
+        struct sandbox_life old = sandbox_life_unpack(86400000);
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                uint64_t number = sandbox_life_pack(&cases[i].life);
+                struct sandbox_life read = sandbox_life_unpack(number);
+
+                assert_int_equal(read.age_ms, cases[i].read.age_ms);
+                assert_int_equal(read.idle_ms, cases[i].read.idle_ms);
+                /* Taken for one time, it is no sooner than either. */
+                assert_true(number <= INT64_MAX && (int64_t)number >= read.age_ms);
+        }
+        assert_true(old.age_ms == 86400000 && old.idle_ms == 86400000);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(lives),
                 cmocka_unit_test(test_there_and_back),
                 cmocka_unit_test(test_what_a_launcher_answers),
                 cmocka_unit_test(test_what_a_launcher_is_asked),
