@@ -47,7 +47,13 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(days=60))
             .not_valid_after(now + datetime.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            # RFC 5280 wants these; Python has insisted on them since 3.13.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
+        if is_authority:
+            uses = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False)
+            made = made.add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **uses), critical=True)
         if names:
             made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return made.sign(self.key, hashes.SHA256())

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import stacks
 from binary import Berth
@@ -17,6 +18,15 @@ PATIENCE = 3 * max(1, Berth.timeout / 120)
 def source(name, url, branch="main", **spec):
     spec = {"intervalSeconds": 1, "driftSeconds": 3600, **spec}
     return {"name": name, "url": str(url), **({"branch": branch} if "tag" not in spec else {}), **spec}
+
+
+def process_began(pid):
+    """When it did, as /proc has it; None where it has ended, also if nobody reaps it, as in a container without an init."""
+    try:
+        row = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if row[0] in "ZX" else row[19]
 
 
 def wait_until(question, timeout=30, step=0.05):

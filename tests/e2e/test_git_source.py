@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from binary import checked_binary, tool
+from controllers import process_began
 from git_servers import PASSWORD, USER, Authority, Daemon, Https, Keys, Repository, Silent, Ssh, Stalling, run
 
 STACK = "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\n"
@@ -354,9 +355,9 @@ def test_nothing_outlives_who_asked(sources, repository, tmp_path):
     process.wait()
     # At once, and not at the end of its own time: a worker that lives has the pipes, whose end is therefore not waited for.
     until = time.monotonic() + 10
-    while worker.exists() and time.monotonic() < until:
+    while process_began(worker.name) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not worker.exists()
+    assert not process_began(worker.name)
     process.communicate()
     silent.stop()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import stacks
-from controllers import PATIENCE, wait_until
+from controllers import PATIENCE, process_began, wait_until
 from serving import Serve
 from test_serve import TOKENS, client
 
@@ -271,10 +271,7 @@ def living(session):
     """The worker, by what it wrote of itself: PID-START-..."""
     (record,) = [path for path in sockets_of(session) if path.endswith(".worker")]
     pid, began = Path(record).read_text().split("-")[:2]
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] == began
-    except OSError:
-        return False
+    return process_began(pid) == began
 
 
 def sockets_of(session):
