@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 import stacks
+from binary import ROOT
 from controllers import PATIENCE, wait_until
 from test_containers import AGENTS, CLIENTS, TOKENS, Containers, kill_server, kill_workers, served
 from test_serve import client, stack
-from test_sessions_launcher import Launcher, box  # noqa: F401
+from test_sessions_launcher import Launcher, as_the_unit, box  # noqa: F401
 
 BOTH = client("users", actsFor="users", realm="company", may=["execute", "containers"])
 HERE = "/v1/workspaces/agent:analyst"
@@ -390,9 +391,13 @@ def test_a_slow_disk_holds_up_who_wants_it_alone(box, binary):  # noqa: F811
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
 def test_with_a_launcher(box, binary):  # noqa: F811
-    """On its disk, and the server, which has no rights, reads and writes all the same; without a disk each container has its own."""
+    """
+    On its disk, and the server, which has no rights, reads and writes all the same; without a disk each container has its own. The launcher
+    has the rights of its unit.
+    """
+    unit = as_the_unit((ROOT / "examples/launcher/berth-launcher.service").read_text())
     disk = Path(tempfile.mkdtemp(prefix="berth-disk-"))
-    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), "--kept-each", "2", workers=True)
+    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), "--kept-each", "2", before=unit, workers=True)
     serve = Containers(box, clients=[BOTH, *(c for c in CLIENTS if c["name"] != "users")])
     serve.agent = "reader"
     try:

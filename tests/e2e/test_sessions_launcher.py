@@ -22,7 +22,7 @@ from test_sessions_disk import FILL, QUOTA, missing
 from test_sessions_limits import family_of, manifests, quota
 
 sys.path.insert(0, str(Path(__file__).parent / "escape"))
-from launchers import ORDINARY, Launcher  # noqa: E402
+from launchers import ORDINARY, Launcher, as_the_unit  # noqa: E402, F401
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A mount maps users by a user namespace that nobody is in: a process is made in a new one, its map is written, the mount is given the
- * namespace, and the process is ended. It runs nothing but two calls of the kernel, so that it may be made beside threads.
+ * namespace, and the process is ended. It runs nothing but calls of the kernel, so that it may be made beside threads.
  */
 #include "providers/local/sandbox/sandbox_kept.h"
 
@@ -13,11 +13,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -48,33 +50,52 @@ static int write_map(pid_t pid, const char *name, unsigned outside) {
 }
 
 /* Runs in the new namespace until it is killed, or whoever made it is dead. */
-static void be_there(int ends[2]) {
-        char byte;
+static void be_there(int told) {
+        int users = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 
-        close(ends[1]);
-        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
-                ;
-        _exit(0);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && users >= 0 &&
+            write(told, &users, sizeof(users)) == (ssize_t)sizeof(users))
+                for (;;)
+                        pause();
+        _exit(1);
 }
 
-/* A user namespace in which OWNER is that user; -1 with errno. */
+/* What the process tells; -1 where it ends without a word. */
+static int hear_of(int told, int pidfd) {
+        struct pollfd waited[] = { { .fd = told, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+        int users = -1;
+
+        while (poll(waited, 2, -1) < 0 && errno == EINTR)
+                ;
+        errno = EPERM;
+        return waited[0].revents && read(told, &users, sizeof(users)) == (ssize_t)sizeof(users) ? users : -1;
+}
+
+/*
+ * A user namespace in which OWNER is that user; -1 with errno. Its own process opens it, in a table of descriptors that is ours as well:
+ * /proc shows it to nobody else, since neither may be traced, and a launcher has no right to trace.
+ */
 static int users_of(uid_t uid, gid_t gid) {
-        int ends[2], users = -1, reason;
-        char path[64];
+        int ends[2], users = -1, pidfd = -1, reason;
         pid_t pid;
 
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return -1;
-        pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+        pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_FILES | CLONE_PIDFD | SIGCHLD, NULL, &pidfd,
+                             NULL, NULL);
         if (pid == 0)
-                be_there(ends);
-        if (pid > 0 && write_map(pid, "uid_map", uid) == 0 && write_map(pid, "gid_map", gid) == 0) {
-                snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-                users = open(path, O_RDONLY | O_CLOEXEC);
+                be_there(ends[1]);
+        if (pid > 0)
+                users = hear_of(ends[0], pidfd);
+        if (users >= 0 && (write_map(pid, "uid_map", uid) < 0 || write_map(pid, "gid_map", gid) < 0)) {
+                reason = errno;
+                close_descriptor(&users);
+                errno = reason;
         }
         reason = errno;
         close(ends[0]);
         close(ends[1]);
+        close_descriptor(&pidfd);
         if (pid > 0) {
                 (void)kill(pid, SIGKILL);
                 (void)waitpid(pid, NULL, 0);

@@ -13,6 +13,13 @@ ORDINARY = 61234  # a user whom nobody is
 CLIENT = Path(__file__).with_name("launcher_client.py")
 
 
+def as_the_unit(unit):
+    """What it is run by, with the capabilities of that text of a unit and no others."""
+    kept = next(line for line in unit.splitlines() if line.startswith("CapabilityBoundingSet=")).removeprefix("CapabilityBoundingSet=")
+    bounds = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in kept.split())])
+    return ["setpriv", "--no-new-privs", "--inh-caps", "-all", "--bounding-set", bounds]
+
+
 class Launcher:
     def __init__(self, binary, *options, users=(ORDINARY,), before=(), workers=False):
         """`workers`: they may last, in the folder of that name beside the socket."""

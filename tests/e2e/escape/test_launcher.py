@@ -16,7 +16,7 @@ from pathlib import Path
 
 import launcher_client
 import pytest
-from launchers import CLIENT, ORDINARY, Launcher
+from launchers import CLIENT, ORDINARY, Launcher, as_the_unit
 from test_limits import gone
 from test_reach import uid_of, wait_for
 
@@ -836,9 +836,7 @@ def test_the_capabilities_of_the_unit_are_enough(binary):
     words = shlex.split(next(line for line in unit.splitlines() if line.startswith("ExecStart=")).removeprefix("ExecStart="))
     helped = subprocess.run([binary, "launcher", "--help"], capture_output=True, text=True, check=True).stdout
     assert words[1] == "launcher" and not [word for word in words if word.startswith("--") and f" {word} " not in helped]
-    kept = next(line for line in unit.splitlines() if line.startswith("CapabilityBoundingSet=")).removeprefix("CapabilityBoundingSet=")
-    bounds = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in kept.split())])
-    ours = Launcher(binary, before=["setpriv", "--no-new-privs", "--inh-caps", "-all", "--bounding-set", bounds], workers=True)
+    ours = Launcher(binary, before=as_the_unit(unit), workers=True)
     try:
         begun(ours, "import time; time.sleep(600)", f"{RUN}-bound")
         ours.kill()
