@@ -10,7 +10,7 @@
 #   vdb  the tree as it is now, the built program, the Debian package that ./dev package has made last, and the job
 #   vdc  the Python packages of build/venv, made again when requirements.txt changes
 
-VM_PACKAGES=(qemu-system-x86 mmdebstrap genext2fs e2fsprogs)
+VM_PACKAGES=(qemu-system-x86 qemu-utils mmdebstrap genext2fs e2fsprogs)
 
 vm_usage() {
     cat >&2 <<'END'
@@ -21,6 +21,8 @@ usage: ./dev vm [--release bookworm|trixie] COMMAND
        --way NAME             in this way alone (may be said again): root, container, session, scope, bare
        --jobs N               so many machines at once
   run [--way NAME] COMMAND    a shell command there, as root unless a way is said; its exit code is passed on
+  restart                     tests/e2e/vm/test_restart.py: the first half of it, then the power is cut, then the second half in the
+                              machine that comes up again with the same disk
   shell                       root's shell in it (leave it by "poweroff")
   image                       makes the disks, and nothing else
 
@@ -132,10 +134,10 @@ vm_accel() {
     tail -n 1 "$known"
 }
 
-# vm_boot RELEASE NAME WAY ...: runs the job of the tree's disk, in these ways. Its output is this command's, its exit code as
+# vm_boot RELEASE NAME WAY ...: runs the job of the tree's disk, in these ways; VM_DISK is a system's disk that stays, VM_BOOT what the job is told of it. Its output is this command's, its exit code as
 # well; build/vm/NAME.console is what the kernel said, and build/vm/NAME.xml what became of each test.
 vm_boot() {
-    local folder=build/vm/$1 name=$2 accel status kernel="root=/dev/vda rw console=ttyS0 quiet"
+    local folder=build/vm/$1 name=$2 accel status kernel="root=/dev/vda rw console=ttyS0 quiet berth.boot=${VM_BOOT:-0}"
     shift 2
     accel=$(vm_accel "$folder")
     exec 9>"build/vm/$name.lock"
@@ -159,7 +161,7 @@ vm_boot() {
         say "starting the machine (Debian ${folder##*/}, $accel); its console is build/vm/$name.console"
     fi
     (vm_qemu "$folder" "$accel" -initrd "$folder/initrd" \
-        -drive "file=$folder/system.img,format=raw,if=virtio,snapshot=on" \
+        -drive "${VM_DISK:-file=$folder/system.img,format=raw,if=virtio,snapshot=on}" \
         -drive file=build/vm/tree.img,format=raw,if=virtio,readonly=on \
         -drive file=build/vm/python.img,format=raw,if=virtio,readonly=on \
         -device virtio-rng-pci "${ports[@]}" "${console[@]}") | cat
@@ -170,6 +172,17 @@ vm_boot() {
         die "the machine ended before its job did: build/vm/$name.console"
     }
     return "$status"
+}
+
+# vm_restart RELEASE: two machines of one disk, one after the other. The first one's power is cut by its job: what it had not
+# written to its disk by then is lost.
+vm_restart() {
+    local disk=build/vm/restart.qcow2 boot
+    for boot in 1 2; do
+        [ "$boot" = 2 ] || qemu-img create -q -f qcow2 -F raw -b "$PWD/build/vm/$1/system.img" "$disk" || return 1
+        VM_BOOT=$boot VM_DISK=file=$disk,format=qcow2,if=virtio vm_boot "$1" restart root || return $?
+    done
+    rm "$disk"
 }
 
 # vm_boot_each RELEASE JOBS WAY ...: a machine for each way, JOBS at once. Output goes to build/vm/WAY.log.
@@ -230,6 +243,7 @@ run_vm() {
     case $command in
     test) [ ${#ways[@]} -gt 0 ] || mapfile -t ways < <(source tools/vm/ways.sh && printf '%s\n' $WAYS) ;;
     run) [ ${#ways[@]} -gt 0 ] || ways=(root) ;;
+    restart) ways=(root) arguments=(tests/e2e/vm/test_restart.py "${arguments[@]}") ;;
     shell | image) arguments=(true) ;;
     *)
         vm_usage
@@ -248,13 +262,15 @@ run_vm() {
     vm_make_tree "$release" "$preset" "$command" "${arguments[@]}"
     exec 8>&-
     [ "$command" != image ] || return 0
-    if [ "$command" != test ] || [ ${#ways[@]} -eq 1 ]; then
+    if [ "$command" = restart ]; then
+        vm_restart "$release" || failed=$?
+    elif [ "$command" != test ] || [ ${#ways[@]} -eq 1 ]; then
         # A test's machine is named after its way: what it left stays there until the next test.
         [ "$command" != test ] || command=${ways[0]}
         vm_boot "$release" "$command" "${ways[@]}" || failed=$?
     else
         vm_boot_each "$release" "${jobs:-$(vm_jobs)}" "${ways[@]}" || failed=$?
     fi
-    [ "$command" = run ] || [ "$command" = shell ] || "$VENV/bin/python" tools/vm/table.py build/vm "${ways[@]}"
+    [[ $command = @(run|shell|restart) ]] || "$VENV/bin/python" tools/vm/table.py build/vm "${ways[@]}"
     return $failed
 }

@@ -9,7 +9,7 @@ packages=(systemd systemd-sysv udev dbus dbus-user-session libpam-systemd linux-
     # What Berth needs where it runs (docs/install.md); bubblewrap's uidmap is for "berth image build".
     libjansson4 libyaml-0-2 liblmdb0 libxml2 ca-certificates bubblewrap libc-ares2 libedit2 gpgv openssh-client
     # What the tests need.
-    python3 git procps mount util-linux skopeo zstd curl podman crun)
+    python3 git procps mount util-linux e2fsprogs skopeo zstd curl podman crun)
 sources=() # mmdebstrap's own: the release with its security updates
 case $release in
 bookworm) packages+=(libutf8proc2 libssl3 libcurl4 libarchive13 libgit2-1.5) ;;
@@ -50,7 +50,8 @@ blocks=$(($(stat -c %s "$folder/system.tar") / 4096 * 6 / 5))
 genext2fs --block-size 4096 --size-in-blocks "$blocks" --number-of-inodes 100000 --tarball "$folder/system.tar" "$folder/system.img"
 rm -f "$folder/system.tar"
 truncate -s 4G "$folder/system.img"
-# Podman and whoever else has overlays on the disk asks for it.
-tune2fs -O filetype "$folder/system.img"
+# Podman and whoever else has overlays on the disk asks for file types; extents are for room that is set aside for a file, and with the
+# journal it comes up again after the power was cut.
+tune2fs -O filetype,extent,has_journal "$folder/system.img"
 e2fsck -f -y "$folder/system.img" || [ $? -eq 1 ]
 resize2fs "$folder/system.img"

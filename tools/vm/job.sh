@@ -33,6 +33,16 @@ shift
 for way in $(grep -o 'berth.ways=[^ ]*' /proc/cmdline | cut -d= -f2 | tr , ' '); do
     case $job in
     test) run_tests "$way" "$@" || status=$? ;;
+    restart)
+        BERTH_TEST_BOOT=$(grep -o 'berth.boot=[^ ]*' /proc/cmdline | cut -d= -f2)
+        export BERTH_TEST_BOOT
+        run_tests "$way" "$@" || status=$?
+        [ "$BERTH_TEST_BOOT" = 1 ] && [ "$status" = 0 ] || continue
+        # What was answered has to be on the disk a second later. Nothing is told to end, and nothing is synced.
+        echo 0 >/dev/virtio-ports/berth.status
+        sleep 2
+        echo b >/proc/sysrq-trigger
+        ;;
     run) BERTH_TEST_WAY=$way "way_$way" bash -c "$*" || exit $? ;;
     esac
 done
