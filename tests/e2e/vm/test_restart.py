@@ -135,11 +135,10 @@ class TestAfter:
         assert machine.file(machine.known["busy"], "ran") == b"once"
 
     def test_services_are_started_again(self, machine):
-        """With their files, at the same port, with what they logged."""
+        """With their files, at the same port. What they logged last is not synced."""
         web = machine.wait_for(machine.known["serves"], "running")
         assert [port["hostPort"] for port in web["ports"]] == [machine.known["port"]]
         wait_until(lambda: "start 2" in machine.logs(web["id"]), 120)
-        assert "start 1" in machine.logs(web["id"])
         wait_until(lambda: machine.asked(machine.known["port"]) == b"xx", 60)
         assert machine.file("agent:small", "starts") == b"xx"
 
