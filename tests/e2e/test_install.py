@@ -70,12 +70,12 @@ def test_units_start_what_was_installed(installed):
     assert f"\nu {user} " in (installed / "lib/sysusers.d/berth.conf").read_text()
 
 
-def test_another_c_library_is_told_at_once(tmp_path):
-    """As musl has it: no declaration of what the program calls."""
+def test_a_c_library_that_has_less(tmp_path):
+    """As musl: what it does not declare is asked of the kernel."""
     (tmp_path / "include/sys").mkdir(parents=True)
     (tmp_path / "include/sys/pidfd.h").touch()
-    done = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path / "build", "-G", "Ninja", f"-DCMAKE_C_FLAGS=-I{tmp_path}/include -Werror=implicit-function-declaration"], capture_output=True, text=True)
-    assert done.returncode == 1 and "Berth takes glibc 2.36 or newer" in " ".join(done.stderr.split()), done.stderr
+    run("cmake", "-S", ROOT, "-B", tmp_path / "build", "-G", "Ninja", f"-DCMAKE_C_FLAGS=-I{tmp_path}/include -Werror=implicit-function-declaration")
+    run("cmake", "--build", tmp_path / "build", "--target", "berth_base", "berth_process")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
