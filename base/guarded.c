@@ -54,9 +54,11 @@ static char *whole_path(const char *path) {
 
 int guarded_folder_open(const char *path, int *ret, struct error *err) {
         char *whole TEXT_CLEANUP = whole_path(path);
-        int folder DESCRIPTOR_CLEANUP =
-                whole ? step(AT_FDCWD, "/", !whole[strspn(whole, "/")], "/", 1, err) : -1;
+        int folder DESCRIPTOR_CLEANUP = -1;
 
+        if (!whole)
+                return error_set(err, "%s: %s", path, strerror(errno));
+        folder = step(AT_FDCWD, "/", !whole[strspn(whole, "/")], "/", 1, err);
         for (char *at = whole + strspn(whole, "/"); folder >= 0 && *at;) {
                 size_t length = strcspn(at, "/");
                 char *next = at + length + strspn(at + length, "/");

@@ -287,9 +287,12 @@ int session_kept_list(struct place *place, const char *owner, struct arena *aren
         return 0;
 }
 
-/* One that the index does not know: whose it is stands within. It is opened once, and known from then on. */
-static int learn_image(const struct session_place *place, int given, const char *agent,
-                       const char *owner_hash, const char *name, struct error *err) {
+/*
+ * One that the index does not know: whose it is stands within. It is opened once, and known from then on. By its place it is the row's, or a
+ * launcher has it by that name.
+ */
+static int learn_image(const struct session_place *place, int given, const struct local_agent_workspace *row,
+                       const char *name, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         int root DESCRIPTOR_CLEANUP = openat(given, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct workspace_row there;
@@ -299,9 +302,9 @@ static int learn_image(const struct session_place *place, int given, const char 
             !local_is_agent(there.agent))
                 return 0; /* another stack's, or nobody's yet */
         shared = (struct place_shared){ .agent = there.agent, .owner = there.owner };
-        if (name ? strcmp(name_of(place, &shared, arena), name) != 0
-                 : strcmp(there.agent, agent) != 0 ||
-                            strcmp(local_hash(&there.owner, 1, arena), owner_hash) != 0)
+        if (row ? strcmp(there.agent, row->agent) != 0 ||
+                            strcmp(local_hash(&there.owner, 1, arena), row->hash) != 0
+                : strcmp(name_of(place, &shared, arena), name) != 0)
                 return 0;
         return write_index(place, &shared, root, err);
 }
@@ -312,7 +315,7 @@ static int learn_own(const struct session_place *place, const struct local_agent
 
         if (sandbox_kept_open(kept, false, geteuid(), getegid(), &root, err) < 0)
                 return err->kind == ERROR_NOT_FOUND ? 0 : -1;
-        return learn_image(place, root, row->agent, row->hash, NULL, err);
+        return learn_image(place, root, row, NULL, err);
 }
 
 static int learn_launchers(const struct session_place *place, const char *name, struct error *err) {
@@ -321,7 +324,7 @@ static int learn_launchers(const struct session_place *place, const char *name, 
 
         if (sandbox_launched_keep(place->launcher, &keeping, &root, err) < 0)
                 return err->kind == ERROR_NOT_FOUND ? 0 : -1;
-        return learn_image(place, root, NULL, NULL, name, err);
+        return learn_image(place, root, NULL, name, err);
 }
 
 static int recover_own(const struct session_place *place, const struct local_agent_workspace *rows,
