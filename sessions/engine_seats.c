@@ -254,7 +254,10 @@ static bool is_ghost(struct agent_seats *seats, const char *id) {
         return true;
 }
 
-/* 1: something of it has not ended, as its record says; 0: nothing; 2: it has none; -1: the store does not say. */
+/*
+ * 1: something of it runs, as its record says; 0: nothing, though something may wait for whoever takes it over; 2: it has none; -1: the
+ * store does not say.
+ */
 static int look_at_session(struct engine *engine, const char *id) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_item item = { 0 };
@@ -270,12 +273,12 @@ static int look_at_session(struct engine *engine, const char *id) {
                 return found < 0 ? -1 : 2;
         if (record_from_text(&item, &record, &ignored) < 0)
                 return -1;
-        found = record_is_open(&record);
+        found = record.taken_n >= record.oldest_n && record.oldest_n <= record.last_n;
         record_dispose(&record);
         return found;
 }
 
-/* What is idle needs none. */
+/* What does not run needs none: what waits there takes one where it is taken over, behind who came before it. */
 static void free_seats_of_dead(struct engine *engine, struct agent_seats *seats, json_t *ids) {
         for (size_t i = json_array_size(ids); i > 0; i--) {
                 const char *id = json_string_value(json_array_get(ids, i - 1));
@@ -356,10 +359,10 @@ static void join_line(const struct engine *engine, json_t *record, json_t *line)
         json_int_t ticket = json_integer_or(record, "next", 1);
 
         json_add(line, json_pack("[s, I]", engine->number, ticket));
-        json_put(record, "next", json_integer(ticket + 1));
+        json_put(record, "next", json_integer(ticket > 0 && ticket < INT64_MAX ? ticket + 1 : 1));
 }
 
-/* To each other server that has seats. */
+/* To each other server that has seats; what cannot be one's number is nobody's. */
 static size_t add_words(const struct engine *engine, const struct agent_seats *seats, json_t *all,
                         struct session_change *changes, size_t count, struct arena *arena) {
         char digest[RECORD_DIGEST_SIZE];
@@ -369,7 +372,7 @@ static size_t add_words(const struct engine *engine, const struct agent_seats *s
         record_digest((const char *const[]){ seats->agent }, 1, digest);
         json_object_foreach (all, server, ids) {
                 if (count == SESSION_CHANGES_MAX || strcmp(server, engine->number) == 0 ||
-                    json_array_size(ids) == 0)
+                    strlen(server) >= sizeof(engine->number) || json_array_size(ids) == 0)
                         continue;
                 changes[count++] =
                         (struct session_change){ SESSION_TABLE_SESSIONS,
@@ -615,6 +618,9 @@ int engine_seat_take(struct engine *engine, struct session *session, struct erro
                 return 0;
         if (taken < 0) {
                 *err = failure;
+                /* What waits already waits on, and is looked at again: nothing is decided by a store that does not answer. */
+                if ((session->in_line > 0 || session->waiting > 0) && failure.kind != ERROR_REFUSED)
+                        err->kind = ERROR_LOCKED;
                 return -1;
         }
         return error_set_kind(err, ERROR_LOCKED,

@@ -10,7 +10,7 @@
  *      engine_seat_give() when its place has gone
  *
  * Nothing expires by anybody's time of day. A server's seats are its own as long as it lives (servers.h). Of one that does not, a
- * session keeps its seat while its record says that something of it has not ended: whoever takes it over takes the seat with it, and gives
+ * session keeps its seat while its record says that something of it runs: whoever takes it over takes the seat with it, and gives
  * it back when the end is known. Of what has no record any more nobody can say that: it keeps its seat for ENGINE_SEAT_GHOST_MS.
  *
  * Who finds no seat stands in the record's line, one entry for each server, and none may pass those before him. Servers that have
@@ -30,8 +30,8 @@
 #define ENGINE_SEAT_GHOST_MS ((int64_t)17 * 60 * 1000)
 
 /*
- * With the session's turn; the lock is released. 0: it has a seat, or needs none. -1: ERROR_LOCKED where there is none, anything else
- * where the store does not say.
+ * With the session's turn; the lock is released. 0: it has a seat, or needs none. -1: ERROR_LOCKED where there is none, or where something of
+ * it waits already and the store does not say; anything else where that does not say.
  */
 int engine_seat_take(struct engine *engine, struct session *session, struct error *err) MUST_USE;
 /* Of one that runs already, and was another server's: it keeps its seat, whatever the limit says. As above. */

@@ -310,6 +310,94 @@ static void one_stands_still_and_goes_on(void **state) {
         assert_string_equal(hear_all(servers[0], waits), "started stdout(mine) done(ok)");
 }
 
+/* What has not begun there holds nobody up who stands in line before it, though a dead server's seat was for it. */
+static void one_dies_between_two_executions(void **state) {
+        const char *first, *second;
+        struct engine_follower *holds, *waits;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        servers[0]->place.slow_park = true;
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        engine_follower_close(begin(0, &alice, first, "say next"));
+        second = session_for(1, &bob);
+        waits = begin(1, &bob, second, "say second");
+        wait_for(servers[1], &bob, second, "queued");
+        usleep(2500 * 1000); /* the first server has word of it */
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        for (int i = 0; i < PATIENCE_MS && servers[0]->place.parks == 0; i++)
+                usleep(1000);
+        assert_int_equal(servers[0]->place.parks, 1);
+        assert_string_equal(status_of(servers[0], &alice, first, 2), "queued");
+        atomic_store(&views[0]->down, true);
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+        for (int i = 0; i < PATIENCE_MS / 10 && strcmp(status_of(servers[1], &alice, first, 2), "ok") != 0;
+             i++)
+                usleep(10000);
+        assert_string_equal(status_of(servers[1], &alice, first, 2), "ok");
+}
+
+/* Who stands in line goes on to do so while the store does not answer. */
+static void a_store_that_falters(void **state) {
+        const char *first, *second;
+        struct engine_follower *holds, *waits;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        second = session_for(1, &bob);
+        waits = begin(1, &bob, second, "say second");
+        wait_for(servers[1], &bob, second, "queued");
+        atomic_store(&views[1]->fail_gets, 2);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[1]->fail_gets) > 0; i++)
+                usleep(1000);
+        assert_int_equal(atomic_load(&views[1]->fail_gets), 0);
+        assert_string_equal(status_of(servers[1], &bob, second, 1), "queued");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+}
+
+/* Whatever somebody has put there, nobody is kept from standing in line by it. */
+static void a_record_of_somebody_elses_making(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *first, *second, *name = arena_printf(arena, "%0230d", 0);
+        struct session_change change = { SESSION_TABLE_KEYS, NULL, NULL, SESSION_EXPECT_NOTHING, 0 };
+        struct engine_follower *holds, *waits;
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        assert_int_equal(session_store_list(table, SESSION_TABLE_KEYS, "~seats/", NULL, false, 10, arena,
+                                            &items, &count, &err),
+                         0);
+        assert_int_equal(count, 1);
+        change.key = items[0].key;
+        change.value = arena_printf(
+                arena,
+                "{\"seats\":{\"%s\":[\"%s\"],\"\":[7],\"x\":7,\"y\":[[]]},\"line\":[7,[],[\"x\"]],"
+                "\"next\":9223372036854775807,\"at\":\"never\",\"more\":[1]}",
+                name, first);
+        assert_int_equal(session_store_write(table, &change, 1, &err), 1);
+        second = session_for(1, &bob);
+        waits = begin(1, &bob, second, "say second");
+        wait_for(servers[1], &bob, second, "queued");
+        assert_string_equal(status_of(servers[1], &bob, second, 1), "queued");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+}
+
 /* Answers are lost, and writes: nothing is counted twice for long, and nothing that runs is forgotten. */
 static void answers_are_lost(void **state) {
         (void)state;
@@ -376,10 +464,17 @@ static void a_limit_comes_and_goes(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                MANY_TEST(one_limit_for_both), MANY_TEST(nobody_starves),
-                MANY_TEST(who_is_turned_away), MANY_TEST(many_for_few),
-                MANY_TEST(a_server_dies),      MANY_TEST(one_stands_still_and_goes_on),
-                MANY_TEST(answers_are_lost),   MANY_TEST(a_limit_comes_and_goes),
+                MANY_TEST(one_limit_for_both),
+                MANY_TEST(nobody_starves),
+                MANY_TEST(who_is_turned_away),
+                MANY_TEST(many_for_few),
+                MANY_TEST(a_server_dies),
+                MANY_TEST(one_stands_still_and_goes_on),
+                MANY_TEST(one_dies_between_two_executions),
+                MANY_TEST(a_store_that_falters),
+                MANY_TEST(a_record_of_somebody_elses_making),
+                MANY_TEST(answers_are_lost),
+                MANY_TEST(a_limit_comes_and_goes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
