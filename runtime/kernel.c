@@ -4,8 +4,9 @@
  * system, where user code could change it for the next kernel. The socket is 3, the file 4; the kernel closes the one and
  * keeps the other from its children.
  *
- * Python 3.13 imports linecache before the program of its -c, from the folder that it was started in. So it starts in /, where no
- * file of the user's is taken for that module, and the program goes to the working folder, which is descriptor 5.
+ * Python 3.13 imports linecache before the program of its -c, from the folder that it was started in, or from PYTHONPATH. So it starts
+ * in /, and without that variable: no file of the user's is taken for that module. The program goes to the working folder, which is
+ * descriptor 5, and puts the variable and its folders back, which the kernel does not import from for itself.
  *
  * In the file is the kernel twice: as the Python of the machine that built us has compiled it (compile.py), which the same Python need
  * not do again, and as source.
@@ -15,10 +16,12 @@
  */
 #include "runtime/kernel.h"
 
+#include "base/arena.h"
 #include "base/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +29,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define USERS_PATH "PYTHONPATH="
+#define HIDDEN_PATH "BERTH_PYTHONPATH=" /* no variable of the user's begins so */
 
 /* Bytes that are gone and still take room. */
 #define SENT_MAX ((size_t)1 << 20)
@@ -38,18 +44,31 @@ static const char program[] =
         "    sys.exit(78)\n"
         "posix.fchdir(5)\n"
         "posix.close(5)\n"
+        "import os\n" /* which Python has loaded by itself */
+        "own = [entry for entry in sys.path if entry]\n"
+        "path = os.environ.pop('BERTH_PYTHONPATH', None)\n"
+        "if path is not None:\n"
+        "    os.environ['PYTHONPATH'] = path\n"
+        "    path = list(dict.fromkeys(os.path.abspath(entry) for entry in path.split(':'))) if path else []\n"
+        "    at = len(sys.path) - len(own)\n"
+        "    sys.path[at:at] = path\n"
+        "    from _frozen_importlib_external import PathFinder\n"
+        "    if PathFinder.find_spec('sitecustomize', path):\n"
+        "        import site\n"
+        "        sys.modules.pop('sitecustomize', None)\n"
+        "        site.execsitecustomize()\n"
         "from _frozen_importlib_external import MAGIC_NUMBER as magic\n"
         "kernel = open(4, 'rb').read()\n"
         "end = 40 + int(kernel[:8])\n"
         "if kernel[8:40].decode().rstrip() == magic.hex() + ' ' + str(sys.implementation.cache_tag):\n"
         "    path = sys.path[:]\n"
-        "    sys.path[:] = [entry for entry in path if entry]\n" /* "" is the user's folder */
+        "    sys.path[:] = own\n"
         "    import marshal, zlib\n"
         "    sys.path[:] = path\n"
         "    kernel = marshal.loads(zlib.decompress(kernel[40:end]))\n"
         "else:\n"
         "    kernel = compile(kernel[end:], '<berth kernel>', 'exec')\n"
-        "exec(kernel, {'__name__': '<berth kernel>', '__builtins__': dict(vars(__builtins__))})\n";
+        "exec(kernel, {'__name__': '<berth kernel>', '__builtins__': dict(vars(__builtins__)), 'own_path': own})\n";
 
 static int source_file(struct error *err) {
         int file = memfd_create("kernel.py", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -82,10 +101,30 @@ int kernel_start_process(const struct process_args *args, size_t memory_max, str
         return result;
 }
 
+/* For Python as it begins: the folders of its modules under a name that it does not know. */
+static const char *const *hide_path(const char *const *environment, struct arena *arena) {
+        const char **words;
+        size_t count = 0;
+
+        while (environment[count])
+                count++;
+        words = arena_array(arena, count + 1, sizeof(*words));
+        for (size_t i = 0; i < count; i++) {
+                const char *word = environment[i];
+
+                words[i] = strncmp(word, USERS_PATH, strlen(USERS_PATH)) == 0
+                                   ? arena_printf(arena, HIDDEN_PATH "%s", word + strlen(USERS_PATH))
+                                   : word;
+        }
+        words[count] = NULL;
+        return words;
+}
+
 int kernel_start(const struct kernel_args *args, struct kernel *ret, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
         int source DESCRIPTOR_CLEANUP = source_file(err), folder DESCRIPTOR_CLEANUP = -1,
                    ours DESCRIPTOR_CLEANUP = -1, theirs DESCRIPTOR_CLEANUP = -1, pair[2];
-        const char *const words[] = { "python3", "-c", program, NULL };
+        const char *words[] = { "python3", "-c", program, NULL }, *python = args->python;
         struct kernel kernel = KERNEL_NONE;
 
         if (source < 0)
@@ -93,6 +132,14 @@ int kernel_start(const struct kernel_args *args, struct kernel *ret, struct erro
         folder = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (folder < 0)
                 return error_set(err, "a kernel cannot be in the working folder: %s", strerror(errno));
+        /* As it is found from here. Python looks for its own modules beside what it is called. */
+        if (*python != '/') {
+                char here[PATH_MAX];
+
+                if (!getcwd(here, sizeof(here)))
+                        return error_set(err, "the working folder has no path: %s", strerror(errno));
+                words[0] = python = arena_printf(arena, "%s/%s", here, python);
+        }
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_set(err, "no socket for a kernel: %s", strerror(errno));
         ours = pair[0];
@@ -102,8 +149,8 @@ int kernel_start(const struct kernel_args *args, struct kernel *ret, struct erro
         {
                 const struct process_args process = {
                         .arguments = words,
-                        .program = args->python,
-                        .environment = args->environment,
+                        .program = python,
+                        .environment = hide_path(args->environment, arena),
                         .folder = "/",
                         .group = PROCESS_OWN_SESSION,
                         .descriptors = { { args->output, 1 },

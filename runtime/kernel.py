@@ -14,9 +14,10 @@ Python only what is under it. The rest is imported when it is needed, or when no
 
 import sys
 
-# "" is the working folder: a user's fcntl.py there is not what the kernel means by fcntl.
-_user_path = [entry for entry in sys.path if entry == ""]
-sys.path[:] = own_path = [entry for entry in sys.path if entry != ""]
+# Without the working folder and those of PYTHONPATH: a user's fcntl.py there is not what the kernel means by fcntl.
+own_path = globals()["own_path"]
+_path = sys.path[:]
+sys.path[:] = own_path
 
 import _ast  # noqa: E402
 import _signal  # noqa: E402
@@ -35,7 +36,7 @@ try:
 except ImportError:  # not CPython's
     make_encoder = make_scanner = None
 
-sys.path[:0] = _user_path
+sys.path[:] = _path
 
 # The runtime's bounds: runtime/content.h, runtime/message.h, runtime/runtime_parts.h.
 TEXT_MAX = 65536

@@ -201,6 +201,29 @@ def test_no_python_begins_with_the_users_modules(program, python, tmp_path):
         assert runtime.ok("import os\nos.getcwd()").text == repr(os.path.realpath(runtime.folder))
 
 
+def test_no_python_begins_with_modules_of_its_pythonpath(program, python, tmp_path):
+    """Sandboxes have one, the workspace. It counts from the working folder, and the code finds it as it was."""
+    work = tmp_path / "work"
+    (work / "lib").mkdir(parents=True)
+    (work / "lib/mine.py").write_text("answer = 42\n")
+    (work / "lib/sitecustomize.py").write_text("import sys\nsys.customized = True\n")
+    for name in ("codecs", "fcntl", "io", "linecache", "os", "posix", "select", "site", "tokenize", "traceback", "zlib"):
+        (work / f"{name}.py").write_text("raise RuntimeError('the user has a module of this name')\n")
+    with Runtime(program, folder=work, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "PYTHONPATH": f"{work}:lib"}) as runtime:
+        assert runtime.ok("import mine, sys\nmine.answer, sys.customized").text == "(42, True)"
+        assert runtime.ok("sys.path[:3]").text == repr(["", str(work), str(work / "lib")])
+        assert runtime.ok("import os\nos.environ['PYTHONPATH'], [name for name in os.environ if name.startswith('BERTH_')]").text == repr((f"{work}:lib", []))
+        assert runtime.run("1 / 0").error["name"] == "ZeroDivisionError"
+
+
+def test_a_python_of_the_working_folder(program, tmp_path):
+    work = tmp_path / "work"
+    (work / "venv/bin").mkdir(parents=True)
+    (work / "venv/bin/python3").symlink_to(sys.executable)
+    with Runtime(program, folder=work, env={"PATH": "venv/bin:/usr/bin:/bin"}) as runtime:
+        assert runtime.ok("import sys\nsys.executable").text == repr(str(work / "venv/bin/python3"))
+
+
 def test_each_python(program, python, tmp_path):
     version = subprocess.run([python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], capture_output=True, text=True, check=True).stdout.strip()
     with Runtime(program, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}) as runtime:
