@@ -280,21 +280,35 @@ static int check_host(int folder, uint64_t size, struct error *err) {
         return 0;
 }
 
-static int make_image(int folder, const struct size *of, int *ret, struct error *err) {
+/* One at a time: many that look at once would each find the same room. */
+static int take_room(int folder, const struct size *of, int *ret, struct error *err) {
+        static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
         uint64_t size = image_size(of);
+        int image = -1, reason = 0, result;
+
+        pthread_mutex_lock(&one);
+        result = check_host(folder, size, err);
+        if (result == 0) {
+                image = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+                reason = image >= 0 && fallocate(image, 0, 0, (off_t)size) < 0 ? errno : 0;
+        }
+        pthread_mutex_unlock(&one);
+        if (result == 0 && image < 0)
+                return cannot(err, "the disk has no files without a name");
+        *ret = image;
+        if (reason == EOPNOTSUPP)
+                return cannot(err, "the disk cannot set room aside");
+        return reason ? error_set(err, "the disk has no room for a workspace of %llu MB: %s",
+                                  (unsigned long long)(of->bytes >> 20), strerror(reason))
+                      : result;
+}
+
+static int make_image(int folder, const struct size *of, int *ret, struct error *err) {
         int image DESCRIPTOR_CLEANUP = -1, result = 0;
         struct template *template;
 
-        if (check_host(folder, size, err) < 0)
+        if (take_room(folder, of, &image, err) < 0)
                 return -1;
-        image = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (image < 0)
-                return cannot(err, "the disk has no files without a name");
-        if (fallocate(image, 0, 0, (off_t)size) < 0)
-                return errno == EOPNOTSUPP
-                               ? cannot(err, "the disk cannot set room aside")
-                               : error_set(err, "the disk has no room for a workspace of %llu MB: %s",
-                                           (unsigned long long)(of->bytes >> 20), strerror(errno));
         if (find_template(folder, of, &template, err) < 0)
                 return -1;
         for (size_t i = 0; result == 0 && i < template->count; i++) {
