@@ -327,22 +327,41 @@ static int learn_launchers(const struct session_place *place, const char *name, 
         return learn_image(place, root, NULL, name, err);
 }
 
+/* One that cannot be looked at hides no other from the index: it is told of in the end. */
+struct recovery {
+        int result;
+        struct error *err;
+};
+
+static void note(struct recovery *recovery, int result, const struct error *err) {
+        if (result < 0 && recovery->result == 0) {
+                *recovery->err = *err;
+                recovery->result = -1;
+        }
+}
+
+/* Of an image the index says how large it is, unless a server with a launcher wrote it: nothing that lies here is one to that. */
+static int recover_one(const struct session_place *place, const struct local_agent_workspace *row,
+                       struct arena *arena, struct error *err) {
+        const struct sandbox_kept kept = { .folder = folder_of(place, row, arena), .bytes = 1, .files = 1 };
+
+        if (!sandbox_kept_is_there(&kept))
+                return forget(place, row, err);
+        if (!sandbox_kept_is_image(&kept) || (row->owner && row->bytes > 0))
+                return 0;
+        return learn_own(place, row, &kept, err);
+}
+
 static int recover_own(const struct session_place *place, const struct local_agent_workspace *rows,
                        size_t count, struct arena *arena, struct error *err) {
-        for (size_t i = 0; i < count; i++) {
-                const struct sandbox_kept kept = { .folder = folder_of(place, &rows[i], arena),
-                                                   .bytes = 1,
-                                                   .files = 1 };
+        struct recovery recovery = { 0, err };
 
-                if (!sandbox_kept_is_there(&kept)) {
-                        if (forget(place, &rows[i], err) < 0)
-                                return -1;
-                } else if (!rows[i].owner && sandbox_kept_is_image(&kept) &&
-                           learn_own(place, &rows[i], &kept, err) < 0) {
-                        return -1;
-                }
+        for (size_t i = 0; i < count; i++) {
+                struct error why = { 0 };
+
+                note(&recovery, recover_one(place, &rows[i], arena, &why), &why);
         }
-        return 0;
+        return recovery.result;
 }
 
 static bool is_one_of(const char *name, const char *const *names, size_t count) {
@@ -357,23 +376,27 @@ static int recover_launchers(const struct session_place *place, const struct loc
                              size_t count, struct arena *arena, struct error *err) {
         const char **names, **known = arena_array(arena, count + 1, sizeof(*known));
         size_t name_count, known_count = 0;
+        struct recovery recovery = { 0, err };
 
         if (sandbox_launched_names(place->launcher, arena, &names, &name_count, err) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++) {
                 const struct place_shared shared = { .agent = rows[i].agent, .owner = rows[i].owner };
                 const char *name = rows[i].owner ? name_of(place, &shared, arena) : NULL;
+                struct error why = { 0 };
 
                 if (name && rows[i].bytes > 0 && is_one_of(name, names, name_count))
                         known[known_count++] = name;
-                else if (forget(place, &rows[i], err) < 0)
-                        return -1;
+                else
+                        note(&recovery, forget(place, &rows[i], &why), &why);
         }
         for (size_t i = 0; i < name_count; i++) {
-                if (!is_one_of(names[i], known, known_count) && learn_launchers(place, names[i], err) < 0)
-                        return -1;
+                struct error why = { 0 };
+
+                if (!is_one_of(names[i], known, known_count))
+                        note(&recovery, learn_launchers(place, names[i], &why), &why);
         }
-        return 0;
+        return recovery.result;
 }
 
 int session_kept_recover(struct place *place, struct error *err) {
