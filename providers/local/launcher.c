@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "process/frame.h"
 #include "providers/local/images/images.h"
 #include "providers/local/launcher_listen.h"
@@ -79,7 +80,7 @@ struct launcher {
         struct launcher_works works;
 };
 
-/* A question whose answer wants the disk: KEEP, or a START with a workspace that lies there. */
+/* A question whose answer wants the disk: KEEP, NAMES, or a START with a workspace that lies there. */
 struct disk_work {
         struct launcher_work work;
         const struct launcher_config *config;
@@ -87,7 +88,9 @@ struct disk_work {
         struct arena *arena;
         unsigned connection;
         gid_t group;
-        struct sandbox_keeping keeping;   /* of KEEP */
+        struct sandbox_keeping keeping; /* of KEEP */
+        const char *after, **names;     /* of NAMES, as is the next one */
+        size_t name_count;
         struct sandbox_starting starting; /* of START, as are the next two */
         struct run *run;                  /* a place that is taken; nothing of it has begun */
         struct sandbox_user user;
@@ -315,7 +318,7 @@ static struct sandbox_kept kept_of(const struct launcher_config *config, uid_t c
                                                 "disk" };
 }
 
-/* The names of all that the client has. */
+/* The names of all that the client has, in order. What else is there, a disk's lost+found, is none. */
 static int kept_names(const struct launcher_config *config, uid_t client, struct arena *arena,
                       const char ***ret, size_t *ret_count, struct error *err) {
         const char *path = arena_printf(arena, "%s/kept/%u", config->disk, (unsigned)client);
@@ -327,13 +330,15 @@ static int kept_names(const struct launcher_config *config, uid_t client, struct
         if (!folder && errno != ENOENT)
                 return error_set(err, "%s: %s", path, strerror(errno));
         while (folder && (entry = readdir(folder))) {
-                if (entry->d_name[0] == '.')
+                if (!sandbox_is_kept_name(entry->d_name))
                         continue;
                 names = array_grow(arena, names, count, sizeof(*names));
                 names[count++] = arena_strdup(arena, entry->d_name);
         }
         if (folder)
                 closedir(folder);
+        if (count > 1)
+                qsort(names, count, sizeof(*names), sorted_compare_texts);
         *ret = names;
         *ret_count = count;
         return 0;
@@ -362,24 +367,6 @@ static int take_name(const struct launcher_config *config, uid_t client, const s
         }
         pthread_mutex_unlock(&lock);
         return result;
-}
-
-/* NAMES: of a launcher without a disk there are none. */
-static int tell_names(struct launcher *launcher, struct connection *connection) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        const char **names = NULL;
-        struct error err = { 0 };
-        size_t count = 0;
-
-        if (launcher->config->disk &&
-            kept_names(launcher->config, connection->client, arena, &names, &count, &err) < 0) {
-                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
-                return 0;
-        }
-        sandbox_names_write(names, count, &text);
-        answer(connection, LAUNCHER_NAMED, text.data, text.length, -1);
-        return 0;
 }
 
 static int may_keep(const struct launcher_config *config, const char *lasting, struct error *err) {
@@ -450,6 +437,47 @@ static int keep(struct launcher *launcher, struct connection *connection, struct
         connection->waits = true;
         launcher_works_give(&launcher->works, &work->work);
         return 0;
+}
+
+/* Of a launcher without a disk there are none. */
+static void names_beside(struct launcher_work *given) {
+        struct disk_work *work = (struct disk_work *)given;
+        size_t count = 0, first = 0;
+
+        if (work->config->disk &&
+            kept_names(work->config, given->client, work->arena, &work->names, &count, &work->err) < 0) {
+                work->result = -1;
+                return;
+        }
+        while (first < count && strcmp(work->names[first], work->after) <= 0)
+                first++;
+        work->names = count > 0 ? work->names + first : NULL;
+        work->name_count = count - first < SANDBOX_NAMES_MAX ? count - first : SANDBOX_NAMES_MAX;
+}
+
+static int find_names(struct launcher *launcher, struct connection *connection, struct frame *frame) {
+        struct disk_work *work = new_work(launcher, connection, frame, names_beside);
+        const struct strbuf *payload = &work->frame.payload;
+        struct error ignored;
+
+        if (sandbox_after_read(payload->data, payload->length, work->arena, &work->after, &ignored) < 0) {
+                free_work(work);
+                return -1;
+        }
+        connection->waits = true;
+        launcher_works_give(&launcher->works, &work->work);
+        return 0;
+}
+
+static void answer_names(struct connection *connection, const struct disk_work *work) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (work->result < 0) {
+                answer(connection, LAUNCHER_REFUSED, work->err.message, strlen(work->err.message), -1);
+                return;
+        }
+        sandbox_names_write(work->names, work->name_count, &text);
+        answer(connection, LAUNCHER_NAMED, text.data, text.length, -1);
 }
 
 static void answer_keep(struct connection *connection, const struct disk_work *work) {
@@ -700,7 +728,7 @@ static void finish_work(struct launcher *launcher, struct disk_work *work) {
         if (connection)
                 connection->waits = false;
         if (!work->run && connection) {
-                answer_keep(connection, work);
+                (work->after ? answer_names : answer_keep)(connection, work);
         } else if (work->run && work->result < 0) {
                 release_run(work->run);
                 refuse(launcher, work->connection, &work->err);
@@ -849,7 +877,7 @@ static int read_question(struct launcher *launcher, struct connection *connectio
         if (frame.type == LAUNCHER_KEEP)
                 return keep(launcher, connection, &frame);
         if (frame.type == LAUNCHER_NAMES)
-                return tell_names(launcher, connection);
+                return find_names(launcher, connection, &frame);
         if (frame.type == LAUNCHER_RENAME)
                 return rename_worker(launcher, connection, &frame);
         return frame.type == LAUNCHER_START ? start_for(launcher, connection, &frame) : -1;

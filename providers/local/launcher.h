@@ -16,8 +16,8 @@
  *     client -> launcher   SHARE     the name of a family, and what those of the client's that are of it may use of CPUs together
  *     client -> launcher   KEEP      the name of a workspace that stays, how large it may be, whether it is made or removed
  *     launcher -> client   KEPT      its root, a folder in which the client owns everything; nothing where there is none. Or REFUSED
- *     client -> launcher   NAMES     nothing
- *     launcher -> client   NAMED     the names of all workspaces that stay and are the client's
+ *     client -> launcher   NAMES     the name of a workspace that stays, or nothing
+ *     launcher -> client   NAMED     the names of the client's that come after it, the first of them. Or REFUSED
  *     client -> launcher   CLEAR     the name of a worker that lasts, which is killed
  *     launcher -> client   ENDED     what was used: nothing of the run is left, and its host user is free
  *

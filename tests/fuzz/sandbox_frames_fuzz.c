@@ -45,7 +45,7 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         struct sandbox_entry entry;
         uint64_t number, again_number;
         struct process_identity identity;
-        const char *const *words, *name, *to, **names;
+        const char *const *words, *name, *to, *after, **names;
         size_t name_count;
         struct error err;
 
@@ -127,6 +127,17 @@ static void read_all(const struct frame *frame, struct arena *arena) {
                 if (sandbox_keeping_read(first.data, first.length, arena, &keeping, &err) < 0)
                         abort();
                 sandbox_keeping_write(&keeping, &second);
+                again(&first, &second);
+        }
+        strbuf_clear(&first);
+        strbuf_clear(&second);
+        if (sandbox_after_read(bytes, length, arena, &after, &err) == 0) {
+                if (strpbrk(after, "./"))
+                        abort();
+                sandbox_after_write(after, &first);
+                if (sandbox_after_read(first.data, first.length, arena, &after, &err) < 0)
+                        abort();
+                sandbox_after_write(after, &second);
                 again(&first, &second);
         }
         strbuf_clear(&first);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sandbox/sandbox_launched.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
@@ -259,21 +260,46 @@ int sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *ke
         return result;
 }
 
+/* Those that come after one of them. */
+static int ask_names(struct sandbox_launched *launched, const char *after, struct arena *arena,
+                     const char ***ret, size_t *ret_count, struct error *err) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct frame answer FRAME_CLEANUP = { 0 };
+
+        sandbox_after_write(after, &text);
+        if (frame_send_now(launched->launcher.socket, LAUNCHER_NAMES, text.data, text.length, NULL, 0, err) <
+                    0 ||
+            wait_for(launched, LAUNCHER_NAMED, ANSWER_MS, &answer, err) < 0)
+                return -1;
+        if (answer.type != LAUNCHER_NAMED)
+                return error_set_kind(err, ERROR_REFUSED, "the launcher refused: %s",
+                                      strbuf_text(&answer.payload));
+        return sandbox_names_read(answer.payload.data, answer.payload.length, arena, ret, ret_count, err);
+}
+
 int sandbox_launched_names(const char *launcher, struct arena *arena, const char ***ret, size_t *ret_count,
                            struct error *err) {
         struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
-        struct frame answer FRAME_CLEANUP = { 0 };
+        const char **names = NULL, **more, *last = "";
+        size_t count = 0, more_count = 0;
         int result = -1;
 
         launched.launcher.socket = connect_to(launcher, true, err);
-        if (launched.launcher.socket >= 0 &&
-            frame_send_now(launched.launcher.socket, LAUNCHER_NAMES, "{}", 2, NULL, 0, err) == 0 &&
-            wait_for(&launched, LAUNCHER_NAMED, ANSWER_MS, &answer, err) == 0)
-                result = answer.type == LAUNCHER_NAMED
-                                 ? sandbox_names_read(answer.payload.data, answer.payload.length, arena, ret,
-                                                      ret_count, err)
-                                 : error_set_kind(err, ERROR_REFUSED, "the launcher at %s refused: %s",
-                                                  launcher, strbuf_text(&answer.payload));
+        if (launched.launcher.socket >= 0) {
+                do {
+                        result = ask_names(&launched, last, arena, &more, &more_count, err);
+                        for (size_t i = 0; result == 0 && i < more_count; i++) {
+                                if (strcmp(more[i], last) <= 0)
+                                        result = error_set(err, "the names of workspaces are not in order");
+                                names = array_grow(arena, names, count, sizeof(*names));
+                                names[count++] = last = more[i];
+                        }
+                } while (result == 0 && more_count > 0);
+        }
+        *ret = names;
+        *ret_count = count;
+        if (result < 0)
+                (void)error_context(err, "%s", launcher);
         frame_reader_release(&launched.launcher);
         close_descriptor(&launched.launcher.socket);
         return result;

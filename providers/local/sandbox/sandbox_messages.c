@@ -350,7 +350,31 @@ int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, 
         return 0;
 }
 
-/* --- NAMED --- */
+/* --- NAMES, NAMED --- */
+
+bool sandbox_is_kept_name(const char *text) {
+        return is_family(text);
+}
+
+void sandbox_after_write(const char *after, struct strbuf *ret) {
+        json_t *json = json_object();
+
+        json_put(json, "after", json_string(after));
+        append_json(json, ret);
+}
+
+int sandbox_after_read(const char *bytes, size_t length, struct arena *arena, const char **ret,
+                       struct error *err) {
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
+        const char *after = json_string_value(json_object_get(json, "after"));
+
+        if (read_members(json, NULL, 0, 1, err) < 0)
+                return -1;
+        if (!after || (after[0] && !is_family(after)))
+                return error_set(err, "a message has a workspace that is none");
+        *ret = arena_strdup(arena, after);
+        return 0;
+}
 
 void sandbox_names_write(const char *const *names, size_t count, struct strbuf *ret) {
         json_t *json = json_object(), *list = json_array();

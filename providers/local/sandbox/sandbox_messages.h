@@ -216,7 +216,15 @@ void sandbox_keeping_write(const struct sandbox_keeping *keeping, struct strbuf 
 int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_keeping *ret,
                          struct error *err) MUST_USE;
 
-/* NAMED, which answers NAMES (it has no members): the names of all workspaces that stay and are the client's. */
+/*
+ * NAMES: of the client's workspaces that stay, those whose names come after this one; all where it is "". NAMED answers: in order, the first
+ * SANDBOX_NAMES_MAX of them, which a socket takes at once.
+ */
+#define SANDBOX_NAMES_MAX 1000
+bool sandbox_is_kept_name(const char *text);
+void sandbox_after_write(const char *after, struct strbuf *ret);
+int sandbox_after_read(const char *bytes, size_t length, struct arena *arena, const char **ret,
+                       struct error *err) MUST_USE;
 void sandbox_names_write(const char *const *names, size_t count, struct strbuf *ret);
 int sandbox_names_read(const char *bytes, size_t length, struct arena *arena, const char ***ret,
                        size_t *ret_count, struct error *err) MUST_USE;

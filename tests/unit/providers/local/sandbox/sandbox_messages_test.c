@@ -180,6 +180,31 @@ static void test_words(void **state) {
         arena_free(arena);
 }
 
+static void test_names_come_after_one(void **state) {
+        static const char *const bad[] = { "",
+                                           "{}",
+                                           "{\"after\":null}",
+                                           "{\"after\":\"..\"}",
+                                           "{\"after\":\"ab/\"}",
+                                           "{\"after\":\"ab\",\"more\":1}" };
+        static const char *const good[] = { "", "00ff" };
+        struct arena *arena = arena_new();
+        struct error err = { 0 };
+        const char *after;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+                struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+                sandbox_after_write(good[i], &text);
+                assert_int_equal(sandbox_after_read(text.data, text.length, arena, &after, &err), 0);
+                assert_string_equal(after, good[i]);
+        }
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+                assert_int_equal(sandbox_after_read(bad[i], strlen(bad[i]), arena, &after, &err), -1);
+        arena_free(arena);
+}
+
 static void test_what_a_launcher_answers(void **state) {
         static const char *const bad[] = { "",
                                            "{}",
@@ -334,6 +359,7 @@ int main(void) {
                 cmocka_unit_test(test_files_have_plain_names),
                 cmocka_unit_test(test_files_have_names_of_their_own),
                 cmocka_unit_test(test_words),
+                cmocka_unit_test(test_names_come_after_one),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
