@@ -50,10 +50,10 @@ static int write_map(pid_t pid, const char *name, unsigned outside) {
 }
 
 /* Runs in the new namespace until it is killed, or whoever made it is dead. */
-static void be_there(int told) {
+static void be_there(pid_t maker, int told) {
         int users = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && users >= 0 &&
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == maker && users >= 0 &&
             write(told, &users, sizeof(users)) == (ssize_t)sizeof(users))
                 for (;;)
                         pause();
@@ -77,14 +77,14 @@ static int hear_of(int told, int pidfd) {
  */
 static int users_of(uid_t uid, gid_t gid) {
         int ends[2], users = -1, pidfd = -1, reason;
-        pid_t pid;
+        pid_t maker = getpid(), pid;
 
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return -1;
         pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_FILES | CLONE_PIDFD | SIGCHLD, NULL, &pidfd,
                              NULL, NULL);
         if (pid == 0)
-                be_there(ends[1]);
+                be_there(maker, ends[1]);
         if (pid > 0)
                 users = hear_of(ends[0], pidfd);
         if (users >= 0 && (write_map(pid, "uid_map", uid) < 0 || write_map(pid, "gid_map", gid) < 0)) {

@@ -3,21 +3,45 @@
 #include "folder.h"
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/libc.h"
 #include "providers/local/sandbox/sandbox_kept.h"
 
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #define ANOTHER 61234
+
+/* What a process that is made for a namespace tells, where the test wants to know: its id; it goes on once its maker is dead. */
+static pid_t *met;
+
+int __wrap_prctl(int option, unsigned long argument);
+
+int __wrap_prctl(int option, unsigned long argument) {
+        if (met && option == PR_SET_PDEATHSIG) {
+                pid_t maker = getppid();
+
+                __atomic_store_n(met, getpid(), __ATOMIC_SEQ_CST);
+                while (getppid() == maker)
+                        usleep(1000);
+        }
+        return (int)syscall(SYS_prctl, option, argument, 0, 0, 0);
+}
 
 struct kept {
         char folder[128], inner[160], image[192];
@@ -137,6 +161,30 @@ static void what_may_be_another_s_is_not_mounted(void **state) {
         assert_int_equal(reopen(kept, &err), 0);
 }
 
+/* It has all descriptors of who made it: listening sockets, locks, mounts. */
+static void no_process_outlives_a_maker_that_is_killed(void **state) {
+        struct kept *kept = kept_of(state);
+        struct error err = { 0 };
+        struct pollfd gone;
+        pid_t maker, made;
+
+        met = mmap(NULL, sizeof(*met), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(met != MAP_FAILED);
+        maker = fork();
+        if (maker == 0)
+                _exit(reopen(kept, &err) < 0);
+        while (!(made = __atomic_load_n(met, __ATOMIC_SEQ_CST)))
+                usleep(1000);
+        gone = (struct pollfd){ .fd = pidfd_open(made, 0), .events = POLLIN };
+        assert_true(gone.fd >= 0);
+        assert_int_equal(kill(maker, SIGKILL), 0);
+        assert_int_equal(waitpid(maker, NULL, 0), maker);
+        assert_int_equal(poll(&gone, 1, 20000), 1);
+        close_descriptor(&gone.fd);
+        munmap(met, sizeof(*met));
+        met = NULL;
+}
+
 /* There it is not made either, but for who takes a plain folder. */
 static void none_is_made_where_another_has_a_folder_above(void **state) {
         struct kept *kept = kept_of(state);
@@ -189,6 +237,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(none_is_made_where_another_has_a_folder_above, setup,
                                                 teardown),
                 cmocka_unit_test_setup_teardown(what_may_be_another_s_is_not_mounted, setup, teardown),
+                cmocka_unit_test_setup_teardown(no_process_outlives_a_maker_that_is_killed, setup, teardown),
                 cmocka_unit_test(a_plain_folder_is_had_again),
         };
 
