@@ -47,9 +47,12 @@ static int step(int from, const char *name, bool last, const char *path, size_t 
 
 /* By whatever path the process was started with. */
 static char *whole_path(const char *path) {
-        char *here TEXT_CLEANUP = path[0] == '/' ? NULL : getcwd(NULL, 0);
+        char *here TEXT_CLEANUP = NULL;
 
-        return here ? path_join(here, path) : strdup(path);
+        if (path[0] == '/')
+                return strdup(path);
+        here = getcwd(NULL, 0);
+        return here ? path_join(here, path) : NULL;
 }
 
 int guarded_folder_open(const char *path, int *ret, struct error *err) {

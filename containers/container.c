@@ -538,6 +538,18 @@ void container_hear(struct container *container) {
 
 /* --- what is to be done --- */
 
+/* When it was asked for there may have been room, which others have taken since. */
+static int check_files(const struct containers *containers, const struct place_opening *opening,
+                       struct error *err) {
+        struct problem problem;
+
+        if (opening->only_living || !containers->config.may_have_files ||
+            containers->config.may_have_files(containers->config.context, opening->shares_files_of,
+                                              opening->agent, opening->environment, &problem) == 0)
+                return 0;
+        return error_set_kind(err, ERROR_REFUSED, "%s", problem.detail);
+}
+
 int container_open(struct container *container, struct error *err) {
         struct containers *containers = container->containers;
         struct place *place = containers->config.place;
@@ -565,7 +577,9 @@ int container_open(struct container *container, struct error *err) {
         container->listeners.count = 0;
         container->phase = CONTAINER_OPENING;
         pthread_mutex_unlock(&containers->lock);
-        result = place->class->open(place, &opening, &opened_place, err);
+        result = check_files(containers, &opening, err);
+        if (result == 0)
+                result = place->class->open(place, &opening, &opened_place, err);
         container_listeners_close(&listeners);
         pthread_mutex_lock(&containers->lock);
         container->phase = result == 0 ? CONTAINER_OPEN : CONTAINER_NO_PLACE;

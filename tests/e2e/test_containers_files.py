@@ -175,7 +175,8 @@ def test_the_index_is_made_anew(serve):
 
 def test_what_owners_have_together(offline):
     """An image counts with all its room, for sessions' files and for the next one, whoever asks for that, and for its owner alone."""
-    offline.write("stack.yaml", stack(*AGENTS, *TIGHT))
+    second = stacks.document("Agent", "single", {"environment": "tight", "limits": {"containers": 1}})
+    offline.write("stack.yaml", stack(*AGENTS, *TIGHT, second))
     offline("apply", "--yes").expect(0)
     serve = Containers(offline, clients=[BOTH, *(c for c in CLIENTS if c["name"] != "users")], workspaces={"perOwnerMB": 600})
     serve.start("--accept-degraded")
@@ -191,6 +192,16 @@ def test_what_owners_have_together(offline):
     assert refused.problem(507, "workspace-full")
     assert serve.finish("cat", "a", agent="tight")["stdout"] == "x"
     assert serve.finish("true", agent="tight", owner="bob")["exitCode"] == 0
+    # There was room when it came into line, and there is none when its turn comes.
+    holds = serve.service("sleep", "600", agent="single", owner="carol")
+    waits = serve.make("true", agent="single", owner="dave")["id"]
+    assert serve.show(waits, "dave")["status"] == "queued"
+    assert serve.finish("true", agent="tight", owner="dave")["exitCode"] == 0
+    assert serve.call("DELETE", f"/v1/containers/{holds}", owner="carol").status == 204
+    late = serve.wait_for(waits, "exited", "dave")
+    assert late["exitCode"] is None and f"{600 * MB} bytes together" in late["detail"], late
+    for owner, agent in (("carol", "single"), ("dave", "tight")):
+        wait_until(lambda o=owner, a=agent: serve.call("DELETE", f"/v1/workspaces/agent:{a}", owner=o).status == 204)
     swept = offline("sweep", "--json").expect(0).json()
     assert [(a["agent"], a["owner"], a["environment"], a["bytes"]) for a in sorted(swept["agents"], key=lambda a: a["owner"])] == [
         ("tight", "company/alice", "tight", 512 * MB),
