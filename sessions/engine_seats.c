@@ -43,13 +43,14 @@ struct ghost {
 struct agent_seats {
         struct agent_seats *next;
         char *agent;
-        bool taken;   /* somebody is about the record */
-        bool in_line; /* this server stands in its line */
-        bool come;    /* and others have what is idle */
-        bool called;  /* others stand there, and there is too little room for them */
-        bool dirty;   /* the record may say something else than this server knows */
-        bool tended;  /* a job is about that */
-        json_t *over; /* ids of sessions that are over, whoever had a seat for them; NULL: none */
+        bool taken;     /* somebody is about the record */
+        bool in_line;   /* this server stands in its line */
+        bool come;      /* and others have what is idle */
+        bool called;    /* others stand there, and there is too little room for them */
+        uint64_t calls; /* how often they said so */
+        bool dirty;     /* the record may say something else than this server knows */
+        bool tended;    /* a job is about that */
+        json_t *over;   /* ids of sessions that are over, whoever had a seat for them; NULL: none */
         struct ghost *ghosts;
         size_t ghost_count;
 };
@@ -278,9 +279,13 @@ static int look_at_session(struct engine *engine, const char *id) {
         return found;
 }
 
-/* What does not run needs none: what waits there takes one where it is taken over, behind who came before it. */
-static void free_seats_of_dead(struct engine *engine, struct agent_seats *seats, json_t *ids) {
-        for (size_t i = json_array_size(ids); i > 0; i--) {
+/*
+ * What does not run needs none: what waits there takes one where it is taken over, behind who came before it. Until there are fewer
+ * than `enough` in all: each costs two calls of the store, and meanwhile others change the record.
+ */
+static void free_seats_of_dead(struct engine *engine, struct agent_seats *seats, json_t *all, json_t *ids,
+                               size_t enough) {
+        for (size_t i = json_array_size(ids); i > 0 && count_seats(all) >= enough; i--) {
                 const char *id = json_string_value(json_array_get(ids, i - 1));
                 int open = id && record_is_id(id) ? look_at_session(engine, id) : 0;
 
@@ -292,18 +297,22 @@ static void free_seats_of_dead(struct engine *engine, struct agent_seats *seats,
         }
 }
 
-static void look_at_dead(struct engine *engine, struct agent_seats *seats, json_t *all, json_t *line) {
+static void leave_line_of_dead(struct engine *engine, json_t *line) {
+        for (size_t i = json_array_size(line); i > 0; i--) {
+                const char *server = json_string_value(json_array_get(json_array_get(line, i - 1), 0));
+
+                if (!server || is_dead(engine, server))
+                        json_array_remove(line, i - 1);
+        }
+}
+
+static void look_at_dead(struct engine *engine, struct agent_seats *seats, json_t *all, size_t enough) {
         const char *server;
         json_t *ids;
 
         json_object_foreach (all, server, ids) {
-                if (is_dead(engine, server))
-                        free_seats_of_dead(engine, seats, ids);
-        }
-        for (size_t i = json_array_size(line); i > 0; i--) {
-                server = json_string_value(json_array_get(json_array_get(line, i - 1), 0));
-                if (!server || is_dead(engine, server))
-                        json_array_remove(line, i - 1);
+                if (count_seats(all) >= enough && json_array_size(ids) > 0 && is_dead(engine, server))
+                        free_seats_of_dead(engine, seats, all, ids, enough);
         }
 }
 
@@ -444,8 +453,10 @@ static void look_for_room(struct engine *engine, struct agent_seats *seats, cons
         json_put(draft->all, engine->number, own_seats(engine, seats, wants, draft->all));
         ahead = count_before(engine, draft->line, &draft->in_line);
         if (wants && !seating->keeps && (int64_t)(count_seats(draft->all) + ahead) >= seating->limit) {
-                look_at_dead(engine, seats, draft->all, draft->line);
+                leave_line_of_dead(engine, draft->line);
                 ahead = count_before(engine, draft->line, &draft->in_line);
+                if ((int64_t)ahead < seating->limit)
+                        look_at_dead(engine, seats, draft->all, (size_t)seating->limit - ahead);
         }
         draft->room = !wants || seating->keeps || (int64_t)(count_seats(draft->all) + ahead) < seating->limit;
         draft->waits =
@@ -505,7 +516,7 @@ static int write_draft(struct engine *engine, const struct agent_seats *seats, c
 static int change_once(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
                        struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        uint64_t lapses = servers_lapses(engine->servers);
+        uint64_t lapses = servers_lapses(engine->servers), calls = seats->calls;
         json_t *record JSON_CLEANUP = NULL, *before JSON_CLEANUP = NULL;
         struct session *wants = seating->wants;
         struct session_item item;
@@ -537,7 +548,10 @@ static int change_once(struct engine *engine, struct agent_seats *seats, const s
                 json_array_remove(seats->over, --over_count);
         seats->in_line = draft.waits && (draft.joins || draft.in_line);
         seats->come = !draft.room && draft.waits;
-        seats->called = seating->limit > 0 && (int64_t)(count_seats(draft.all) + draft.had -
+        /* Word that came meanwhile is newer than what was read. */
+        if (seats->calls == calls)
+                seats->called =
+                        seating->limit > 0 && (int64_t)(count_seats(draft.all) + draft.had -
                                                         (seats->in_line && !draft.joins)) > seating->limit;
         if (draft.room && wants) {
                 wants->seated = true;
@@ -619,7 +633,7 @@ int engine_seat_take(struct engine *engine, struct session *session, struct erro
         if (taken < 0) {
                 *err = failure;
                 /* What waits already waits on, and is looked at again: nothing is decided by a store that does not answer. */
-                if ((session->in_line > 0 || session->waiting > 0) && failure.kind != ERROR_REFUSED)
+                if ((session->in_line > 0 || session_wants(session)) && failure.kind != ERROR_REFUSED)
                         err->kind = ERROR_LOCKED;
                 return -1;
         }
@@ -677,9 +691,13 @@ void engine_seat_forget(struct engine *engine, const struct session *session) {
 }
 
 void engine_seats_called(struct engine *engine, const char *agent) {
+        struct agent_seats *seats;
+
         if (limit_of(engine, agent, NULL) == 0)
                 return;
-        find_or_add(engine, agent)->called = true;
+        seats = find_or_add(engine, agent);
+        seats->called = true;
+        seats->calls++;
         (void)engine_make_room_now(engine, agent);
 }
 

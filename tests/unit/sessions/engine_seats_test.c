@@ -398,6 +398,75 @@ static void a_record_of_somebody_elses_making(void **state) {
         assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
 }
 
+static void *make_at_first(void *context) {
+        *(const char **)context = session_for(0, &alice);
+        return NULL;
+}
+
+/* Word of who waits comes while the answer to a write does not: what that says is older. */
+static void word_overtakes_an_answer(void **state) {
+        const char *first, *second = NULL, *third;
+        struct engine_follower *holds, *waits;
+        pthread_t thread;
+
+        (void)state;
+        atomic_store(&containers, 2);
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        pthread_mutex_lock(&views[0]->shut);
+        atomic_store(&views[0]->slow_answer, "~seats/");
+        assert_int_equal(pthread_create(&thread, NULL, make_at_first, &second), 0);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[0]->standing) == 0; i++)
+                usleep(1000);
+        third = session_for(1, &bob);
+        waits = begin(1, &bob, third, "say third");
+        wait_for(servers[1], &bob, third, "queued");
+        usleep(2500 * 1000);
+        atomic_store(&views[0]->slow_answer, NULL);
+        pthread_mutex_unlock(&views[0]->shut);
+        pthread_join(thread, NULL);
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(third) done(ok)");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+}
+
+/* As many of a dead server's sessions are looked at as somebody needs the seats of. */
+static void a_dead_one_had_many(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct engine_follower *follower;
+        json_t *record JSON_CLEANUP = NULL;
+        struct session_item *items;
+        struct error err;
+        const char *id;
+        size_t count;
+
+        (void)state;
+        atomic_store(&containers, 4);
+        for (int i = 0; i < 4; i++) {
+                id = session_for(0, &alice);
+                assert_string_equal(hear_all(servers[0], begin(0, &alice, id, "say x")),
+                                    "started stdout(x) done(ok)");
+        }
+        atomic_store(&views[0]->down, true);
+        id = session_for(1, &bob);
+        follower = begin(1, &bob, id, "hold");
+        wait_until_running(servers[1], follower);
+        assert_int_equal(session_store_list(table, SESSION_TABLE_KEYS, "~seats/", NULL, false, 10, arena,
+                                            &items, &count, &err),
+                         0);
+        assert_int_equal(count, 1);
+        record = json_loads(items[0].value, 0, NULL);
+        assert_int_equal(
+                json_array_size(json_object_iter_value(json_object_iter(json_object_get(record, "seats")))) +
+                        json_array_size(json_object_iter_value(
+                                json_object_iter_next(json_object_get(record, "seats"),
+                                                      json_object_iter(json_object_get(record, "seats"))))),
+                4);
+        release_when_held(servers[1], id);
+        assert_string_equal(hear_all(servers[1], follower), "done(ok)");
+}
+
 /* Answers are lost, and writes: nothing is counted twice for long, and nothing that runs is forgotten. */
 static void answers_are_lost(void **state) {
         (void)state;
@@ -472,6 +541,8 @@ int main(void) {
                 MANY_TEST(one_stands_still_and_goes_on),
                 MANY_TEST(one_dies_between_two_executions),
                 MANY_TEST(a_store_that_falters),
+                MANY_TEST(word_overtakes_an_answer),
+                MANY_TEST(a_dead_one_had_many),
                 MANY_TEST(a_record_of_somebody_elses_making),
                 MANY_TEST(answers_are_lost),
                 MANY_TEST(a_limit_comes_and_goes),

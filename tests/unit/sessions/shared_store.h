@@ -19,6 +19,7 @@ struct shared_store {
         struct session_store *below;
         /* Writes with a key that has this in it stand still, while the gate is shut; NULL: none do. */
         _Atomic(const char *) slow_key;
+        _Atomic(const char *) slow_answer; /* the same once they are made */
         pthread_mutex_t shut;
         atomic_int standing;
         /* So many of the next writes: */
@@ -63,10 +64,23 @@ static inline int shared_get(struct session_store *store, enum session_table tab
         return session_store_get(shared->below, table, key, arena, ret, err);
 }
 
+/* While the gate is shut, where one of the keys has it. */
+static inline void shared_stand(struct shared_store *shared, const struct session_change *changes,
+                                size_t count, const char *slow) {
+        for (size_t i = 0; slow && i < count; i++) {
+                if (!strstr(changes[i].key, slow))
+                        continue;
+                atomic_fetch_add(&shared->standing, 1);
+                pthread_mutex_lock(&shared->shut);
+                pthread_mutex_unlock(&shared->shut);
+                return;
+        }
+}
+
 static inline int shared_write(struct session_store *store, const struct session_change *changes,
                                size_t count, struct error *err) {
         struct shared_store *shared = (struct shared_store *)store;
-        const char *slow = atomic_load(&shared->slow_key);
+        int stored;
 
         if (shared_is_down(shared, err) < 0)
                 return -1;
@@ -74,22 +88,16 @@ static inline int shared_write(struct session_store *store, const struct session
                 return session_store_write(shared->below, changes, count, err);
         atomic_fetch_add(&shared->writes, 1);
         atomic_fetch_add(&shared->changes, (int)count);
-        for (size_t i = 0; slow && i < count; i++) {
-                if (!strstr(changes[i].key, slow))
-                        continue;
-                atomic_fetch_add(&shared->standing, 1);
-                pthread_mutex_lock(&shared->shut);
-                pthread_mutex_unlock(&shared->shut);
-                break;
-        }
+        shared_stand(shared, changes, count, atomic_load(&shared->slow_key));
         if (shared_take(&shared->refuse))
                 return error_set(err, "whether it was written is not known");
         if (shared_take(&shared->lose)) {
-                int stored = session_store_write(shared->below, changes, count, err);
-
+                stored = session_store_write(shared->below, changes, count, err);
                 return stored < 0 ? -1 : error_set(err, "whether it was written is not known");
         }
-        return session_store_write(shared->below, changes, count, err);
+        stored = session_store_write(shared->below, changes, count, err);
+        shared_stand(shared, changes, count, atomic_load(&shared->slow_answer));
+        return stored;
 }
 
 static inline int shared_list(struct session_store *store, enum session_table table, const char *prefix,
