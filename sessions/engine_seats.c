@@ -664,12 +664,19 @@ static void change_or_later(struct engine *engine, struct agent_seats *seats) {
                 log_warning("what runs for Agent/%s is not written down: %s", seats->agent, err.message);
 }
 
+/* Where many go at once, they do not wait for one another: all of them are written with the next change. */
 void engine_seat_give(struct engine *engine, struct session *session) {
+        struct agent_seats *seats;
         bool had = session->seated;
 
         session->seated = session->seat_lost = false;
-        if (had)
-                change_or_later(engine, find_or_add(engine, session->record.agent));
+        if (!had)
+                return;
+        seats = find_or_add(engine, session->record.agent);
+        if (seats->taken)
+                seats->dirty = true;
+        else
+                change_or_later(engine, seats);
 }
 
 void engine_seat_drop(struct engine *engine, struct session *session) {

@@ -431,6 +431,31 @@ static void word_overtakes_an_answer(void **state) {
         assert_string_equal(hear_all(servers[0], holds), "done(ok)");
 }
 
+/* Who gives a seat back holds a thread of all sessions', and waits for nobody who is about the record. */
+static void who_goes_does_not_wait(void **state) {
+        const char *first, *second = NULL;
+        struct problem problem;
+        pthread_t thread;
+
+        (void)state;
+        atomic_store(&containers, 2);
+        first = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        pthread_mutex_lock(&views[0]->shut);
+        atomic_store(&views[0]->slow_key, "~seats/");
+        assert_int_equal(pthread_create(&thread, NULL, make_at_first, &second), 0);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[0]->standing) == 0; i++)
+                usleep(1000);
+        assert_int_equal(engine_park(servers[0]->engine, &alice, first, &problem), 0);
+        wait_for(servers[0], &alice, first, "parked");
+        atomic_store(&views[0]->slow_key, NULL);
+        pthread_mutex_unlock(&views[0]->shut);
+        pthread_join(thread, NULL);
+        assert_int_equal(engine_end(servers[0]->engine, &alice, second, &problem), 0);
+        await_no_record();
+}
+
 /* As many of a dead server's sessions are looked at as somebody needs the seats of. */
 static void a_dead_one_had_many(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -543,6 +568,7 @@ int main(void) {
                 MANY_TEST(a_store_that_falters),
                 MANY_TEST(word_overtakes_an_answer),
                 MANY_TEST(a_dead_one_had_many),
+                MANY_TEST(who_goes_does_not_wait),
                 MANY_TEST(a_record_of_somebody_elses_making),
                 MANY_TEST(answers_are_lost),
                 MANY_TEST(a_limit_comes_and_goes),
