@@ -145,9 +145,10 @@ static int list_shared(void *context, const char *owner, struct arena *arena, st
                        : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
 }
 
-/* One that is there has its room already. */
-static int check_shared(const struct broker_sessions *sessions, const char *owner, const char *agent,
-                        const char *environment, struct problem *problem) {
+/* Whether the owner has room for the agent's workspace. One that is there has its room already. */
+static int may_have_files(void *context, const char *owner, const char *agent, const char *environment,
+                          struct problem *problem) {
+        const struct broker_sessions *sessions = context;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace_row *rows;
         uint64_t bytes;
@@ -155,7 +156,7 @@ static int check_shared(const struct broker_sessions *sessions, const char *owne
 
         if (!sessions->bounds.owner_max)
                 return 0;
-        if (list_shared((void *)sessions, owner, arena, &rows, &count, problem) < 0 ||
+        if (list_shared(context, owner, arena, &rows, &count, problem) < 0 ||
             storage_of(sessions, environment, &bytes, problem) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++) {
@@ -175,7 +176,7 @@ static int make_shared(void *context, const char *owner, const char *agent, cons
 
         if (!class->shared_open)
                 return workspace_not_found(problem);
-        if (check_shared(sessions, owner, agent, environment, problem) < 0)
+        if (may_have_files(context, owner, agent, environment, problem) < 0)
                 return -1;
         return class->shared_open(sessions->place, &shared, &folder, &err) == 0
                        ? 0
@@ -203,12 +204,6 @@ static int remove_shared(void *context, const char *owner, const char *agent, st
         }
         return err.kind == ERROR_NOT_FOUND ? workspace_not_found(problem)
                                            : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
-}
-
-/* Of a container that is asked for. */
-static int may_have_files(void *context, const char *owner, const char *agent, const char *environment,
-                          struct problem *problem) {
-        return check_shared(context, owner, agent, environment, problem);
 }
 
 int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,

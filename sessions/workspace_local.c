@@ -13,18 +13,18 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/folder_names.h"
 #include "base/json.h"
 #include "base/libc.h"
 #include "base/log.h"
-#include "base/sorted.h"
 #include "sessions/checkpoint.h"
 #include "sessions/workspace_stage.h"
 #include "sessions/workspace_tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -355,31 +355,13 @@ static int local_set_life(struct workspace *workspace, int64_t lives_until_ms, s
 
 /* ---- all of them ---- */
 
-static int list_names(int all, const char *beginning, struct arena *arena, const char ***ret,
-                      size_t *ret_count) {
-        int again = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *stream = again < 0 ? NULL : fdopendir(again);
-        const char **names = NULL;
-        const struct dirent *entry;
-        size_t count = 0;
+static bool is_workspace(const char *name, const void *none) {
+        (void)none;
+        return workspace_is_id(name);
+}
 
-        if (!stream) {
-                close_descriptor(&again);
-                return -1;
-        }
-        while ((entry = readdir(stream))) {
-                if (beginning ? strncmp(entry->d_name, beginning, strlen(beginning)) != 0
-                              : !workspace_is_id(entry->d_name))
-                        continue;
-                names = array_grow(arena, names, count, sizeof(*names));
-                names[count++] = arena_strdup(arena, entry->d_name);
-        }
-        closedir(stream);
-        if (count > 1)
-                qsort(names, count, sizeof(*names), sorted_compare_texts);
-        *ret = names;
-        *ret_count = count;
-        return 0;
+static bool begins_with(const char *name, const void *beginning) {
+        return strncmp(name, beginning, strlen(beginning)) == 0;
 }
 
 static int local_list(const struct workspaces *workspaces, const char *owner, const char *after, size_t limit,
@@ -394,7 +376,7 @@ static int local_list(const struct workspaces *workspaces, const char *owner, co
 
         if (all < 0 && errno != ENOENT)
                 return fail(problem, "open the folder of workspaces");
-        if (all >= 0 && list_names(all, NULL, own, &names, &name_count) < 0)
+        if (all >= 0 && folder_names(all, is_workspace, NULL, own, &names, &name_count) < 0)
                 return fail(problem, "read the folder of workspaces");
         for (size_t i = 0; i < name_count && !more; i++) {
                 int folder DESCRIPTOR_CLEANUP = -1;
@@ -461,7 +443,7 @@ static int remove_abandoned(int folder, struct arena *arena) {
 
         if (incoming < 0)
                 return errno == ENOENT ? 0 : -1;
-        if (list_names(incoming, "", arena, &names, &count) < 0)
+        if (folder_names(incoming, begins_with, "", arena, &names, &count) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++) {
                 int file DESCRIPTOR_CLEANUP =
@@ -507,12 +489,12 @@ static int local_recover(const struct workspaces *workspaces, struct problem *pr
         if (all < 0)
                 return errno == ENOENT ? 0 : fail(problem, "open the folder of workspaces");
         for (int i = 0; i < 2; i++) {
-                if (list_names(all, i == 0 ? MADE : REMOVED, arena, &names, &count) < 0)
+                if (folder_names(all, begins_with, i == 0 ? MADE : REMOVED, arena, &names, &count) < 0)
                         return fail(problem, "read the folder of workspaces");
                 for (size_t j = 0; j < count; j++)
                         result |= remove_half(all, names[j]);
         }
-        if (list_names(all, NULL, arena, &names, &count) < 0)
+        if (folder_names(all, is_workspace, NULL, arena, &names, &count) < 0)
                 return fail(problem, "read the folder of workspaces");
         for (size_t j = 0; j < count; j++)
                 result |= empty_incoming(all, names[j], workspaces->stack, arena);

@@ -5,8 +5,8 @@
 #include "base/beneath.h"
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/folder_names.h"
 #include "base/json.h"
-#include "base/sorted.h"
 #include "base/strbuf.h"
 #include "providers/local/workspaces.h"
 #include "schema/kind.h"
@@ -41,18 +41,19 @@ bool local_is_agent(const char *name) {
                strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-static bool is_hash(const char *name) {
+static bool is_agent(const char *name, const void *none) {
+        (void)none;
+        return local_is_agent(name);
+}
+
+static bool is_hash(const char *name, const void *none) {
+        (void)none;
         return strlen(name) == HASH_LENGTH && strspn(name, "0123456789abcdef") == HASH_LENGTH;
 }
 
-static const char *folder_of(const char *workspaces, const char *stack, const char *agent, const char *hash,
-                             struct arena *arena) {
+const char *local_agent_folder(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                               struct arena *arena) {
         return arena_printf(arena, "%s/" AGENTS_FOLDER "/%s/%s/%s", workspaces, stack, agent, hash);
-}
-
-const char *local_agent_folder(const char *workspaces, const char *stack, const char *agent,
-                               const char *owner, struct arena *arena) {
-        return folder_of(workspaces, stack, agent, local_hash(&owner, 1, arena), arena);
 }
 
 /* --- read --- */
@@ -96,31 +97,14 @@ static int open_all(const char *workspaces, const char *stack) {
 }
 
 /* Names in a folder below, of those that are asked for, in order. What is no folder has none. */
-static int list_names(int all, const char *path, bool (*is_name)(const char *name), struct arena *arena,
+static int list_names(int all, const char *path, folder_name_wanted *is_name, struct arena *arena,
                       const char ***ret, size_t *ret_count) {
-        int folder = beneath_open(all, path, O_RDONLY | O_DIRECTORY);
-        DIR *stream = folder < 0 ? NULL : fdopendir(folder);
-        const struct dirent *entry;
-        const char **names = NULL;
-        size_t count = 0;
+        int folder DESCRIPTOR_CLEANUP = beneath_open(all, path, O_RDONLY | O_DIRECTORY);
 
-        if (!stream) {
-                close_descriptor(&folder);
-                *ret_count = 0;
+        *ret_count = 0;
+        if (folder < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
-        }
-        while ((entry = readdir(stream))) {
-                if (!is_name(entry->d_name))
-                        continue;
-                names = array_grow(arena, names, count, sizeof(*names));
-                names[count++] = arena_strdup(arena, entry->d_name);
-        }
-        closedir(stream);
-        if (count > 1)
-                qsort(names, count, sizeof(*names), sorted_compare_texts);
-        *ret = names;
-        *ret_count = count;
-        return 0;
+        return folder_names(folder, is_name, NULL, arena, ret, ret_count);
 }
 
 int local_agents_list(const char *workspaces, const char *stack, struct arena *arena,
@@ -133,7 +117,7 @@ int local_agents_list(const char *workspaces, const char *stack, struct arena *a
         if (all < 0 && errno != ENOENT)
                 return error_set(err, "cannot open %s/" AGENTS_FOLDER "/%s: %s", workspaces, stack,
                                  strerror(errno));
-        if (all >= 0 && list_names(all, ".", local_is_agent, arena, &agents, &agent_count) < 0)
+        if (all >= 0 && list_names(all, ".", is_agent, arena, &agents, &agent_count) < 0)
                 return error_set(err, "cannot read %s/" AGENTS_FOLDER "/%s: %s", workspaces, stack,
                                  strerror(errno));
         for (size_t i = 0; i < agent_count; i++) {
@@ -174,7 +158,8 @@ static bool says_the_same(const struct local_agent_workspace *a, const struct lo
 int local_agent_write(const char *workspaces, const char *stack, const struct local_agent_workspace *row,
                       struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *folder = local_agent_folder(workspaces, stack, row->agent, row->owner, arena);
+        const char *folder =
+                local_agent_folder(workspaces, stack, row->agent, local_hash(&row->owner, 1, arena), arena);
         char *path TEXT_CLEANUP = path_join(folder, SESSION_FILE);
         struct local_agent_workspace there;
         json_t *json JSON_CLEANUP = NULL;
@@ -214,7 +199,7 @@ static int forget_files(const char *folder) {
 int local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
                        struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *folder = folder_of(workspaces, stack, agent, hash, arena);
+        const char *folder = local_agent_folder(workspaces, stack, agent, hash, arena);
 
         if (forget_files(folder) < 0 || (rmdir(folder) < 0 && errno != ENOENT && errno != ENOTEMPTY))
                 return error_set(err, "cannot remove %s: %s", folder, strerror(errno));

@@ -33,9 +33,9 @@ struct local_agent_workspace {
 
 /* What a name may become that anybody may have written, in a path: so many hexadecimal digits of the texts' SHA-256. In the arena. */
 const char *local_hash(const char *const *texts, size_t count, struct arena *arena);
-/* The folder of one. In the arena. */
-const char *local_agent_folder(const char *workspaces, const char *stack, const char *agent,
-                               const char *owner, struct arena *arena);
+/* The folder of one, of an owner by his hash. In the arena. */
+const char *local_agent_folder(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                               struct arena *arena);
 /* It becomes a part of a path, and may be anything that a client wrote. */
 bool local_is_agent(const char *name);
 

@@ -8,12 +8,11 @@
 #include "providers/local/launcher.h"
 
 #include "base/arena.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/folder_names.h"
 #include "base/interrupt.h"
 #include "base/log.h"
-#include "base/sorted.h"
 #include "process/frame.h"
 #include "providers/local/images/images.h"
 #include "providers/local/launcher_listen.h"
@@ -25,8 +24,8 @@
 #include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -318,30 +317,24 @@ static struct sandbox_kept kept_of(const struct launcher_config *config, uid_t c
                                                 "disk" };
 }
 
+static bool is_kept_name(const char *name, const void *none) {
+        (void)none;
+        return sandbox_is_kept_name(name);
+}
+
 /* The names of all that the client has, in order. What else is there, a disk's lost+found, is none. */
 static int kept_names(const struct launcher_config *config, uid_t client, struct arena *arena,
                       const char ***ret, size_t *ret_count, struct error *err) {
         const char *path = arena_printf(arena, "%s/kept/%u", config->disk, (unsigned)client);
-        DIR *folder = opendir(path);
-        const char **names = NULL;
-        const struct dirent *entry;
-        size_t count = 0;
+        int folder DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-        if (!folder && errno != ENOENT)
-                return error_set(err, "%s: %s", path, strerror(errno));
-        while (folder && (entry = readdir(folder))) {
-                if (!sandbox_is_kept_name(entry->d_name))
-                        continue;
-                names = array_grow(arena, names, count, sizeof(*names));
-                names[count++] = arena_strdup(arena, entry->d_name);
-        }
-        if (folder)
-                closedir(folder);
-        if (count > 1)
-                qsort(names, count, sizeof(*names), sorted_compare_texts);
-        *ret = names;
-        *ret_count = count;
-        return 0;
+        *ret = NULL;
+        *ret_count = 0;
+        if (folder < 0 && errno == ENOENT)
+                return 0;
+        return folder >= 0 && folder_names(folder, is_kept_name, NULL, arena, ret, ret_count) == 0
+                       ? 0
+                       : error_set(err, "%s: %s", path, strerror(errno));
 }
 
 /* Of one that is there already nothing is made. A folder that is made here is counted from then on, whoever else makes one now. */
@@ -406,6 +399,12 @@ static void free_work(struct disk_work *work) {
         free(work);
 }
 
+/* The connection is read on once it is answered. */
+static void do_beside(struct launcher *launcher, struct connection *connection, struct disk_work *work) {
+        connection->waits = true;
+        launcher_works_give(&launcher->works, &work->work);
+}
+
 static void keep_beside(struct launcher_work *given) {
         struct disk_work *work = (struct disk_work *)given;
         const struct sandbox_keeping *keeping = &work->keeping;
@@ -434,8 +433,7 @@ static int keep(struct launcher *launcher, struct connection *connection, struct
                 free_work(work);
                 return -1;
         }
-        connection->waits = true;
-        launcher_works_give(&launcher->works, &work->work);
+        do_beside(launcher, connection, work);
         return 0;
 }
 
@@ -464,8 +462,7 @@ static int find_names(struct launcher *launcher, struct connection *connection, 
                 free_work(work);
                 return -1;
         }
-        connection->waits = true;
-        launcher_works_give(&launcher->works, &work->work);
+        do_beside(launcher, connection, work);
         return 0;
 }
 
@@ -707,8 +704,7 @@ static int start_for(struct launcher *launcher, struct connection *connection, s
         if (work->run && check_starting(launcher, &work->starting, &err) == 0 &&
             sandbox_user_take(&launcher->config->users, &work->user, &err) == 0) {
                 if (wants_disk(launcher, &work->starting)) {
-                        connection->waits = true;
-                        launcher_works_give(&launcher->works, &work->work);
+                        do_beside(launcher, connection, work);
                         return 0;
                 }
                 begin_run(launcher, work->run, &work->starting, &work->user, -1);

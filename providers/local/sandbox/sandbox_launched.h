@@ -45,7 +45,7 @@ int sandbox_launched_rename(const char *launcher, const char *path, const char *
 /* This user's workspace of that name, which stays: *ret_root as of sandbox_kept_open(). ERROR_NOT_FOUND; ERROR_REFUSED, by the launcher. */
 int sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *keeping, int *ret_root,
                           struct error *err) MUST_USE;
-/* The names of all of them, in the arena. */
+/* The names of all of them, in order, in the arena. */
 int sandbox_launched_names(const char *launcher, struct arena *arena, const char ***ret, size_t *ret_count,
                            struct error *err) MUST_USE;
 /* Whether a launcher that may be trusted listens there. */

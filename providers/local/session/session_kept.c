@@ -7,10 +7,10 @@
  * or, where a launcher places the sandboxes, on the launcher's disk, by a name that stands for the folder of workspaces, the stack, the
  * agent and the owner: several stacks may have one folder, and agents of one name. What is in it, sandbox_kept.h says, and workspace.h.
  */
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "providers/local/agent_workspaces.h"
 #include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_launched.h"
@@ -42,8 +42,8 @@ static const char *name_of(const struct session_place *place, const struct place
 static struct sandbox_kept kept_of(const struct session_place *place, const struct place_shared *shared,
                                    const struct sandbox_limits *limits, struct arena *arena) {
         return (struct sandbox_kept){
-                .folder = local_agent_folder(place->workspaces, place->stack, shared->agent, shared->owner,
-                                             arena),
+                .folder = local_agent_folder(place->workspaces, place->stack, shared->agent,
+                                             local_hash(&shared->owner, 1, arena), arena),
                 .bytes = limits->workspace_bytes,
                 .files = limits->workspace_files,
                 .accept_degraded = place->accept_degraded,
@@ -175,8 +175,7 @@ int session_kept_open(struct place *place, const struct place_shared *shared, in
 
 static const char *folder_of(const struct session_place *place, const struct local_agent_workspace *row,
                              struct arena *arena) {
-        return arena_printf(arena, "%s/" AGENTS_FOLDER "/%s/%s/%s", place->workspaces, place->stack,
-                            row->agent, row->hash);
+        return local_agent_folder(place->workspaces, place->stack, row->agent, row->hash, arena);
 }
 
 /* One that is gone. What lies in the folder of a server that had no launcher stays, and whose it is. */
@@ -364,36 +363,35 @@ static int recover_own(const struct session_place *place, const struct local_age
         return recovery.result;
 }
 
-static bool is_one_of(const char *name, const char *const *names, size_t count) {
-        for (size_t i = 0; i < count; i++) {
-                if (strcmp(names[i], name) == 0)
-                        return true;
-        }
-        return false;
-}
-
 static int recover_launchers(const struct session_place *place, const struct local_agent_workspace *rows,
                              size_t count, struct arena *arena, struct error *err) {
-        const char **names, **known = arena_array(arena, count + 1, sizeof(*known));
-        size_t name_count, known_count = 0;
+        const char **names;
+        size_t name_count;
+        bool *known;
         struct recovery recovery = { 0, err };
 
         if (sandbox_launched_names(place->launcher, arena, &names, &name_count, err) < 0)
                 return -1;
+        known = arena_array(arena, name_count + 1, sizeof(*known));
+        for (size_t i = 0; i < name_count; i++)
+                known[i] = false;
         for (size_t i = 0; i < count; i++) {
                 const struct place_shared shared = { .agent = rows[i].agent, .owner = rows[i].owner };
-                const char *name = rows[i].owner ? name_of(place, &shared, arena) : NULL;
+                const char *name = rows[i].owner && rows[i].bytes > 0 ? name_of(place, &shared, arena) : NULL;
+                const char **found = name && name_count > 0 ? bsearch(&name, names, name_count,
+                                                                      sizeof(*names), sorted_compare_texts)
+                                                            : NULL;
                 struct error why = { 0 };
 
-                if (name && rows[i].bytes > 0 && is_one_of(name, names, name_count))
-                        known[known_count++] = name;
+                if (found)
+                        known[found - names] = true;
                 else
                         note(&recovery, forget(place, &rows[i], &why), &why);
         }
         for (size_t i = 0; i < name_count; i++) {
                 struct error why = { 0 };
 
-                if (!is_one_of(names[i], known, known_count))
+                if (!known[i])
                         note(&recovery, learn_launchers(place, names[i], &why), &why);
         }
         return recovery.result;

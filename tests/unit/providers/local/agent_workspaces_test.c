@@ -40,7 +40,8 @@ static size_t list(struct place *place, const char *stack, struct local_agent_wo
 }
 
 static char *index_of(struct place *place, const struct local_agent_workspace *row) {
-        return path_join(local_agent_folder(place->folder, "lab", row->agent, row->owner, place->arena),
+        return path_join(local_agent_folder(place->folder, "lab", row->agent,
+                                            local_hash(&row->owner, 1, place->arena), place->arena),
                          "session.json");
 }
 
@@ -118,7 +119,8 @@ static void test_what_is_not_true_is_not_believed(void **state) {
 static void test_one_that_is_gone_is_forgotten(void **state) {
         struct place *place = *state;
         const char *hash = local_hash(&alice.owner, 1, place->arena);
-        const char *folder = local_agent_folder(place->folder, "lab", "analyst", alice.owner, place->arena);
+        const char *folder = local_agent_folder(place->folder, "lab", "analyst",
+                                                local_hash(&alice.owner, 1, place->arena), place->arena);
         char *image TEXT_CLEANUP = path_join(folder, "disk");
         struct local_agent_workspace *rows;
         struct error err;

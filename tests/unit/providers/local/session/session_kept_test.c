@@ -40,7 +40,8 @@ static int teardown(void **state) {
 }
 
 static const char *folder_of(struct index *index, const struct local_agent_workspace *row) {
-        return local_agent_folder(index->folder, "lab", row->agent, row->owner, index->arena);
+        return local_agent_folder(index->folder, "lab", row->agent, local_hash(&row->owner, 1, index->arena),
+                                  index->arena);
 }
 
 static int recover(struct index *index, struct error *err) {
