@@ -259,7 +259,7 @@ static bool is_ghost(struct agent_seats *seats, const char *id) {
  * 1: something of it runs, as its record says; 0: nothing, though something may wait for whoever takes it over; 2: it has none; -1: the
  * store does not say.
  */
-static int look_at_session(struct engine *engine, const char *id) {
+static int find_running(struct engine *engine, const char *id) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_item item = { 0 };
         struct record_session record;
@@ -283,11 +283,11 @@ static int look_at_session(struct engine *engine, const char *id) {
  * What does not run needs none: what waits there takes one where it is taken over, behind who came before it. Until there are fewer
  * than `enough` in all: each costs two calls of the store, and meanwhile others change the record.
  */
-static void free_seats_of_dead(struct engine *engine, struct agent_seats *seats, json_t *all, json_t *ids,
-                               size_t enough) {
+static void free_seats_of_one(struct engine *engine, struct agent_seats *seats, json_t *all, json_t *ids,
+                              size_t enough) {
         for (size_t i = json_array_size(ids); i > 0 && count_seats(all) >= enough; i--) {
                 const char *id = json_string_value(json_array_get(ids, i - 1));
-                int open = id && record_is_id(id) ? look_at_session(engine, id) : 0;
+                int open = id && record_is_id(id) ? find_running(engine, id) : 0;
 
                 if (open == 0 || (open == 2 && !is_ghost(seats, id))) {
                         if (id)
@@ -297,22 +297,13 @@ static void free_seats_of_dead(struct engine *engine, struct agent_seats *seats,
         }
 }
 
-static void leave_line_of_dead(struct engine *engine, json_t *line) {
-        for (size_t i = json_array_size(line); i > 0; i--) {
-                const char *server = json_string_value(json_array_get(json_array_get(line, i - 1), 0));
-
-                if (!server || is_dead(engine, server))
-                        json_array_remove(line, i - 1);
-        }
-}
-
-static void look_at_dead(struct engine *engine, struct agent_seats *seats, json_t *all, size_t enough) {
+static void free_dead_seats(struct engine *engine, struct agent_seats *seats, json_t *all, size_t enough) {
         const char *server;
         json_t *ids;
 
         json_object_foreach (all, server, ids) {
                 if (count_seats(all) >= enough && json_array_size(ids) > 0 && is_dead(engine, server))
-                        free_seats_of_dead(engine, seats, all, ids, enough);
+                        free_seats_of_one(engine, seats, all, ids, enough);
         }
 }
 
@@ -329,7 +320,7 @@ static bool others_are_idle(struct engine *engine, json_t *all) {
                 json_array_foreach (ids, index, item) {
                         if (looked_at++ == LOOKED_AT_MAX)
                                 return false;
-                        if (json_string_value(item) && look_at_session(engine, json_string_value(item)) == 0)
+                        if (json_string_value(item) && find_running(engine, json_string_value(item)) == 0)
                                 return true;
                 }
         }
@@ -355,11 +346,16 @@ static size_t count_before(const struct engine *engine, const json_t *line, bool
         return index;
 }
 
-static void leave_line(const struct engine *engine, json_t *line) {
+static bool is_own(struct engine *engine, const char *server) {
+        return strcmp(server, engine->number) == 0;
+}
+
+/* Whoever leaves; and what names no server. */
+static void leave_line(struct engine *engine, json_t *line, bool (*leaves)(struct engine *, const char *)) {
         for (size_t i = json_array_size(line); i > 0; i--) {
                 const char *server = json_string_value(json_array_get(json_array_get(line, i - 1), 0));
 
-                if (!server || strcmp(server, engine->number) == 0)
+                if (!server || leaves(engine, server))
                         json_array_remove(line, i - 1);
         }
 }
@@ -397,17 +393,18 @@ static size_t add_words(const struct engine *engine, const struct agent_seats *s
 static int read_seats(struct engine *engine, const struct agent_seats *seats, struct arena *arena,
                       struct session_item *item, json_t **ret, struct error *err) {
         char digest[RECORD_DIGEST_SIZE];
+        const char *key;
         json_t *json = NULL;
         int found;
 
         record_digest((const char *const[]){ seats->agent }, 1, digest);
         *item = (struct session_item){ 0 };
-        found = engine_get(engine, SESSION_TABLE_KEYS, arena_printf(arena, ENGINE_SEATS_KEY "%s", digest),
-                           arena, item, err);
+        key = arena_printf(arena, ENGINE_SEATS_KEY "%s", digest);
+        found = engine_get(engine, SESSION_TABLE_KEYS, key, arena, item, err);
         if (found < 0)
                 return -1;
         if (found == 0)
-                item->key = arena_printf(arena, ENGINE_SEATS_KEY "%s", digest);
+                item->key = key;
         else
                 json = json_loads(item->value, JSON_REJECT_DUPLICATES, NULL);
         if (found > 0 && !json_is_object(json))
@@ -445,18 +442,18 @@ struct draft {
 };
 
 /* Whether there is a seat for `wants`, and whether somebody waits here; servers that are dead are looked at where there is none. */
-static void look_for_room(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
-                          struct draft *draft) {
+static void find_room(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
+                      struct draft *draft) {
         const struct session *wants = seating->wants;
         size_t ahead;
 
         json_put(draft->all, engine->number, own_seats(engine, seats, wants, draft->all));
         ahead = count_before(engine, draft->line, &draft->in_line);
         if (wants && !seating->keeps && (int64_t)(count_seats(draft->all) + ahead) >= seating->limit) {
-                leave_line_of_dead(engine, draft->line);
+                leave_line(engine, draft->line, is_dead);
                 ahead = count_before(engine, draft->line, &draft->in_line);
                 if ((int64_t)ahead < seating->limit)
-                        look_at_dead(engine, seats, draft->all, (size_t)seating->limit - ahead);
+                        free_dead_seats(engine, seats, draft->all, (size_t)seating->limit - ahead);
         }
         draft->room = !wants || seating->keeps || (int64_t)(count_seats(draft->all) + ahead) < seating->limit;
         draft->waits =
@@ -465,7 +462,7 @@ static void look_for_room(struct engine *engine, struct agent_seats *seats, cons
 }
 
 /* Who got a seat goes to the end of the line with the next of his. */
-static void take_seat_and_turn(struct engine *engine, struct agent_seats *seats,
+static void fill_seat_and_line(struct engine *engine, struct agent_seats *seats,
                                const struct seating *seating, struct draft *draft) {
         const struct session *wants = seating->wants;
         bool takes = draft->room && wants;
@@ -477,7 +474,7 @@ static void take_seat_and_turn(struct engine *engine, struct agent_seats *seats,
                 json_add(own, json_string(wants->record.id));
         json_put(draft->all, engine->number, own);
         if (takes || !draft->waits)
-                leave_line(engine, draft->line);
+                leave_line(engine, draft->line, is_own);
         draft->joins = draft->waits && (!draft->in_line || takes);
         draft->had = json_array_size(draft->line);
         if (draft->joins)
@@ -538,8 +535,8 @@ static int change_once(struct engine *engine, struct agent_seats *seats, const s
         }
         if (wants)
                 remove_from_others(engine, draft.all, wants->record.id);
-        look_for_room(engine, seats, seating, &draft);
-        take_seat_and_turn(engine, seats, seating, &draft);
+        find_room(engine, seats, seating, &draft);
+        fill_seat_and_line(engine, seats, seating, &draft);
         if (!json_equal(record, before))
                 written = write_draft(engine, seats, seating, &draft, &item, arena, err);
         if (written <= 0)
