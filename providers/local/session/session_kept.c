@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
@@ -51,6 +52,55 @@ static struct sandbox_kept kept_of(const struct session_place *place, const stru
                           "--disk FOLDER), on a machine with loop devices",
         };
 }
+
+/* --- one at a time --- */
+
+/*
+ * What makes a workspace and what removes it, each with its line in the index, come one after the other: else the line of one that
+ * is made while another goes would go with that. Who is about another workspace waits for nobody. One server has a stack's data:
+ * nobody else makes any.
+ */
+struct turn {
+        const char *folder;
+        struct turn *next;
+};
+
+static pthread_mutex_t turns_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_ended = PTHREAD_COND_INITIALIZER;
+static struct turn *turns; /* under the lock, as are those in it */
+
+static bool is_taken(const char *folder) {
+        for (const struct turn *turn = turns; turn; turn = turn->next) {
+                if (strcmp(turn->folder, folder) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* Waits while another has the workspace of that folder. */
+static void turn_take(struct turn *turn, const char *folder) {
+        pthread_mutex_lock(&turns_lock);
+        while (is_taken(folder))
+                pthread_cond_wait(&turn_ended, &turns_lock);
+        *turn = (struct turn){ folder, turns };
+        turns = turn;
+        pthread_mutex_unlock(&turns_lock);
+}
+
+/* Of one that was taken; else nothing. */
+static void turn_end(struct turn *turn) {
+        struct turn **link = &turns;
+
+        if (!turn->folder)
+                return;
+        pthread_mutex_lock(&turns_lock);
+        while (*link != turn)
+                link = &(*link)->next;
+        *link = turn->next;
+        pthread_cond_broadcast(&turn_ended);
+        pthread_mutex_unlock(&turns_lock);
+}
+#define TURN_CLEANUP __attribute__((cleanup(turn_end)))
 
 /* --- the index --- */
 
@@ -96,10 +146,13 @@ static int open_root(const struct session_place *place, const struct place_share
                                                  .files = limits->workspace_files,
                                                  .make = shared->environment };
         const struct sandbox_kept kept = kept_of(place, shared, limits, arena);
+        struct turn turn TURN_CLEANUP = { 0 };
         int given DESCRIPTOR_CLEANUP = -1, root DESCRIPTOR_CLEANUP = -1;
 
         if (!local_is_agent(shared->agent))
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
+        if (shared->environment)
+                turn_take(&turn, kept.folder);
         if ((place->launcher
                      ? sandbox_launched_keep(place->launcher, &keeping, &given, err)
                      : sandbox_kept_open(&kept, shared->environment, geteuid(), getegid(), &given, err)) < 0)
@@ -213,8 +266,10 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
                 .name = name_of(local, shared, arena), .bytes = 1, .files = 1, .remove = true
         };
         const struct place_shared there = { shared->agent, shared->owner, NULL };
+        struct turn turn TURN_CLEANUP = { 0 };
         int root DESCRIPTOR_CLEANUP = -1;
 
+        turn_take(&turn, kept.folder);
         if (open_root(local, &there, &limits, &root, err) < 0)
                 return -1;
         /* What lies in an image goes with that. */

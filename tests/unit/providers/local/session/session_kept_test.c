@@ -9,6 +9,8 @@
 #include "folder.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 struct index {
         struct session_place place;
@@ -18,6 +20,59 @@ struct index {
 
 static const struct local_agent_workspace first = { .agent = "a", .owner = "alice", .environment = "data" };
 static const struct local_agent_workspace second = { .agent = "b", .owner = "alice", .environment = "data" };
+
+static const struct sandbox_limits limits = { .workspace_bytes = 1 << 20, .workspace_files = 64 };
+
+/* Once a workspace is gone, and before the index forgets it, another is made in its place, as far as that gets meanwhile. */
+struct meanwhile {
+        struct index *index;
+        pthread_t thread;
+        atomic_bool begun, waits, made;
+        int result, of_second;
+};
+static struct meanwhile *meanwhile;
+
+int __real_local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                              struct error *err);
+int __wrap_local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                              struct error *err);
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+
+static int make(struct index *index, const struct local_agent_workspace *row) {
+        const struct place_shared shared = { row->agent, row->owner, row->environment };
+        struct error err = { 0 };
+        int result = session_kept_make(&index->place, &shared, &limits, &err);
+
+        if (result < 0)
+                print_error("%s\n", err.message);
+        return result;
+}
+
+static void *make_first(void *context) {
+        struct meanwhile *here = context;
+
+        here->result = make(here->index, &first);
+        atomic_store(&here->made, true);
+        return NULL;
+}
+
+int __wrap_local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                              struct error *err) {
+        if (meanwhile && !atomic_exchange(&meanwhile->begun, true)) {
+                meanwhile->of_second = make(meanwhile->index, &second);
+                assert_int_equal(pthread_create(&meanwhile->thread, NULL, make_first, meanwhile), 0);
+                while (!atomic_load(&meanwhile->made) && !atomic_load(&meanwhile->waits))
+                        usleep(1000);
+        }
+        return __real_local_agent_forget(workspaces, stack, agent, hash, err);
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+        if (meanwhile)
+                atomic_store(&meanwhile->waits, true);
+        return __real_pthread_cond_wait(condition, mutex);
+}
 
 static int setup(void **state) {
         struct index *index = calloc(1, sizeof(*index));
@@ -102,12 +157,39 @@ static void an_image_is_no_plain_folder(void **state) {
         assert_true(row.bytes >= kept.bytes);
 }
 
+static void one_made_while_another_goes_is_in_the_index(void **state) {
+        struct index *index = *state;
+        struct meanwhile here = { .index = index };
+        const struct place_shared shared = { .agent = first.agent, .owner = first.owner };
+        struct local_agent_workspace row;
+        struct error err = { 0 };
+        int result;
+
+        index->place.accept_degraded = true;
+        if (make(index, &first) != 0)
+                skip();
+        meanwhile = &here;
+        for (int i = 0; (result = session_kept_remove(&index->place.place, &shared, &err)) < 0 && i < 100;
+             i++)
+                print_message("%s\n", err.message);
+        meanwhile = NULL;
+        assert_int_equal(result, 0);
+        assert_true(here.begun);
+        assert_int_equal(pthread_join(here.thread, NULL), 0);
+        assert_int_equal(here.result, 0);
+        assert_int_equal(get(index, &first, &row), 0);
+        /* Another's waits for nobody. */
+        assert_int_equal(here.of_second, 0);
+        assert_int_equal(get(index, &second, &row), 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(one_that_is_damaged_hides_no_other),
                 TEST(an_image_is_no_plain_folder),
+                TEST(one_made_while_another_goes_is_in_the_index),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
