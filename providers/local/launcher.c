@@ -43,6 +43,8 @@
  * keeps all that. One that lives longer was stopped, or hangs in a file system that somebody passed a file of.
  */
 #define LATE_PATIENCES 10
+/* At the end a disk may take so long with what it has begun. */
+#define LAST_MS 5000
 /* A millisecond in each period of 100. */
 #define CPU_MILLIS_LEAST 10U
 
@@ -71,6 +73,7 @@ struct run {
 
 struct launcher {
         const struct launcher_config *config;
+        struct launcher_config own_config; /* the same, for as long as a thread is about */
         struct launcher_listener listener;
         struct connection connections[LAUNCHER_CONNECTIONS_MAX];
         unsigned connections_ever;
@@ -945,14 +948,36 @@ static int one_turn(struct launcher *launcher, const struct interrupt *interrupt
         return 0;
 }
 
-int launcher_run(const struct launcher_config *config, const struct interrupt *interrupt, struct error *err) {
-        struct launcher *launcher = calloc(1, sizeof(*launcher));
+/*
+ * A disk that hangs does not hold up the launcher's end, or whoever ends it (systemd) would kill it in the middle of that. What is not
+ * done then is as after a death: an image has a name when it is whole, and a mount that is attached nowhere ends with the process.
+ * True: threads are still about, and use what is the launcher's.
+ */
+static bool end_works(struct launcher *launcher) {
+        int64_t until_ms = now_ms() + LAST_MS;
         struct launcher_work *work;
+        unsigned left;
+
+        while ((work = launcher_works_last(&launcher->works, until_ms)))
+                free_work((struct disk_work *)work);
+        left = launcher_works_close(&launcher->works);
+        if (left > 0)
+                log_warning(
+                        "the disk has not answered for %d s: %u workspaces that were being made, opened or "
+                        "removed are left as they are",
+                        LAST_MS / 1000, left);
+        return left > 0;
+}
+
+int launcher_run(const struct launcher_config *config, const struct interrupt *interrupt, struct error *err) {
+        static struct launcher *left; /* what threads use until the process ends */
+        struct launcher *launcher = calloc(1, sizeof(*launcher));
         int result = 0;
 
         if (!launcher)
                 abort();
-        launcher->config = config;
+        launcher->own_config = *config;
+        launcher->config = &launcher->own_config;
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 launcher->connections[i].socket = -1;
         launcher->listener = (struct launcher_listener)LAUNCHER_LISTENER_NONE;
@@ -971,9 +996,8 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
                 result = one_turn(launcher, interrupt, err);
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 close_connection(&launcher->connections[i]);
-        while ((work = launcher_works_last(&launcher->works)))
-                free_work((struct disk_work *)work);
-        launcher_works_close(&launcher->works);
+        if (end_works(launcher))
+                left = launcher;
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 struct run *run = &launcher->runs[i];
 
@@ -984,6 +1008,7 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
         }
         cgroup_leave_service();
         launcher_listener_close(&launcher->listener);
-        free(launcher);
+        if (launcher != left)
+                free(launcher);
         return result;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/launcher_works.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -118,32 +120,44 @@ struct launcher_work *launcher_works_take(struct launcher_works *works) {
         return work;
 }
 
-static bool is_running(const struct launcher_works *works) {
-        for (size_t i = 0; i < LAUNCHER_WORKS_MAX; i++) {
-                if (works->running[i])
-                        return true;
-        }
-        return false;
+static unsigned count_running(const struct launcher_works *works) {
+        unsigned count = 0;
+
+        for (size_t i = 0; i < LAUNCHER_WORKS_MAX; i++)
+                count += works->running[i] != NULL;
+        return count;
 }
 
-struct launcher_work *launcher_works_last(struct launcher_works *works) {
+struct launcher_work *launcher_works_last(struct launcher_works *works, int64_t until_ms) {
         struct launcher_work *work = works->waiting;
 
         if (work) {
                 works->waiting = work->next;
                 return work;
         }
-        while (!(work = take_done(works)) && is_running(works)) {
+        while (!(work = take_done(works)) && count_running(works) > 0) {
                 struct pollfd told = { .fd = works->told, .events = POLLIN };
+                int64_t left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
                 uint64_t count;
 
-                (void)poll(&told, 1, -1);
+                if (left_ms <= 0)
+                        break;
+                (void)poll(&told, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
                 (void)!read(works->told, &count, sizeof(count));
         }
         return work;
 }
 
-void launcher_works_close(struct launcher_works *works) {
-        close_descriptor(&works->told);
-        pthread_mutex_destroy(&works->lock);
+unsigned launcher_works_close(struct launcher_works *works) {
+        unsigned left = count_running(works);
+
+        for (size_t i = 0; i < LAUNCHER_WORKS_MAX; i++) {
+                if (works->running[i] && works->running[i]->threaded)
+                        (void)pthread_detach(works->running[i]->thread);
+        }
+        if (left == 0) {
+                close_descriptor(&works->told);
+                pthread_mutex_destroy(&works->lock);
+        }
+        return left;
 }

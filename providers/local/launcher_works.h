@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define LAUNCHER_WORKS_MAX 16 /* that run at once; each client has an even share */
@@ -43,8 +44,15 @@ int launcher_works_open(struct launcher_works *ret, size_t clients, struct error
 void launcher_works_give(struct launcher_works *works, struct launcher_work *work);
 /* One that is done, the caller's again; NULL: no other one is. */
 struct launcher_work *launcher_works_take(struct launcher_works *works);
-/* At the end: waits for one that runs; of those that wait none begins. NULL: there is none any more. */
-struct launcher_work *launcher_works_last(struct launcher_works *works);
-void launcher_works_close(struct launcher_works *works);
+/*
+ * At the end: waits for one that runs, until then (of the monotonic clock); of those that wait none begins. NULL: there is none any
+ * more, or none of those that run has ended.
+ */
+struct launcher_work *launcher_works_last(struct launcher_works *works, int64_t until_ms);
+/*
+ * After the last. So many run on, by threads that nobody waits for, and end with the process: what they use must stay until then,
+ * and these works too. 0: nothing is left of them.
+ */
+unsigned launcher_works_close(struct launcher_works *works);
 
 #endif

@@ -86,8 +86,8 @@ static void test_each_client_has_a_share(void **state) {
         assert_null(launcher_works_take(&works));
         for (size_t i = 0; i < share + 2; i++)
                 assert_true(first[i].began);
-        assert_null(launcher_works_last(&works));
-        launcher_works_close(&works);
+        assert_null(launcher_works_last(&works, INT64_MAX));
+        assert_int_equal(launcher_works_close(&works), 0);
 }
 
 /* At the end those that run are waited for, and those that wait do not begin. */
@@ -102,19 +102,37 @@ static void test_the_end(void **state) {
         give(&works, &given[1], 1);
         let_end(&given[0]);
         let_end(&given[1]);
-        assert_ptr_equal(launcher_works_last(&works), &given[1]);
-        assert_ptr_equal(launcher_works_last(&works), &given[0]);
-        assert_null(launcher_works_last(&works));
+        assert_ptr_equal(launcher_works_last(&works, INT64_MAX), &given[1]);
+        assert_ptr_equal(launcher_works_last(&works, INT64_MAX), &given[0]);
+        assert_null(launcher_works_last(&works, INT64_MAX));
         assert_true(given[0].began && !given[1].began);
         close_descriptor(&given[0].ends[0]);
         close_descriptor(&given[1].ends[0]);
-        launcher_works_close(&works);
+        assert_int_equal(launcher_works_close(&works), 0);
+}
+
+/* One that hangs is not waited for, and may end later. */
+static void test_one_that_hangs(void **state) {
+        static struct launcher_works works;
+        static struct slow given;
+        struct error err;
+
+        (void)state;
+        assert_int_equal(launcher_works_open(&works, 1, &err), 0);
+        give(&works, &given, 1);
+        assert_null(launcher_works_last(&works, 0));
+        assert_int_equal(launcher_works_close(&works), 1);
+        let_end(&given);
+        /* Its last word, after which it touches nothing. */
+        while (poll(&(struct pollfd){ .fd = works.told, .events = POLLIN }, 1, -1) < 1)
+                ;
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_client_has_a_share),
                 cmocka_unit_test(test_the_end),
+                cmocka_unit_test(test_one_that_hangs),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
