@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One lock over all: an entry of the log takes a few milliseconds, and people decide seldom. What runs holds no lock while it does.
+ * One lock over all: an entry of the log takes a few milliseconds, and people decide seldom. What runs holds no lock while it
+ * does, and who asks writes one entry at most: those whose time is over all at once are written down one by one, by
+ * approvals_look().
  *
  * Each change is an entry first and a change of what is known here second (apply_entry()), by the same function by which a start reads the log:
  * so both come to the same. Where the entry cannot be written nothing has changed.
@@ -20,20 +22,25 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define LOOK_MS 500 /* of one approvals_look() */
+
 enum approval_status { PENDING, APPROVED, DENIED, EXPIRED, DONE };
 static const char *const status_names[] = { "pending", "approved", "denied", "expired", "done", NULL };
 
 struct approval {
-        json_t *asked; /* its entry */
+        json_t *asked;                  /* its entry */
+        const char *id, *owner, *agent; /* in there */
         json_t *decided, *result;
         enum approval_status status;
         bool began;
         int64_t expires_ms, ended_ms;
+        int64_t until_ms;      /* the same as expires_ms by the clock that nobody sets, or earlier */
         size_t bytes;          /* of what it printed */
         struct approval *next; /* the older one */
 };
@@ -43,6 +50,8 @@ struct approvals {
         pthread_cond_t idle; /* nothing runs any more */
         struct audit *audit;
         struct approval *newest;
+        void *by_id; /* tsearch(3) */
+        size_t count, bytes;
         struct host_user user;
         json_t *variables, *trusted;
         char *state; /* the state's folder, without links */
@@ -73,23 +82,48 @@ bool approvals_is_id(const char *text) {
         return record_is_id(as_session);
 }
 
-static const char *id_of(const struct approval *approval) {
-        return json_text(approval->asked, "id");
+static int by_id(const void *one, const void *other) {
+        return strcmp(((const struct approval *)one)->id, ((const struct approval *)other)->id);
 }
 
 static struct approval *find(const struct approvals *approvals, const char *id) {
-        struct approval *approval = approvals->newest;
+        const struct approval wanted = { .id = id };
+        void *found = tfind(&wanted, &approvals->by_id, by_id);
 
-        while (approval && strcmp(id_of(approval), id) != 0)
-                approval = approval->next;
-        return approval;
+        return found ? *(struct approval **)found : NULL;
 }
 
-static void free_approval(struct approval *approval) {
+/* What is not in the list any more. */
+static void free_approval(struct approvals *approvals, struct approval *approval) {
+        tdelete(approval, &approvals->by_id, by_id);
+        approvals->count--;
+        approvals->bytes -= approval->bytes;
         json_decref(approval->asked);
         json_decref(approval->decided);
         json_decref(approval->result);
         free(approval);
+}
+
+/* Of what has ended what is old, and what is more than is kept. */
+static void forget_old(struct approvals *approvals) {
+        int64_t oldest_ms = now_ms() - APPROVALS_KEPT_MS;
+        struct approval **at = &approvals->newest;
+        size_t count = 0, bytes = 0;
+
+        while (*at) {
+                struct approval *approval = *at;
+                bool ended = approval->status != PENDING && approval->status != APPROVED;
+
+                count++;
+                bytes += approval->bytes;
+                if (ended && (approval->ended_ms < oldest_ms || count > APPROVALS_KEPT_MAX ||
+                              bytes > APPROVALS_KEPT_BYTES)) {
+                        *at = approval->next;
+                        free_approval(approvals, approval);
+                } else {
+                        at = &approval->next;
+                }
+        }
 }
 
 /* --- entries --- */
@@ -105,16 +139,28 @@ static size_t words_bytes(const json_t *command) {
 
 static void take_asked(struct approvals *approvals, json_t *entry) {
         struct approval *approval = calloc(1, sizeof(*approval));
+        int64_t left_ms;
 
         if (!approval)
                 abort();
         approval->asked = json_incref(entry);
+        approval->id = json_text(entry, "id");
+        approval->owner = json_text(entry, "owner");
+        approval->agent = json_text(entry, "agent");
         approval->expires_ms = clock_parse(json_text(entry, "expiresAt"));
+        left_ms = approval->expires_ms - now_ms();
+        if (left_ms > approvals->expiry_seconds * 1000)
+                left_ms = approvals->expiry_seconds * 1000;
+        approval->until_ms = clock_system.monotonic_ms(&clock_system) + left_ms;
         approval->status = json_is_true(json_object_get(entry, "trusted")) ? APPROVED : PENDING;
         approval->bytes = words_bytes(json_object_get(entry, "command")) +
                           json_string_length(json_object_get(entry, "reason"));
         approval->next = approvals->newest;
         approvals->newest = approval;
+        approvals->count++;
+        approvals->bytes += approval->bytes;
+        if (!tsearch(approval, &approvals->by_id, by_id))
+                abort();
 }
 
 static void end(struct approval *approval, enum approval_status status, const json_t *entry) {
@@ -122,13 +168,15 @@ static void end(struct approval *approval, enum approval_status status, const js
         approval->ended_ms = clock_parse(json_text(entry, "at"));
 }
 
-static void take_result(struct approval *approval, const json_t *entry) {
+static void take_result(struct approvals *approvals, struct approval *approval, const json_t *entry) {
         json_t *result = json_object_get(entry, "result");
+        size_t bytes = (size_t)json_integer_or(json_object_get(result, "stdout"), "bytesReturned", 0) +
+                       (size_t)json_integer_or(json_object_get(result, "stderr"), "bytesReturned", 0);
 
         end(approval, DONE, entry);
         approval->result = json_incref(result);
-        approval->bytes += (size_t)json_integer_or(json_object_get(result, "stdout"), "bytesReturned", 0) +
-                           (size_t)json_integer_or(json_object_get(result, "stderr"), "bytesReturned", 0);
+        approval->bytes += bytes;
+        approvals->bytes += bytes;
 }
 
 /* What the entry says becomes what is known. */
@@ -156,12 +204,18 @@ static void apply_entry(struct approvals *approvals, json_t *entry) {
         } else if (strcmp(event, "began") == 0) {
                 approval->began = true;
         } else if (strcmp(event, "ended") == 0) {
-                take_result(approval, entry);
+                take_result(approvals, approval, entry);
         }
 }
 
+/* A log of a week may have more in it than is kept. */
 static bool take_kept(void *context, const json_t *entry) {
-        apply_entry(context, (json_t *)entry);
+        struct approvals *approvals = context;
+
+        apply_entry(approvals, (json_t *)entry);
+        if (approvals->count >= (size_t)2 * APPROVALS_KEPT_MAX ||
+            approvals->bytes >= 2 * APPROVALS_KEPT_BYTES)
+                forget_old(approvals);
         return true;
 }
 
@@ -170,8 +224,7 @@ static void tell(const struct approvals *approvals, const char *id) {
 
         if (approvals->tell && approval)
                 approvals->tell(approvals->context,
-                                &(const struct approvals_news){ id, json_text(approval->asked, "owner"),
-                                                                json_text(approval->asked, "agent"),
+                                &(const struct approvals_news){ id, approval->owner, approval->agent,
                                                                 status_names[approval->status] });
 }
 
@@ -312,10 +365,8 @@ static bool is_listed(const char *const *list, const char *name) {
 }
 
 static bool may_see(const struct approvals_caller *caller, const struct approval *approval) {
-        const char *owner = json_text(approval->asked, "owner");
-
-        return is_listed(caller->agents, json_text(approval->asked, "agent")) &&
-               (caller->sees_all || (caller->owner && strcmp(owner, caller->owner) == 0));
+        return is_listed(caller->agents, approval->agent) &&
+               (caller->sees_all || (caller->owner && strcmp(approval->owner, caller->owner) == 0));
 }
 
 static json_t *without_output(json_t *result) {
@@ -364,16 +415,22 @@ static struct approval *find_for(struct approvals *approvals, const struct appro
         return NULL;
 }
 
-static void expire(struct approvals *approvals) {
-        int64_t now = now_ms();
+/* By the clock of the wall, and also where somebody has set that back. */
+static bool is_over(const struct approval *approval) {
+        return approval->status == PENDING &&
+               (approval->expires_ms <= now_ms() ||
+                approval->until_ms <= clock_system.monotonic_ms(&clock_system));
+}
+
+/* Whatever the disk says: its time is over. */
+static void expire(struct approvals *approvals, struct approval *approval) {
         struct error ignored;
 
-        for (struct approval *approval = approvals->newest; approval; approval = approval->next) {
-                if (approval->status == PENDING && approval->expires_ms <= now &&
-                    write_entry(approvals, json_pack("{s:s, s:s}", "event", "expired", "id", id_of(approval)),
-                                &ignored) < 0)
-                        approval->status = EXPIRED; /* whatever the disk says: its time is over */
-        }
+        if (write_entry(approvals, json_pack("{s:s, s:s}", "event", "expired", "id", approval->id),
+                        &ignored) == 0)
+                return;
+        approval->status = EXPIRED;
+        approval->ended_ms = now_ms();
 }
 
 int approvals_show(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
@@ -381,8 +438,9 @@ int approvals_show(struct approvals *approvals, const struct approvals_caller *c
         struct approval *approval;
 
         pthread_mutex_lock(&approvals->lock);
-        expire(approvals);
         approval = find_for(approvals, caller, id, problem);
+        if (approval && is_over(approval))
+                expire(approvals, approval);
         if (approval)
                 *ret = approval_json(approval, true);
         pthread_mutex_unlock(&approvals->lock);
@@ -397,16 +455,15 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
 
         (void)problem;
         pthread_mutex_lock(&approvals->lock);
-        expire(approvals);
         for (const struct approval *approval = approvals->newest; approval && !more;
              approval = approval->next) {
                 if (!begun) {
-                        begun = strcmp(id_of(approval), filter->cursor) == 0;
+                        begun = strcmp(approval->id, filter->cursor) == 0;
                         continue;
                 }
                 if (!may_see(caller, approval) ||
                     !is_listed(filter->statuses, status_names[approval->status]) ||
-                    !is_listed(filter->agents, json_text(approval->asked, "agent")))
+                    !is_listed(filter->agents, approval->agent))
                         continue;
                 more = json_array_size(items) == filter->limit;
                 if (!more)
@@ -420,29 +477,21 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
         return 0;
 }
 
+/* A thousand may be over at once, and each is a write: others come in between, and what is left is seen to by the next look. */
 void approvals_look(struct approvals *approvals) {
-        int64_t oldest_ms = now_ms() - APPROVALS_KEPT_MS;
-        struct approval **at;
-        size_t count = 0, bytes = 0;
+        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + LOOK_MS;
+        struct approval *over;
 
-        pthread_mutex_lock(&approvals->lock);
-        expire(approvals);
-        at = &approvals->newest;
-        while (*at) {
-                struct approval *approval = *at;
-                bool ended = approval->status != PENDING && approval->status != APPROVED;
-
-                count++;
-                bytes += approval->bytes;
-                if (ended && (approval->ended_ms < oldest_ms || count > APPROVALS_KEPT_MAX ||
-                              bytes > APPROVALS_KEPT_BYTES)) {
-                        *at = approval->next;
-                        free_approval(approval);
-                } else {
-                        at = &approval->next;
-                }
-        }
-        pthread_mutex_unlock(&approvals->lock);
+        do {
+                pthread_mutex_lock(&approvals->lock);
+                for (over = approvals->newest; over && !is_over(over); over = over->next)
+                        ;
+                if (over)
+                        expire(approvals, over);
+                else
+                        forget_old(approvals);
+                pthread_mutex_unlock(&approvals->lock);
+        } while (over && clock_system.monotonic_ms(&clock_system) < until_ms);
 }
 
 /* --- asked --- */
@@ -492,13 +541,11 @@ static bool is_trusted(const struct approvals *approvals, const struct approvals
 
 static int count_limits(const struct approvals *approvals, const char *owner, bool trusted,
                         struct problem *problem) {
-        size_t pending = 0, all = 0, of_owner = 0;
+        size_t pending = 0, of_owner = 0;
 
         for (const struct approval *approval = approvals->newest; approval; approval = approval->next) {
-                all++;
                 pending += approval->status == PENDING;
-                of_owner += approval->status == PENDING &&
-                            strcmp(json_text(approval->asked, "owner"), owner) == 0;
+                of_owner += approval->status == PENDING && strcmp(approval->owner, owner) == 0;
         }
         if (trusted && approvals->running >= APPROVALS_RUNNING_MAX)
                 return problem_set(problem, PROBLEM_SERVER_LIMIT, "%d commands run on the host already",
@@ -507,7 +554,7 @@ static int count_limits(const struct approvals *approvals, const char *owner, bo
                 return problem_set(problem, PROBLEM_OWNER_LIMIT,
                                    "%d commands of this owner wait for an approval already",
                                    APPROVALS_PENDING_MAX);
-        if (pending >= APPROVALS_ALL_PENDING_MAX || all >= (size_t)2 * APPROVALS_KEPT_MAX)
+        if (pending >= APPROVALS_ALL_PENDING_MAX || approvals->count >= (size_t)2 * APPROVALS_KEPT_MAX)
                 return problem_set(problem, PROBLEM_SERVER_LIMIT, "as many approvals are kept as may be");
         return 0;
 }
@@ -602,8 +649,9 @@ int approvals_decide(struct approvals *approvals, const struct approvals_caller 
         if (check_text("note", note, APPROVALS_REASON_MAX, problem) < 0)
                 return -1;
         pthread_mutex_lock(&approvals->lock);
-        expire(approvals);
         approval = find_for(approvals, caller, id, problem);
+        if (approval && is_over(approval))
+                expire(approvals, approval);
         if (approval && check_decision(approvals, caller, approval, approve, problem) == 0) {
                 result = write_for(approvals,
                                    json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "event",
@@ -631,8 +679,8 @@ static int settle(struct approvals *approvals, struct error *err) {
 
                 if (approval->status == APPROVED &&
                     write_entry(approvals,
-                                json_pack("{s:s, s:s, s:o}", "event", "ended", "id", id_of(approval),
-                                          "result", host_failed(detail)),
+                                json_pack("{s:s, s:s, s:o}", "event", "ended", "id", approval->id, "result",
+                                          host_failed(detail)),
                                 err) < 0)
                         return -1;
         }
@@ -725,7 +773,7 @@ void approvals_close(struct approvals *approvals) {
         while (approvals->newest) {
                 struct approval *next = approvals->newest->next;
 
-                free_approval(approvals->newest);
+                free_approval(approvals, approvals->newest);
                 approvals->newest = next;
         }
         audit_close(approvals->audit);

@@ -285,11 +285,28 @@ static int write_line(struct audit *audit, const struct strbuf *line, struct err
         return error_set(err, "cannot write to %s: %s", audit->folder, strerror(reason));
 }
 
+/* Which file it is; 0: there is none. Asked for without a descriptor, of which there may be no more. */
+static uint64_t head_inode(const struct audit *audit) {
+        struct stat status;
+
+        return fstatat(audit->lock, "head", &status, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+/* An entry that no head tells of goes again, so that nothing of it is found later: the disk is full, say. */
+static void take_back(struct audit *audit, const struct audit *before, uint64_t head_before) {
+        audit->entries = before->entries;
+        memcpy(audit->head, before->head, sizeof(audit->head));
+        audit->size = audit->file == before->file ? before->size : 0;
+        audit->broken = head_inode(audit) != head_before || ftruncate(audit->file, (off_t)audit->size) < 0 ||
+                        fdatasync(audit->file) < 0;
+}
+
 static int append_locked(struct audit *audit, json_t *entry, struct error *err) {
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
         char *text TEXT_CLEANUP = NULL;
         char hash[SHA256_HEX_SIZE], at[32];
-        uint64_t n = audit->entries + 1;
+        const struct audit before = *audit;
+        uint64_t n = audit->entries + 1, head_before = head_inode(audit);
 
         clock_format(clock_system.wall_ms(&clock_system), at, sizeof(at));
         json_put(entry, "n", json_integer((json_int_t)n));
@@ -310,11 +327,10 @@ static int append_locked(struct audit *audit, json_t *entry, struct error *err) 
         audit->size += line.length;
         audit->entries = n;
         memcpy(audit->head, hash, sizeof(hash));
-        if (write_head(audit, err) < 0) {
-                audit->broken = true;
-                return -1;
-        }
-        return 0;
+        if (write_head(audit, err) == 0)
+                return 0;
+        take_back(audit, &before, head_before);
+        return -1;
 }
 
 int audit_append(struct audit *audit, json_t *entry, struct error *err) {

@@ -21,6 +21,7 @@ import pytest
 from mcp.client.streamable_http import streamable_http_client
 
 import stacks
+from clocks import Clocks
 from controllers import PATIENCE, wait_until
 from mcp_client import Client, meta
 from playwright.sync_api import expect
@@ -379,6 +380,19 @@ def test_what_nobody_decides_on_expires(serve):
     wait_until(lambda: serve.show(asked)["status"] == "expired", timeout=30 * PATIENCE)
     serve.decide(asked).problem(409, "conflict")
     assert [e["event"] for e in serve.entries()] == ["asked", "expired"]
+
+
+def test_what_waits_expires_where_the_clock_is_set_back(serve, tmp_path):
+    """Who could set it back would keep an approval open for as long as he likes."""
+    assert serve.stop() == 0
+    serve.configure(clients=CLIENTS, sessions=SHARED, shell={"enabled": True, "user": USER, "approvalSeconds": 5})
+    clocks = Clocks(tmp_path)
+    clocks.give(serve.berth)
+    serve.start("--accept-degraded")
+    asked = serve.ask_for("true")
+    clocks.give(serve.berth, wall_s=-86400)
+    wait_until(lambda: serve.show(asked)["status"] == "expired", timeout=60 * PATIENCE)
+    serve.decide(asked).problem(409, "conflict")
 
 
 def test_a_server_that_is_killed(serve, room):

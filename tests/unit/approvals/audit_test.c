@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -254,6 +255,34 @@ static void test_files(void **state) {
         unlink(command);
 }
 
+/* A full disk takes the line, say, and no head any more: then nothing of that entry is found later, and the next one follows. */
+static void test_head_that_cannot_be_written(void **state) {
+        const struct fixture *fixture = *state;
+        struct audit *audit = NULL;
+        struct audit_found found;
+        char kept[96];
+        struct error err;
+
+        snprintf(kept, sizeof(kept), "%s/kept", fixture->folder);
+        assert_int_equal(audit_open(fixture->folder, 0, NULL, NULL, &audit, &err), 0);
+        assert_int_equal(rename(fixture->head, kept), 0);
+        assert_int_equal(mkdir(fixture->head, 0700), 0); /* no file can be put in its place */
+        for (int i = 0; i < 2; i++)
+                assert_int_equal(audit_append(audit, json_pack("{s:s}", "event", "refused"), &err), -1);
+        assert_int_equal(rmdir(fixture->head), 0);
+        assert_int_equal(rename(kept, fixture->head), 0);
+        found = look(fixture);
+        assert_int_equal(found.state, AUDIT_WHOLE);
+        assert_int_equal(found.entries, ENTRIES);
+        /* Once the file is the one that it was, the same server goes on. */
+        add(audit, "asked");
+        audit_close(audit);
+        found = look(fixture);
+        assert_int_equal(found.state, AUDIT_WHOLE);
+        assert_int_equal(found.entries, ENTRIES + 1);
+        assert_true(opens(fixture));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_whole, set_up, tear_down),
@@ -264,6 +293,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_head_behind, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_mixed_up, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_files, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_head_that_cannot_be_written, set_up, tear_down),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
