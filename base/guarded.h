@@ -10,9 +10,12 @@
 
 /*
  * The folder, opened step by step from the root: none is a link, and each is root's or this user's, with nobody else who may write in
- * it, unless he can rename and remove there only what is his own (the sticky bit; not in the last one). Else ERROR_REFUSED, which names
- * the folder at fault. ERROR_NOT_FOUND where there is none.
+ * it, by its mode or its access control list, unless he can rename and remove there only what is his own (the sticky bit; not in the
+ * last one). Nor does one hand such a right on to what is made in it (a default list). Else ERROR_REFUSED, which names the folder at
+ * fault. ERROR_NOT_FOUND where there is none.
  */
 int guarded_folder_open(const char *path, int *ret, struct error *err) MUST_USE;
+/* The same; those that are missing are made, this user's alone, in what has been looked at before. */
+int guarded_folder_make(const char *path, int *ret, struct error *err) MUST_USE;
 
 #endif

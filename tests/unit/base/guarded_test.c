@@ -9,10 +9,15 @@
 #include "base/files.h"
 #include "base/guarded.h"
 
+#include <endian.h>
+#include <errno.h>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define ANOTHER 61234
@@ -131,6 +136,94 @@ static void links_are_refused(void **state) {
         assert_int_equal(unlink(link), 0);
 }
 
+struct list {
+        struct posix_acl_xattr_header header;
+        struct posix_acl_xattr_entry entries[5];
+};
+
+/* rwx for the owner, r-x for all else, and `permissions` for one more. */
+static void give_list(const char *path, const char *attribute, uint16_t tag, uid_t id, uint16_t permissions) {
+        const struct {
+                uint16_t tag, permissions;
+                uint32_t id;
+        } rows[] = {
+                { ACL_USER_OBJ, 7, (uint32_t)ACL_UNDEFINED_ID },
+                { tag == ACL_USER ? ACL_USER : ACL_GROUP_OBJ, tag == ACL_USER ? permissions : 5,
+                  tag == ACL_USER ? id : (uint32_t)ACL_UNDEFINED_ID },
+                { tag == ACL_USER ? ACL_GROUP_OBJ : ACL_GROUP, tag == ACL_USER ? 5 : permissions,
+                  tag == ACL_USER ? (uint32_t)ACL_UNDEFINED_ID : id },
+                { ACL_MASK, permissions, (uint32_t)ACL_UNDEFINED_ID },
+                { ACL_OTHER, 5, (uint32_t)ACL_UNDEFINED_ID },
+        };
+        struct list list = { .header.a_version = htole32(POSIX_ACL_XATTR_VERSION) };
+
+        for (size_t i = 0; i < 5; i++) {
+                list.entries[i].e_tag = htole16(rows[i].tag);
+                list.entries[i].e_perm = htole16(rows[i].permissions);
+                list.entries[i].e_id = htole32(rows[i].id);
+        }
+        if (setxattr(path, attribute, &list, sizeof(list), 0) == 0)
+                return;
+        assert_int_equal(errno, EOPNOTSUPP);
+        skip();
+}
+
+/* Of root's group: by the mode alone nobody else may write there. */
+static void lists_of_who_else_may_write_are_read(void **state) {
+        static const char access[] = "system.posix_acl_access", by_default[] = "system.posix_acl_default";
+        const struct tree *tree = *state;
+
+        give_list(tree->upper, access, ACL_USER, ANOTHER, 5);
+        opens(tree->lower);
+        give_list(tree->upper, access, ACL_USER, ANOTHER, 7);
+        refused(tree->lower, ERROR_REFUSED, tree->upper);
+        give_list(tree->upper, access, ACL_USER, geteuid(), 7);
+        if (geteuid() == 0)
+                opens(tree->lower);
+        give_list(tree->upper, access, ACL_GROUP, ANOTHER, 7);
+        refused(tree->lower, ERROR_REFUSED, tree->upper);
+        assert_int_equal(removexattr(tree->upper, access), 0);
+        assert_int_equal(chmod(tree->upper, 0700), 0);
+        opens(tree->lower);
+        /* What is made below would have it. */
+        give_list(tree->lower, by_default, ACL_USER, ANOTHER, 7);
+        refused(tree->lower, ERROR_REFUSED, tree->lower);
+        assert_int_equal(removexattr(tree->lower, by_default), 0);
+        opens(tree->lower);
+}
+
+/* What is missing is made, in what has been looked at alone. */
+static void folders_are_made(void **state) {
+        const struct tree *tree = *state;
+        char made[128], below[160], link[128];
+        struct error err = { 0 };
+        struct stat status;
+        int folder = -1;
+
+        snprintf(made, sizeof(made), "%s/made", tree->lower);
+        snprintf(below, sizeof(below), "%s/below", made);
+        assert_int_equal(guarded_folder_make(below, &folder, &err), 0);
+        close(folder);
+        opens(below);
+        assert_int_equal(stat(below, &status), 0);
+        assert_int_equal(status.st_mode & 07777, 0700);
+        assert_int_equal(rmdir(below), 0);
+        assert_int_equal(chmod(tree->upper, 0777), 0);
+        folder = -1;
+        assert_int_equal(guarded_folder_make(below, &folder, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        assert_int_equal(chmod(tree->upper, 0700), 0);
+        snprintf(link, sizeof(link), "%s/link", tree->top);
+        assert_int_equal(symlink(made, link), 0);
+        snprintf(below, sizeof(below), "%s/below", link);
+        assert_int_equal(guarded_folder_make(below, &folder, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        assert_int_equal(folder, -1);
+        assert_int_equal(unlink(link), 0);
+        /* Neither has made one. */
+        assert_int_equal(rmdir(made), 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, make_tree, remove_tree)
 
 int main(void) {
@@ -139,6 +232,8 @@ int main(void) {
                 TEST(what_others_may_write_is_refused),
                 TEST(what_is_anothers_is_refused),
                 TEST(links_are_refused),
+                TEST(lists_of_who_else_may_write_are_read),
+                TEST(folders_are_made),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
