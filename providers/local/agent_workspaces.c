@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/folder_names.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "providers/local/workspaces.h"
 #include "schema/kind.h"
@@ -121,9 +122,11 @@ int local_agents_list(const char *workspaces, const char *stack, struct arena *a
                 return error_set(err, "cannot read %s/" AGENTS_FOLDER "/%s: %s", workspaces, stack,
                                  strerror(errno));
         for (size_t i = 0; i < agent_count; i++) {
+                /* One that may not be read, or is another file system, hides no other. */
                 if (list_names(all, agents[i], is_hash, arena, &hashes, &hash_count) < 0)
-                        return error_set(err, "cannot read %s/" AGENTS_FOLDER "/%s/%s: %s", workspaces, stack,
-                                         agents[i], strerror(errno));
+                        log_warning("cannot read %s/" AGENTS_FOLDER
+                                    "/%s/%s: %s. What is in it is not among the workspaces of agents",
+                                    workspaces, stack, agents[i], strerror(errno));
                 for (size_t j = 0; j < hash_count; j++) {
                         rows = array_grow(arena, rows, count, sizeof(*rows));
                         rows[count] = (struct local_agent_workspace){ .agent = agents[i], .hash = hashes[j] };
@@ -179,14 +182,16 @@ int local_agent_write(const char *workspaces, const char *stack, const struct lo
                        : folder_sync(path_folder(folder, arena), err);
 }
 
-/* What a writer left that died goes, too. */
-static int forget_files(const char *folder) {
-        DIR *stream = opendir(folder);
+/* What a writer left that died goes, too. Takes the descriptor. */
+static int forget_files(int folder) {
+        DIR *stream = fdopendir(folder);
         const struct dirent *entry;
         int result = 0;
 
-        if (!stream)
-                return errno == ENOENT ? 0 : -1;
+        if (!stream) {
+                close_descriptor(&folder);
+                return -1;
+        }
         while ((entry = readdir(stream))) {
                 if ((strcmp(entry->d_name, SESSION_FILE) == 0 || file_is_leftover(entry->d_name)) &&
                     unlinkat(dirfd(stream), entry->d_name, 0) < 0 && errno != ENOENT)
@@ -198,10 +203,17 @@ static int forget_files(const char *folder) {
 
 int local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
                        struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *folder = local_agent_folder(workspaces, stack, agent, hash, arena);
+        int all DESCRIPTOR_CLEANUP = open_all(workspaces, stack), above DESCRIPTOR_CLEANUP = -1, folder = -1;
 
-        if (forget_files(folder) < 0 || (rmdir(folder) < 0 && errno != ENOENT && errno != ENOTEMPTY))
-                return error_set(err, "cannot remove %s: %s", folder, strerror(errno));
+        if (all >= 0)
+                above = beneath_open(all, agent, O_RDONLY | O_DIRECTORY);
+        if (above >= 0)
+                folder = beneath_open(above, hash, O_RDONLY | O_DIRECTORY);
+        if (folder < 0 && errno == ENOENT)
+                return 0;
+        if (folder < 0 || forget_files(folder) < 0 ||
+            (unlinkat(above, hash, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != ENOTEMPTY))
+                return error_set(err, "cannot remove %s/" AGENTS_FOLDER "/%s/%s/%s: %s", workspaces, stack,
+                                 agent, hash, strerror(errno));
         return 0;
 }

@@ -39,7 +39,10 @@ const char *local_agent_folder(const char *workspaces, const char *stack, const 
 /* It becomes a part of a path, and may be anything that a client wrote. */
 bool local_is_agent(const char *name);
 
-/* The stack's, by agent and hash, as the folders are there: whether a workspace is in them is for the caller to see. */
+/*
+ * The stack's, by agent and hash, as the folders are there: whether a workspace is in them is for the caller to see. Those of an agent
+ * whose folder cannot be read are left out, and the log says so.
+ */
 int local_agents_list(const char *workspaces, const char *stack, struct arena *arena,
                       struct local_agent_workspace **ret, size_t *ret_count, struct error *err) MUST_USE;
 /* ERROR_NOT_FOUND where the index says nothing of it, or nothing true. */

@@ -11,6 +11,7 @@
 
 #include "providers/local/support.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,6 +25,20 @@ static const struct local_agent_workspace alice = { .agent = "analyst",
 static const struct local_agent_workspace bob = { .agent = "analyst",
                                                   .owner = "company/bob \xc3\xa9\n",
                                                   .environment = "web" };
+
+/* It is another file system. */
+static const char *odd;
+
+int __real_beneath_open(int folder, const char *path, int flags);
+int __wrap_beneath_open(int folder, const char *path, int flags);
+
+int __wrap_beneath_open(int folder, const char *path, int flags) {
+        if (odd && strcmp(path, odd) == 0) {
+                errno = EXDEV;
+                return -1;
+        }
+        return __real_beneath_open(folder, path, flags);
+}
 
 static void write_row(const struct place *place, const struct local_agent_workspace *row) {
         struct error err;
@@ -137,6 +152,22 @@ static void test_one_that_is_gone_is_forgotten(void **state) {
         assert_int_equal(list(place, "lab", &rows), 0);
 }
 
+static void test_an_odd_folder_hides_no_other(void **state) {
+        static const struct local_agent_workspace other = { .agent = "other",
+                                                            .owner = "company/alice",
+                                                            .environment = "web" };
+        struct place *place = *state;
+        struct local_agent_workspace *rows;
+
+        write_row(place, &alice);
+        write_row(place, &other);
+        odd = "analyst";
+        assert_int_equal(list(place, "lab", &rows), 1);
+        odd = NULL;
+        assert_string_equal(rows[0].agent, "other");
+        assert_int_equal(list(place, "lab", &rows), 2);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
 
 int main(void) {
@@ -144,6 +175,7 @@ int main(void) {
                 TEST(test_what_was_written_is_listed),
                 TEST(test_what_is_not_true_is_not_believed),
                 TEST(test_one_that_is_gone_is_forgotten),
+                TEST(test_an_odd_folder_hides_no_other),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
