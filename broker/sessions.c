@@ -196,7 +196,7 @@ static int remove_shared(void *context, const char *owner, const char *agent, st
                                    "containers of the agent %s have it: stop or remove them first", agent);
         if (class->shared_remove(sessions->place, &shared, &err) == 0)
                 return 0;
-        if (err.kind == ERROR_REFUSED) {
+        if (err.kind == ERROR_LOCKED) {
                 log_warning("%s", err.message);
                 return problem_set(problem, PROBLEM_BUSY,
                                    "something still has the workspace of the agent %s open: try again",

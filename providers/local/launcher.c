@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/folder_names.h"
+#include "base/guarded.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "process/frame.h"
@@ -345,12 +346,14 @@ static int take_name(const struct launcher_config *config, uid_t client, const s
                      struct error *err) {
         static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
         struct arena *arena ARENA_CLEANUP = arena_new();
+        int folder DESCRIPTOR_CLEANUP = -1, result = 0;
         const char **names;
         size_t count = 0;
-        int result = 0;
 
         pthread_mutex_lock(&lock);
-        if (access(kept->folder, F_OK) < 0) {
+        if (access(kept->folder, F_OK) < 0 && errno != ENOENT) {
+                result = error_set(err, "%s: %s", kept->folder, strerror(errno));
+        } else if (access(kept->folder, F_OK) < 0) {
                 result = kept_names(config, client, arena, &names, &count, err);
                 if (result == 0 && count >= config->kept_each)
                         result = error_set_kind(
@@ -359,7 +362,7 @@ static int take_name(const struct launcher_config *config, uid_t client, const s
                                 "launcher keeps for one (--kept-each): remove some",
                                 (unsigned)client, count);
                 if (result == 0)
-                        result = folder_make(kept->folder, err);
+                        result = guarded_folder_make(kept->folder, &folder, err);
         }
         pthread_mutex_unlock(&lock);
         return result;
@@ -484,7 +487,8 @@ static void answer_keep(struct connection *connection, const struct disk_work *w
         if (work->result == 0 || (work->err.kind == ERROR_NOT_FOUND && !work->keeping.make))
                 answer(connection, LAUNCHER_KEPT, NULL, 0, work->disk);
         else
-                answer(connection, LAUNCHER_REFUSED, work->err.message, strlen(work->err.message), -1);
+                answer(connection, work->err.kind == ERROR_LOCKED ? LAUNCHER_BUSY : LAUNCHER_REFUSED,
+                       work->err.message, strlen(work->err.message), -1);
 }
 
 /* Where this host cannot, the workspace is in memory; where the disk is full, that is said. */

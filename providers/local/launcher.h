@@ -16,6 +16,7 @@
  *     client -> launcher   SHARE     the name of a family, and what those of the client's that are of it may use of CPUs together
  *     client -> launcher   KEEP      the name of a workspace that stays, how large it may be, whether it is made or removed
  *     launcher -> client   KEPT      its root, a folder in which the client owns everything; nothing where there is none. Or REFUSED
+ *                          BUSY      text: what shall be removed is in use, and need not be a moment later
  *     client -> launcher   NAMES     the name of a workspace that stays, or nothing
  *     launcher -> client   NAMED     the names of the client's that come after it, the first of them. Or REFUSED
  *     client -> launcher   CLEAR     the name of a worker that lasts, which is killed

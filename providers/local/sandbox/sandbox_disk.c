@@ -523,7 +523,7 @@ int sandbox_disk_remove(int folder, const char *name, struct error *err) {
                 return -1;
         device = find_device(&status, device_path);
         if (device >= 0)
-                return error_set_kind(err, ERROR_REFUSED, "%s is in use: end what has it, and remove it then",
+                return error_set_kind(err, ERROR_LOCKED, "%s is in use: end what has it, and remove it then",
                                       name);
         return unlinkat(folder, name, 0) < 0 ? error_set(err, "%s: %s", name, strerror(errno)) : 0;
 }

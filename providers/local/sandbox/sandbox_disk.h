@@ -34,7 +34,7 @@ int sandbox_disk_keep(int folder, const char *name, uint64_t bytes, uint64_t fil
  */
 int sandbox_disk_open(int folder, const char *name, int *ret_mount, struct error *err) MUST_USE;
 /*
- * It goes with all that is in it. ERROR_REFUSED where a mount has it.
+ * It goes with all that is in it. ERROR_LOCKED where a mount has it.
  *
  * To be opened or removed it must be a file of the caller's, of one name, that nobody else may write: else ERROR_REFUSED. ERROR_NOT_FOUND where
  * it was removed meanwhile.

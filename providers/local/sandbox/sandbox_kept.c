@@ -142,71 +142,141 @@ static int make_inside(int mount, bool theirs, struct error *err) {
         return 0;
 }
 
-static bool has(const char *folder, const char *name, struct arena *arena) {
-        return access(arena_printf(arena, "%s/%s", folder, name), F_OK) == 0;
+/*
+ * Of root's each folder on the way is looked at, since whoever may write in one could lead it into another's folder; from then on
+ * its path leads nowhere else. The last one may be the user's whose files are in it.
+ */
+static int open_folder(const struct sandbox_kept *kept, bool make, int *ret, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *name = strrchr(kept->folder, '/') + 1, *above = path_folder(kept->folder, arena);
+        int folder DESCRIPTOR_CLEANUP = -1;
+
+        if (geteuid() == 0) {
+                if ((make ? guarded_folder_make : guarded_folder_open)(above, &folder, err) < 0)
+                        return -1;
+        } else {
+                if (make && folder_make(above, err) < 0)
+                        return -1;
+                folder = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        }
+        if (folder >= 0 && (!make || mkdirat(folder, name, PRIVATE) == 0 || errno == EEXIST))
+                *ret = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return *ret < 0 ? error_set_kind(err,
+                                         errno == ENOENT                      ? ERROR_NOT_FOUND
+                                         : errno == ELOOP || errno == ENOTDIR ? ERROR_REFUSED
+                                                                              : ERROR_FAILED,
+                                         "%s: %s", kept->folder, strerror(errno))
+                        : 0;
 }
 
-/* Of root's each folder on the way is looked at, since whoever may write in one could give it another's image. */
-static int open_folder(const struct sandbox_kept *kept, int *ret, struct error *err) {
-        if (geteuid() == 0)
-                return guarded_folder_open(kept->folder, ret, err);
-        *ret = open(kept->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return *ret < 0 ? error_set(err, "%s: %s", kept->folder, strerror(errno)) : 0;
+/* In the last folder, too, nobody else may put an image: the kernel reads it with all rights. */
+static int open_guarded(const struct sandbox_kept *kept, int *ret, struct error *err) {
+        close_descriptor(ret);
+        return guarded_folder_open(kept->folder, ret, err);
 }
 
-/* 1: an image, in *ret_folder; 0: a plain folder; -1: neither. What it was made as it stays. */
-static int kind_of(const struct sandbox_kept *kept, bool make, struct arena *arena, int *ret_folder,
-                   struct error *err) {
-        bool plain = has(kept->folder, SANDBOX_KEPT_WORKSPACE, arena), disk = has(kept->folder, IMAGE, arena);
+/* 1, 0, or -1: what cannot be looked at may be there. */
+static int has(const struct sandbox_kept *kept, int folder, const char *name, struct error *err) {
+        if (faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return 1;
+        return errno == ENOENT || errno == ENOTDIR
+                       ? 0
+                       : error_set(err, "%s/%s: %s", kept->folder, name, strerror(errno));
+}
+
+/* *ret_folder: it is open; -1: there is none. */
+static int find(const struct sandbox_kept *kept, int *ret_folder, enum sandbox_kept_kind *ret,
+                struct error *err) {
+        int folder DESCRIPTOR_CLEANUP = -1, image, plain;
         struct error why = { 0 };
 
-        if (!plain && !disk && !make)
-                return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
-        if (plain && !kept->accept_degraded)
-                return cannot(kept, "it was made as a plain folder, where that had been accepted", err);
-        /* A plain one is its user's, and the kernel is given no file system of it. */
-        if (plain)
-                return 0;
-        if (geteuid() != 0 && disk)
+        *ret = SANDBOX_KEPT_NONE;
+        if (open_folder(kept, false, &folder, &why) < 0) {
+                if (why.kind == ERROR_NOT_FOUND)
+                        return 0;
+                *err = why;
+                return -1;
+        }
+        if ((image = has(kept, folder, IMAGE, err)) < 0 ||
+            (plain = has(kept, folder, SANDBOX_KEPT_WORKSPACE, err)) < 0)
+                return -1;
+        if (image && geteuid() == 0 && open_guarded(kept, &folder, err) < 0)
+                return -1;
+        *ret = image ? SANDBOX_KEPT_IMAGE : plain ? SANDBOX_KEPT_PLAIN : SANDBOX_KEPT_NONE;
+        *ret_folder = folder;
+        folder = -1;
+        return 0;
+}
+
+int sandbox_kept_find(const struct sandbox_kept *kept, enum sandbox_kept_kind *ret, struct error *err) {
+        int folder DESCRIPTOR_CLEANUP = -1;
+
+        return find(kept, &folder, ret, err);
+}
+
+/* An image where there can be one, else a plain folder where that will do. Of two that make it at once, both have the one. */
+static int make_new(const struct sandbox_kept *kept, int *ret_folder, enum sandbox_kept_kind *ret,
+                    struct error *err) {
+        int folder DESCRIPTOR_CLEANUP = -1, guarded DESCRIPTOR_CLEANUP = -1;
+        struct error why = { 0 };
+
+        if (open_folder(kept, true, &folder, err) < 0)
+                return -1;
+        if ((geteuid() != 0 || open_guarded(kept, &guarded, &why) == 0) &&
+            sandbox_disk_keep(guarded >= 0 ? guarded : folder, IMAGE, kept->bytes, kept->files, &why) == 0) {
+                *ret = SANDBOX_KEPT_IMAGE;
+        } else if ((why.kind == ERROR_NOT_FOUND || why.kind == ERROR_REFUSED) && kept->accept_degraded) {
+                *ret = SANDBOX_KEPT_PLAIN;
+        } else {
+                (void)rmdir(kept->folder);
+                if (why.kind == ERROR_NOT_FOUND)
+                        return cannot(kept, why.message, err);
+                *err = why;
+                return -1;
+        }
+        *ret_folder = folder;
+        folder = -1;
+        return 0;
+}
+
+/* What it was made as it stays. */
+static int find_or_make(const struct sandbox_kept *kept, bool may_make, int *ret_folder,
+                        enum sandbox_kept_kind *ret, struct error *err) {
+        if (find(kept, ret_folder, ret, err) < 0)
+                return -1;
+        if (*ret == SANDBOX_KEPT_NONE) {
+                close_descriptor(ret_folder);
+                return may_make ? make_new(kept, ret_folder, ret, err)
+                                : error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
+        }
+        if (*ret == SANDBOX_KEPT_IMAGE && geteuid() != 0)
                 return error_set_kind(err, ERROR_REFUSED,
                                       "%s/" IMAGE
                                       ": root made it, and only root can open it: start the server as root",
                                       kept->folder);
-        if (!disk && folder_make(kept->folder, err) < 0)
-                return -1;
-        if (open_folder(kept, ret_folder, &why) == 0 &&
-            (disk || sandbox_disk_keep(*ret_folder, IMAGE, kept->bytes, kept->files, &why) == 0))
-                return 1;
-        if (!disk)
-                (void)rmdir(kept->folder);
-        if (disk || (why.kind != ERROR_NOT_FOUND && why.kind != ERROR_REFUSED)) {
-                *err = why;
-                return -1;
-        }
-        if (!kept->accept_degraded)
-                return cannot(kept, why.message, err);
-        return folder_make(kept->folder, err);
+        if (*ret == SANDBOX_KEPT_PLAIN && !kept->accept_degraded)
+                return cannot(kept, "it was made as a plain folder, where that had been accepted", err);
+        return 0;
 }
 
-static int open_plain(const struct sandbox_kept *kept, bool root, int *ret, struct error *err) {
-        *ret = root ? open_tree(AT_FDCWD, kept->folder,
-                                OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW)
-                    : open(kept->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+/* A plain one is its user's, and the kernel is given no file system of it. */
+static int open_plain(const struct sandbox_kept *kept, int folder, int *ret, struct error *err) {
+        *ret = geteuid() == 0 ? open_tree(folder, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH)
+                              : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         return *ret < 0 ? error_set(err, "cannot open %s: %s", kept->folder, strerror(errno)) : 0;
 }
 
 int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid_t gid, int *ret_root,
                       struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        int opened DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1,
-                   kind = kind_of(kept, make, arena, &folder, err);
+        int opened DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
+        enum sandbox_kept_kind kind;
         bool root = geteuid() == 0;
 
-        if (kind < 0)
+        if (find_or_make(kept, make, &folder, &kind, err) < 0)
                 return -1;
-        if (kind == 1 && sandbox_disk_open(folder, IMAGE, &opened, err) < 0)
+        if (kind == SANDBOX_KEPT_IMAGE && sandbox_disk_open(folder, IMAGE, &opened, err) < 0)
                 return error_context(err, "%s", kept->folder);
-        if (kind == 0 && open_plain(kept, root, &opened, err) < 0)
+        if (kind == SANDBOX_KEPT_PLAIN && open_plain(kept, folder, &opened, err) < 0)
                 return -1;
         if (make_inside(opened, root, err) < 0 || (root && map_owner(opened, uid, gid, err) < 0))
                 return error_context(err, "%s", kept->folder);
@@ -215,27 +285,14 @@ int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid
         return 0;
 }
 
-bool sandbox_kept_is_there(const struct sandbox_kept *kept) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
-        return has(kept->folder, IMAGE, arena) || has(kept->folder, SANDBOX_KEPT_WORKSPACE, arena);
-}
-
-bool sandbox_kept_is_image(const struct sandbox_kept *kept) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
-        return has(kept->folder, IMAGE, arena);
-}
-
 int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1;
+        enum sandbox_kept_kind kind;
 
-        if (sandbox_kept_is_image(kept)) {
-                if (open_folder(kept, &folder, err) < 0)
-                        return -1;
-                if (sandbox_disk_remove(folder, IMAGE, err) < 0)
-                        return error_context(err, "%s", kept->folder);
-        }
+        if (find(kept, &folder, &kind, err) < 0)
+                return -1;
+        if (kind == SANDBOX_KEPT_IMAGE && sandbox_disk_remove(folder, IMAGE, err) < 0)
+                return error_context(err, "%s", kept->folder);
         if (rmdir(kept->folder) < 0 && errno != ENOENT && errno != ENOTEMPTY)
                 return error_set(err, "cannot remove %s: %s", kept->folder, strerror(errno));
         return 0;

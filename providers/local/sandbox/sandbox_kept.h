@@ -31,17 +31,22 @@ struct sandbox_kept {
 
 /*
  * *ret_root is its root: of root's a mount that is attached nowhere, in which `uid` and `gid` own everything; of another user's the
- * folder itself. Where `make` is false and there is none: ERROR_NOT_FOUND. ERROR_REFUSED where it cannot be bounded here.
+ * folder itself. Where `make` is false and there is none: ERROR_NOT_FOUND. ERROR_REFUSED where it cannot be bounded here, or, of
+ * root's, where somebody else could have put it there (base/guarded.h): an image and a plain folder alike.
  */
 int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid_t gid, int *ret_root,
                       struct error *err) MUST_USE;
-/* Whether there is one, of either kind. */
-bool sandbox_kept_is_there(const struct sandbox_kept *kept);
-/* Whether it is an image, where it is at all. */
-bool sandbox_kept_is_image(const struct sandbox_kept *kept);
 /*
- * An image goes with all that is in it; of a plain folder the caller has removed that. The folder stays where the caller has something
- * else in it.
+ * What is there. Where an image and a plain folder are both, it is the image to all of these functions, and what lies in the other
+ * stays as it is until that is removed. Of root's, as it is opened: ERROR_REFUSED where another could have put it there. What cannot
+ * be looked at is not gone: -1.
+ */
+enum sandbox_kept_kind { SANDBOX_KEPT_NONE, SANDBOX_KEPT_PLAIN, SANDBOX_KEPT_IMAGE };
+int sandbox_kept_find(const struct sandbox_kept *kept, enum sandbox_kept_kind *ret,
+                      struct error *err) MUST_USE;
+/*
+ * An image goes with all that is in it, ERROR_LOCKED where a mount has it; of a plain folder the caller has removed that. The folder stays
+ * where the caller has something else in it.
  */
 int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) MUST_USE;
 

@@ -81,7 +81,7 @@ static int wait_for(struct sandbox_launched *launched, unsigned type, int64_t pa
                         return -1;
                 if (answer != FRAME_WHOLE)
                         continue;
-                if (ret->type == type || ret->type == LAUNCHER_REFUSED)
+                if (ret->type == type || ret->type == LAUNCHER_REFUSED || ret->type == LAUNCHER_BUSY)
                         return 0;
                 frame_release(ret);
         }
@@ -245,8 +245,9 @@ int sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *ke
             frame_send_now(launched.launcher.socket, LAUNCHER_KEEP, text.data, text.length, NULL, 0, err) ==
                     0 &&
             wait_for(&launched, LAUNCHER_KEPT, ANSWER_MS, &answer, err) == 0) {
-                if (answer.type == LAUNCHER_REFUSED)
-                        (void)error_set_kind(err, ERROR_REFUSED, "the launcher at %s refused: %s", launcher,
+                if (answer.type != LAUNCHER_KEPT)
+                        (void)error_set_kind(err, answer.type == LAUNCHER_BUSY ? ERROR_LOCKED : ERROR_REFUSED,
+                                             "the launcher at %s refused: %s", launcher,
                                              strbuf_text(&answer.payload));
                 else if (answer.count == 0 && !keeping->remove)
                         (void)error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");

@@ -182,7 +182,8 @@ enum launcher_message {
         LAUNCHER_KEEP,
         LAUNCHER_KEPT,
         LAUNCHER_NAMES,
-        LAUNCHER_NAMED
+        LAUNCHER_NAMED,
+        LAUNCHER_BUSY
 };
 
 /* START. An image by its digest; NULL: the machine's own /usr. With it may come a network namespace, for `joins` of PLACE. */

@@ -104,8 +104,13 @@ static void turn_end(struct turn *turn) {
 
 /* --- the index --- */
 
-static bool is_image(const struct session_place *place, const struct sandbox_kept *kept) {
-        return place->launcher || sandbox_kept_is_image(kept);
+/* 1: it is, as a launcher's are; 0; -1. */
+static int is_image(const struct session_place *place, const struct sandbox_kept *kept, struct error *err) {
+        enum sandbox_kept_kind kind = SANDBOX_KEPT_IMAGE;
+
+        if (!place->launcher && sandbox_kept_find(kept, &kind, err) < 0)
+                return -1;
+        return kind == SANDBOX_KEPT_IMAGE;
 }
 
 /* What its files can take up, by the kernel's own count, which may be off by what the file system itself has. */
@@ -147,7 +152,7 @@ static int open_root(const struct session_place *place, const struct place_share
                                                  .make = shared->environment };
         const struct sandbox_kept kept = kept_of(place, shared, limits, arena);
         struct turn turn TURN_CLEANUP = { 0 };
-        int given DESCRIPTOR_CLEANUP = -1, root DESCRIPTOR_CLEANUP = -1;
+        int given DESCRIPTOR_CLEANUP = -1, root DESCRIPTOR_CLEANUP = -1, image;
 
         if (!local_is_agent(shared->agent))
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
@@ -172,7 +177,8 @@ static int open_root(const struct session_place *place, const struct place_share
                     workspace_local_name_shared(root, place->stack, &row) < 0)
                         return error_set(err, "cannot write into the workspace of Agent/%s: %s",
                                          shared->agent, strerror(errno));
-                if (is_image(place, &kept) && write_index(place, shared, root, err) < 0)
+                if ((image = is_image(place, &kept, err)) < 0 ||
+                    (image && write_index(place, shared, root, err) < 0))
                         return -1;
         }
         *ret = root;
@@ -182,12 +188,15 @@ static int open_root(const struct session_place *place, const struct place_share
 
 int session_kept_make(const struct session_place *place, const struct place_shared *shared,
                       const struct sandbox_limits *limits, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
         struct error why = { 0 };
         int root DESCRIPTOR_CLEANUP = -1;
 
         if (open_root(place, shared, limits, &root, &why) == 0)
                 return 0;
-        if (why.kind != ERROR_REFUSED || !place->accept_degraded) {
+        /* Of one that is there and cannot be opened nothing takes the place: who wrote into it expects his files. */
+        if (why.kind != ERROR_REFUSED || !place->accept_degraded ||
+            (!place->launcher && access(kept_of(place, shared, limits, arena).folder, F_OK) == 0)) {
                 *err = why;
                 return -1;
         }
@@ -237,8 +246,11 @@ static int forget(const struct session_place *place, const struct local_agent_wo
         struct arena *arena ARENA_CLEANUP = arena_new();
         const struct sandbox_kept kept = { .folder = folder_of(place, row, arena) };
         struct local_agent_workspace left = *row;
+        enum sandbox_kept_kind kind;
 
-        if (!sandbox_kept_is_there(&kept))
+        if (sandbox_kept_find(&kept, &kind, err) < 0)
+                return -1;
+        if (kind == SANDBOX_KEPT_NONE)
                 return local_agent_forget(place->workspaces, place->stack, row->agent, row->hash, err);
         left.bytes = 0;
         return row->owner ? local_agent_write(place->workspaces, place->stack, &left, err) : 0;
@@ -267,13 +279,15 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
         };
         const struct place_shared there = { shared->agent, shared->owner, NULL };
         struct turn turn TURN_CLEANUP = { 0 };
-        int root DESCRIPTOR_CLEANUP = -1;
+        int root DESCRIPTOR_CLEANUP = -1, image;
 
         turn_take(&turn, kept.folder);
         if (open_root(local, &there, &limits, &root, err) < 0)
                 return -1;
         /* What lies in an image goes with that. */
-        if (!local->launcher && !sandbox_kept_is_image(&kept) && workspace_tree_remove(root) < 0)
+        if ((image = is_image(local, &kept, err)) < 0)
+                return -1;
+        if (!image && workspace_tree_remove(root) < 0)
                 return error_set(err, "cannot empty the workspace of Agent/%s: %s", shared->agent,
                                  strerror(errno));
         close_descriptor(&root);
@@ -286,7 +300,7 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
                 /* Last: of one that is there the index must say so. */
                 if (result == 0)
                         return forget_shared(local, shared, err);
-                if (err->kind != ERROR_REFUSED || attempt == LETTING_GO)
+                if (err->kind != ERROR_LOCKED || attempt == LETTING_GO)
                         return result;
                 (void)nanosleep(&pause, NULL);
         }
@@ -296,17 +310,23 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
 
 /*
  * Images of a launcher lie where only that can look: the index is looked at when the server starts, and believed from then on. What lies
- * here then is of a server without one.
+ * here then is of a server without one. One that cannot be looked at is told of as the index has it.
  */
 static bool is_there(const struct session_place *place, struct local_agent_workspace *row,
                      struct arena *arena) {
         const struct sandbox_kept kept = { .folder = folder_of(place, row, arena) };
+        enum sandbox_kept_kind kind;
+        struct error why = { 0 };
 
         if (place->launcher)
                 return row->bytes > 0;
-        if (!sandbox_kept_is_image(&kept))
+        if (sandbox_kept_find(&kept, &kind, &why) < 0) {
+                log_debug("a workspace of Agent/%s: %s", row->agent, why.message);
+                return true;
+        }
+        if (kind != SANDBOX_KEPT_IMAGE)
                 row->bytes = 0;
-        return sandbox_kept_is_there(&kept);
+        return kind != SANDBOX_KEPT_NONE;
 }
 
 int session_kept_list(struct place *place, const char *owner, struct arena *arena, struct workspace_row **ret,
@@ -381,13 +401,15 @@ static int learn_launchers(const struct session_place *place, const char *name, 
         return learn_image(place, root, NULL, name, err);
 }
 
-/* One that cannot be looked at hides no other from the index: it is told of in the end. */
+/* One that cannot be looked at hides no other from the index: the first is told of in the end, the others here. */
 struct recovery {
         int result;
         struct error *err;
 };
 
 static void note(struct recovery *recovery, int result, const struct error *err) {
+        if (result < 0 && recovery->result < 0)
+                log_warning("the index of agents' workspaces: %s", err->message);
         if (result < 0 && recovery->result == 0) {
                 *recovery->err = *err;
                 recovery->result = -1;
@@ -398,10 +420,13 @@ static void note(struct recovery *recovery, int result, const struct error *err)
 static int recover_one(const struct session_place *place, const struct local_agent_workspace *row,
                        struct arena *arena, struct error *err) {
         const struct sandbox_kept kept = { .folder = folder_of(place, row, arena), .bytes = 1, .files = 1 };
+        enum sandbox_kept_kind kind;
 
-        if (!sandbox_kept_is_there(&kept))
+        if (sandbox_kept_find(&kept, &kind, err) < 0)
+                return -1;
+        if (kind == SANDBOX_KEPT_NONE)
                 return forget(place, row, err);
-        if (!sandbox_kept_is_image(&kept) || (row->owner && row->bytes > 0))
+        if (kind != SANDBOX_KEPT_IMAGE || (row->owner && row->bytes > 0))
                 return 0;
         return learn_own(place, row, &kept, err);
 }

@@ -8,9 +8,11 @@
 
 #include "folder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 struct index {
         struct session_place place;
@@ -38,6 +40,20 @@ int __wrap_local_agent_forget(const char *workspaces, const char *stack, const c
                               struct error *err);
 int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+
+/* A name that cannot be looked at. */
+static const char *unknown;
+
+int __real_faccessat(int folder, const char *name, int mode, int flags);
+int __wrap_faccessat(int folder, const char *name, int mode, int flags);
+
+int __wrap_faccessat(int folder, const char *name, int mode, int flags) {
+        if (unknown && strcmp(name, unknown) == 0) {
+                errno = EIO;
+                return -1;
+        }
+        return __real_faccessat(folder, name, mode, flags);
+}
 
 static int make(struct index *index, const struct local_agent_workspace *row) {
         const struct place_shared shared = { row->agent, row->owner, row->environment };
@@ -157,6 +173,71 @@ static void an_image_is_no_plain_folder(void **state) {
         assert_true(row.bytes >= kept.bytes);
 }
 
+/* Where the disk fails, what is there is not known; that it is gone is not either. */
+static void what_cannot_be_looked_at_is_not_gone(void **state) {
+        struct index *index = *state;
+        struct local_agent_workspace row;
+        struct workspace_row *rows;
+        struct error err = { 0 };
+        size_t count;
+
+        put(index, &first);
+        put(index, &second);
+        unknown = "workspace";
+        assert_int_equal(recover(index, &err), -1);
+        assert_non_null(strstr(err.message, strerror(EIO)));
+        assert_int_equal(get(index, &first, &row), 0);
+        assert_int_equal(make(index, &first), -1);
+        assert_int_equal(session_kept_list(&index->place.place, "alice", index->arena, &rows, &count, &err),
+                         0);
+        assert_int_equal(count, 2);
+        unknown = NULL;
+        assert_int_equal(recover(index, &err), 0);
+        assert_int_equal(get(index, &first, &row), -1);
+}
+
+/* Without --accept-degraded a plain folder is refused where it is the workspace. */
+static void an_image_beside_a_plain_folder_is_the_workspace(void **state) {
+        struct index *index = *state;
+        const struct place_shared shared = { .agent = first.agent, .owner = first.owner };
+        struct workspace_row *rows;
+        struct error err = { 0 };
+        char *plain TEXT_CLEANUP = NULL;
+        int opened = -1, result;
+        size_t count;
+
+        if (geteuid() != 0 || make(index, &first) != 0)
+                skip();
+        plain = path_join(folder_of(index, &first), SANDBOX_KEPT_WORKSPACE);
+        assert_int_equal(mkdir(plain, 0700), 0);
+        assert_int_equal(session_kept_open(&index->place.place, &shared, &opened, &err), 0);
+        close(opened);
+        assert_int_equal(session_kept_list(&index->place.place, NULL, index->arena, &rows, &count, &err), 0);
+        assert_int_equal(count, 1);
+        assert_true(rows[0].bytes >= limits.workspace_bytes);
+        for (int i = 0; (result = session_kept_remove(&index->place.place, &shared, &err)) < 0 && i < 100;
+             i++)
+                assert_int_equal(err.kind, ERROR_LOCKED);
+        assert_int_equal(result, 0);
+        /* The other one stays, and is told of. */
+        assert_int_equal(rmdir(plain), 0);
+}
+
+/* Somebody else could have put it there: to try again helps nobody. */
+static void one_that_is_not_guarded_is_not_busy(void **state) {
+        struct index *index = *state;
+        const struct place_shared shared = { .agent = first.agent, .owner = first.owner };
+        struct error err = { 0 };
+
+        if (geteuid() != 0 || make(index, &first) != 0)
+                skip();
+        assert_int_equal(chmod(index->folder, 0777), 0);
+        assert_int_equal(session_kept_remove(&index->place.place, &shared, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        assert_non_null(strstr(err.message, index->folder));
+        assert_int_equal(chmod(index->folder, 0700), 0);
+}
+
 static void one_made_while_another_goes_is_in_the_index(void **state) {
         struct index *index = *state;
         struct meanwhile here = { .index = index };
@@ -189,6 +270,9 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(one_that_is_damaged_hides_no_other),
                 TEST(an_image_is_no_plain_folder),
+                TEST(what_cannot_be_looked_at_is_not_gone),
+                TEST(an_image_beside_a_plain_folder_is_the_workspace),
+                TEST(one_that_is_not_guarded_is_not_busy),
                 TEST(one_made_while_another_goes_is_in_the_index),
         };
 
