@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/launcher.h"
 #include "cli/options.h"
 #include "cli/stacks.h"
@@ -44,8 +46,8 @@ const struct verb verbs[] = {
         { "reassociate", "ENV", 1, 1, "put them all back into service", verb_reassociate, 0, NULL },
         { "images", "[REPOSITORY]", 0, 1, "list the registry's images, and which can run", verb_images, 0,
           NULL },
-        { "image", "check|instructions|import|build|runtime|remove|prune [REF] [PATH]", 1, 3,
-          "check, import, build or remove an image", verb_image, 0, NULL },
+        { "image", "[REF] [PATH]", 1, 3, "check, import, build or remove an image", verb_image, 0,
+          commands_of_image },
         { "exec", "[FILE|-] [ARG]...", 0, 1000000, "run code in a fresh sandbox of an environment", verb_exec,
           VERB_RUNS_PROGRAM, NULL },
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import, 0, NULL },
@@ -53,22 +55,22 @@ const struct verb verbs[] = {
           NULL },
         { "explain", "[KIND[.FIELD]]", 0, 1, "say what a kind or a field means", verb_explain, VERB_STATELESS,
           NULL },
-        { "state", "list|show|history|restore|migrate|mv|rm|verify|backup|adopt", 1, 1000,
-          "show, repair, check, copy, move or remake the state", verb_state, 0, NULL },
-        { "lock", "show|release", 1, 1, "show or release the state's lock", verb_lock, 0, NULL },
+        { "state", "[ARG]...", 1, 1000, "show, repair, check, copy, move or remake the state", verb_state, 0,
+          commands_of_state },
+        { "lock", "", 1, 1, "show or release the state's lock", verb_lock, 0, commands_of_lock },
         { "sweep", "", 0, 0, "delete expired workspace files on this machine", verb_sweep, 0, NULL },
-        { "controller", "[status|sync|suspend|resume|approve [NAME] [PLAN]]", 0, 3,
-          "follow Git repositories and apply their stacks", verb_controller, VERB_ONE_PATH, NULL },
+        { "controller", "[NAME] [PLAN]", 0, 3, "follow Git repositories and apply their stacks",
+          verb_controller, VERB_ONE_PATH, commands_of_controller },
         { "serve", "", 0, 0, "run code over HTTP, in sessions that keep variables", verb_serve, VERB_ONE_PATH,
           NULL },
-        { "session", "create|list|show|run|interrupt|restart|park|end|history|files [ARG]...", 1, 1000,
-          "run code in the sessions of a running server", verb_session, VERB_ONE_PATH, " run " },
-        { "containers", "list|run|logs|stop|start|restart|rm|exec [ARG]...", 1, 1000,
-          "run commands and services of agents, by a server", verb_containers, VERB_ONE_PATH, " run exec " },
-        { "approvals", "list|show|approve|deny [ID]", 1, 2, "decide on commands agents ask the host for",
-          verb_approvals, VERB_ONE_PATH, NULL },
-        { "audit", "list|verify", 1, 1, "show or check the log of commands on the host", verb_audit,
-          VERB_ONE_PATH, NULL },
+        { "session", "[ARG]...", 1, 1000, "run code in the sessions of a running server", verb_session,
+          VERB_ONE_PATH, commands_of_session },
+        { "containers", "[ARG]...", 1, 1000, "run commands and services of agents, by a server",
+          verb_containers, VERB_ONE_PATH, commands_of_containers },
+        { "approvals", "[ID]", 1, 2, "decide on commands agents ask the host for", verb_approvals,
+          VERB_ONE_PATH, commands_of_approvals },
+        { "audit", "", 1, 1, "show or check the log of commands on the host", verb_audit, VERB_ONE_PATH,
+          commands_of_audit },
         { "mcp", "", 0, 0, "give an agent sessions by MCP, on stdin and stdout", verb_mcp, VERB_ONE_PATH,
           NULL },
         { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor, 0, NULL },
@@ -76,7 +78,8 @@ const struct verb verbs[] = {
           NULL },
         { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual, VERB_STATELESS,
           NULL },
-        { "help", "[VERB]", 0, 2, "show what a verb does, and its options", verb_help, VERB_STATELESS, NULL },
+        { "help", "[VERB [COMMAND]]", 0, 2, "show what a verb does, and its options", verb_help,
+          VERB_STATELESS, NULL },
         { "version", "", 0, 0, "print the version", verb_version, VERB_STATELESS, NULL },
         { NULL, NULL, 0, 0, NULL, NULL, 0, NULL },
 };
@@ -141,11 +144,11 @@ static int run_verb(int argc, char **argv, struct arena *arena) {
         else if (options.quiet)
                 log_set_level(LOG_LEVEL_ERROR);
         if (!verb) {
-                options_help(options.help ? stdout : stderr);
+                help_print(options.help ? stdout : stderr);
                 return options.help ? EXIT_DONE : EXIT_ERROR;
         }
         if (options.help) {
-                options_help_verb(verb, stdout);
+                help_print_verb(verb, options.operand_count > 0 ? options.command : NULL, stdout);
                 return EXIT_DONE;
         }
         code = options.stacks ? stacks_run(verb->name, &options, &err) : verb->run(&options, &err);

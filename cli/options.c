@@ -10,17 +10,16 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "cli/commands.h"
 #include "controller/apply.h"
 #include "controller/state_adopt.h"
 #include "gitops/approval.h"
 #include "schema/state_place.h"
 
 #include <getopt.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum option_id {
         OPTION_FILE = 'f',
@@ -89,9 +88,7 @@ enum option_id {
 
 #define SHORT_OPTIONS ":f:o:c:ivqhy"
 #define UNTIL_OPERAND "+"           /* getopt_long() stops where the first operand stands */
-#define RIGHT_COLUMN 27             /* of the help */
 #define SESSION_SECONDS_MAX 1209600 /* 14 days */
-#define NARROW 60                   /* terminals with fewer columns have one column of text */
 
 const struct option_row options_rows[] = {
         { OPTION_FILE, "manifests", "PATH", NULL, "manifests: a file, a folder or - (default .); repeats" },
@@ -102,10 +99,10 @@ const struct option_row options_rows[] = {
         { OPTION_VERBOSE, "verbose", NULL, NULL, "show more: every field, every call" },
         { OPTION_QUIET, "quiet", NULL, NULL, "show less: errors, refusals and the last line" },
         { OPTION_HELP, "help", NULL, NULL, "show this help" },
-        { OPTION_OUTPUT, "output", "FILE", " plan image images get ",
+        { OPTION_OUTPUT, "output", "FILE", " plan images get ",
           "file to save to; get: json, yaml, name; images: name" },
-        { OPTION_PUSH, "push", NULL, " image ", "image runtime: to the Stack's registry on AWS" },
-        { OPTION_MIRROR, "mirror", "URL", " image ", "image build: where Debian's packages come from" },
+        { OPTION_PUSH, "push", NULL, "", "image runtime: to the Stack's registry on AWS" },
+        { OPTION_MIRROR, "mirror", "URL", "", "image build: where Debian's packages come from" },
         { OPTION_FORMAT, "format", "FORMAT", " plan map ", "text, json; plan: markdown; map: dot, mermaid" },
         { OPTION_REFRESH, "refresh", "sweep|full|none", " plan apply destroy drift ",
           "read by lists, one by one, or (plan) not at all" },
@@ -116,27 +113,23 @@ const struct option_row options_rows[] = {
           "each stack in a folder below -f, side by side" },
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
-        { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state sweep image doctor ",
-          "do not ask" },
-        { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate controller ",
+        { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate sweep doctor ", "do not ask" },
+        { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate ",
           "calls at once, 1 to 256 (default 16)" },
-        { OPTION_LOCK_TIMEOUT, "lock-timeout", "SECONDS",
-          " apply destroy disassociate reassociate import state ",
+        { OPTION_LOCK_TIMEOUT, "lock-timeout", "SECONDS", " apply destroy disassociate reassociate import ",
           "wait so long for a lock that another run holds" },
-        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import state controller ",
+        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import ",
           "let this refusal through; repeats" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
           "apply what is not refused, and exit with 3" },
-        { OPTION_DRY_RUN, "dry-run", NULL, " state ", "adopt: show what would be taken, and take nothing" },
-        { OPTION_FORCE, "force", NULL, " lock session ",
-          "lock: though the holder seems alive; files: replace" },
-        { OPTION_ALL, "all", NULL, " disassociate reassociate approvals ",
-          "every dependent; approvals list: ended ones, too" },
-        { OPTION_ENVIRONMENT, "env", "ENV", " exec session ",
-          "the environment to run in (default: the agent's)" },
-        { OPTION_AGENT, "agent", "NAME", " exec session containers ", "run for this agent: its limits hold" },
-        { OPTION_CODE, "code", "CODE", " exec session containers ", "the code itself, instead of a file" },
-        { OPTION_LANGUAGE, "lang", "LANG", " exec session containers ",
+        { OPTION_DRY_RUN, "dry-run", NULL, "", "adopt: show what would be taken, and take nothing" },
+        { OPTION_FORCE, "force", NULL, "", "lock: though the holder seems alive; files: replace" },
+        { OPTION_ALL, "all", NULL, " disassociate reassociate ",
+          "disassociate, reassociate: every dependent; approvals list: ended ones, too" },
+        { OPTION_ENVIRONMENT, "env", "ENV", " exec ", "the environment to run in (default: the agent's)" },
+        { OPTION_AGENT, "agent", "NAME", " exec ", "run for this agent: its limits hold" },
+        { OPTION_CODE, "code", "CODE", " exec ", "the code itself, instead of a file" },
+        { OPTION_LANGUAGE, "lang", "LANG", " exec ",
           "python or sh (default: by the file's name, else python)" },
         { OPTION_PUT, "file", "NAME=PATH", " exec ", "put a file into the workspace (not -f); repeats" },
         { OPTION_OUT, "out", "DIR", " exec ",
@@ -145,8 +138,7 @@ const struct option_row options_rows[] = {
         { OPTION_OUT_DOT, "out-dot", NULL, " exec ",
           "--out brings back names that begin with a dot, and HEAD" },
         { OPTION_OUT_EXEC, "out-exec", NULL, " exec ", "--out leaves programs executable" },
-        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec session containers ",
-          "end the run earlier than the environment does" },
+        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec ", "end the run earlier than the environment does" },
         { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec serve mcp ",
           "run even where this machine cannot enforce every limit" },
         { OPTION_LAUNCHER, "launcher", "SOCKET", " exec serve mcp ",
@@ -156,33 +148,32 @@ const struct option_row options_rows[] = {
         { OPTION_SELF_TEST, "self-test", NULL, " doctor ", "also try to break out of a sandbox" },
         { OPTION_AWS, "aws", NULL, " doctor ", "also try in the account what only AWS itself can show" },
         { OPTION_CHECK, "check", NULL, " fmt ", "write nothing; exit code 2 where files would change" },
-        { OPTION_ONCE, "once", NULL, " controller ", "reconcile each source once, then exit" },
-        { OPTION_WAIT, "wait", NULL, " controller ",
-          "sync, approve: wait for the end, exit with its result" },
-        { OPTION_INTERACTIVE, "interactive", NULL, " session ",
-          "run: a prompt, and one execution after the other" },
-        { OPTION_CONVERSATION, "conversation", "NAME", " session ",
+        { OPTION_ONCE, "once", NULL, "", "reconcile each source once, then exit" },
+        { OPTION_WAIT, "wait", NULL, "", "sync, approve: wait for the end, exit with its result" },
+        { OPTION_INTERACTIVE, "interactive", NULL, "", "run: a prompt, and one execution after the other" },
+        { OPTION_CONVERSATION, "conversation", "NAME", "",
           "create, run: the session of that name, there or new" },
-        { OPTION_CONTEXT, "context", "NAME", " session ", "run, restart: another kernel of the session's" },
-        { OPTION_LABEL, "label", "NAME=VALUE", " session ", "create, run: give it; list: have it; repeats" },
-        { OPTION_VARIABLE, "variable", "NAME=VALUE", " session containers ",
-          "create: of all executions; run, exec: of this one; repeats" },
-        { OPTION_IDLE, "idle", "SECONDS", " session ", "create, run: it ends when that long nothing runs" },
-        { OPTION_TTL, "ttl", "SECONDS", " session ", "create, run: it ends when it is that old" },
-        { OPTION_STATUS, "status", "queued|starting|idle|running|parked|stopped|exited",
-          " session containers ", "list: only those" },
-        { OPTION_NAME, "name", "NAME", " containers ", "run: its name; list: only those" },
-        { OPTION_SERVICE, "service", NULL, " containers ", "run: it stays until it is stopped" },
-        { OPTION_RESTART, "restart", "never|on-failure|always", " containers ",
+        { OPTION_CONTEXT, "context", "NAME", "", "run, restart: another kernel of the session's" },
+        { OPTION_LABEL, "label", "NAME=VALUE", "",
+          "create, run: label it so; list: those labelled so; repeats" },
+        { OPTION_VARIABLE, "variable", "NAME=VALUE", "",
+          "create: set it for all executions; run, exec: set it for this one; repeats" },
+        { OPTION_IDLE, "idle", "SECONDS", "", "create, run: it ends when that long nothing runs" },
+        { OPTION_TTL, "ttl", "SECONDS", "", "create, run: it ends when it is that old" },
+        { OPTION_STATUS, "status", "queued|starting|idle|running|parked|stopped|exited", "",
+          "list: only those" },
+        { OPTION_NAME, "name", "NAME", "", "run: its name; list: only those" },
+        { OPTION_SERVICE, "service", NULL, "", "run: it stays until it is stopped" },
+        { OPTION_RESTART, "restart", "never|on-failure|always", "",
           "run: whether a service that has ended is started again" },
-        { OPTION_PORT, "port", "PORT[:HOSTPORT]", " containers ",
+        { OPTION_PORT, "port", "PORT[:HOSTPORT]", "",
           "run: where it listens, and at which port of 127.0.0.1 that is reached (0: any); repeats" },
-        { OPTION_FOLLOW, "follow", NULL, " containers ",
+        { OPTION_FOLLOW, "follow", NULL, "",
           "logs: go on with what is printed from now on; stats: every 2 seconds" },
-        { OPTION_TAIL, "tail", "N", " containers ", "logs: the last N lines of those that are there" },
-        { OPTION_SINCE, "since", "TIME", " containers ", "logs: from that time on, as 2026-01-31T12:00:00Z" },
-        { OPTION_WATCH, "watch", NULL, " approvals ", "list: go on with those that come, until Ctrl-C" },
-        { OPTION_NOTE, "note", "TEXT", " approvals ", "approve, deny: a remark for the log" },
+        { OPTION_TAIL, "tail", "N", "", "logs: the last N lines of those that are there" },
+        { OPTION_SINCE, "since", "TIME", "", "logs: from that time on, as 2026-01-31T12:00:00Z" },
+        { OPTION_WATCH, "watch", NULL, "", "list: go on with those that come, until Ctrl-C" },
+        { OPTION_NOTE, "note", "TEXT", "", "approve, deny: a remark for the log" },
         { OPTION_ATTACHED, "attached", NULL, " serve ",
           "listen on the Unix socket alone, until standard input ends" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
@@ -201,6 +192,8 @@ static const struct option_row *row_of(int id) {
 bool options_row_takes(const struct option_row *row, const struct verb *verb) {
         const char *at = row->verbs ? strstr(row->verbs, verb->name) : NULL;
 
+        if (verb->commands)
+                return commands_any_takes(verb, row);
         return !row->verbs || (at && at[-1] == ' ' && at[strlen(verb->name)] == ' ');
 }
 
@@ -458,13 +451,34 @@ static int check_paths(const struct options *options, const struct verb *verb, s
         return 0;
 }
 
+/* An option that belongs to another of the verb's commands is a mistake, and never ignored. */
+static int check_command(const struct options *options, const struct verb *verb, const bool *used,
+                         struct error *err) {
+        struct strbuf takers STRBUF_CLEANUP = STRBUF_INIT;
+
+        for (size_t i = 0; options->command && i < ROW_COUNT; i++) {
+                if (!used[i] || commands_take(options->command, &options_rows[i]))
+                        continue;
+                commands_list_takers(verb, &options_rows[i], &takers);
+                return error_set(err, "berth %s%s%s takes no --%s: it goes with %s", verb->name,
+                                 options->command->name[0] ? " " : "", options->command->name,
+                                 options_rows[i].name, strbuf_text(&takers));
+        }
+        return 0;
+}
+
 /* What was accepted while the verb was not known yet. */
 static int check_use(const struct options *options, const struct verb *verb, const bool *used,
                      struct error *err) {
+        struct strbuf operands STRBUF_CLEANUP = STRBUF_INIT;
+
         for (size_t i = 0; i < ROW_COUNT; i++) {
                 if (used[i] && !options_row_takes(&options_rows[i], verb))
                         return error_set(err, "berth %s takes no --%s", verb->name, options_rows[i].name);
         }
+        /* Help is of the verb where no command is named. */
+        if (!(options->help && options->operand_count == 0) && check_command(options, verb, used, err) < 0)
+                return -1;
         if (options->help)
                 return 0;
         for (size_t i = 0; i < options->allowance_count; i++) {
@@ -477,13 +491,14 @@ static int check_use(const struct options *options, const struct verb *verb, con
         }
         if (check_paths(options, verb, err) < 0)
                 return -1;
+        commands_print_operands(verb, &operands);
         if (options->operand_count < verb->operands_min)
                 return error_set(err, "berth %s needs an argument: berth %s %s", verb->name, verb->name,
-                                 verb->operands);
+                                 strbuf_text(&operands));
         if (options->operand_count > verb->operands_max)
                 return error_set(err, "berth %s: \"%s\" is one too many; usage: berth %s%s%s", verb->name,
                                  options->operands[verb->operands_max], verb->name,
-                                 verb->operands[0] ? " " : "", verb->operands);
+                                 operands.length ? " " : "", strbuf_text(&operands));
         return 0;
 }
 
@@ -538,17 +553,18 @@ static const char *first_operand(int *argc, char ***argv, const char *short_opti
 }
 
 bool options_pass_code_on(int argc, char **argv) {
-        const char *name = first_operand(&argc, &argv, UNTIL_OPERAND SHORT_OPTIONS), *at;
+        const char *name = first_operand(&argc, &argv, UNTIL_OPERAND SHORT_OPTIONS);
+        const struct verb_command *command;
         const struct verb *verb;
         struct error ignored;
 
         if (!name || options_find_verb(name, &verb, &ignored) < 0)
                 return false;
-        if ((verb->traits & VERB_RUNS_PROGRAM) || !verb->programs)
+        if (!verb->commands)
                 return verb->traits & VERB_RUNS_PROGRAM;
         name = first_operand(&argc, &argv, SHORT_OPTIONS);
-        at = name && *name ? strstr(verb->programs, name) : NULL;
-        return at && at[-1] == ' ' && at[strlen(name)] == ' ';
+        command = name ? commands_find(verb, name) : NULL;
+        return command && command->is_program;
 }
 
 /* The arguments behind argv[0], up to the first operand or all of them. 1: one of them was --version. */
@@ -611,6 +627,8 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 if (options_find_verb("version", &verb, err) < 0)
                         return -1;
         }
+        if (verb)
+                options.command = commands_of_line(verb, &options);
         if (verb && check_files(&options, verb, arena, used, err) < 0)
                 return -1;
         if (verb && check_use(&options, verb, used, err) < 0)
@@ -620,83 +638,4 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
         *ret = options;
         *ret_verb = verb;
         return 0;
-}
-
-/* From `column` on, where the line stands; breaks at spaces, and behind the bars of alternatives ("show|mv|rm"). */
-static int print_usage(const char *usage, int column, int width, FILE *stream) {
-        while (*usage) {
-                int length = (int)strcspn(usage, "| ");
-
-                length += usage[length] != '\0';
-                if (column > 4 && column + length > width) {
-                        fputs("\n    ", stream);
-                        column = 4;
-                }
-                fprintf(stream, "%.*s", length, usage);
-                column += length;
-                usage += length;
-        }
-        return column;
-}
-
-static int width_of(FILE *stream) {
-        return isatty(fileno(stream)) ? terminal_width(stream) : INT_MAX;
-}
-
-/* Two columns. Where the left one is too wide, the right one goes below it, as it does on a narrow terminal. */
-static void print_row(const char *left, const char *right, FILE *stream) {
-        int width = width_of(stream), column = width < NARROW ? 6 : RIGHT_COLUMN, used;
-
-        fputs("  ", stream);
-        used = print_usage(left, 2, width, stream);
-        if (used >= column || width < NARROW) {
-                fputc('\n', stream);
-                used = 0;
-        }
-        fprintf(stream, "%*s", column - used, "");
-        terminal_print_wrapped(stream, right, column, column);
-}
-
-static void print_options(const struct verb *verb, bool own, FILE *stream) {
-        for (size_t i = 0; i < ROW_COUNT; i++) {
-                const struct option_row *row = &options_rows[i];
-                struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
-
-                if (own != (row->verbs != NULL) || (verb && !options_row_takes(row, verb)))
-                        continue;
-                strbuf_printf(&left, "%c%c%s--%s%s%s", row->id < 256 ? '-' : ' ',
-                              row->id < 256 ? row->id : ' ', row->id < 256 ? ", " : "  ", row->name,
-                              row->argument ? " " : "", row->argument ? row->argument : "");
-                print_row(strbuf_text(&left), row->doc, stream);
-        }
-}
-
-void options_help(FILE *stream) {
-        terminal_print_wrapped(
-                stream, "berth: declares, makes and guards the environments in which AI agents run code", 0,
-                0);
-        fputs("\nusage: berth VERB [OPTION]...\n\n", stream);
-        for (const struct verb *verb = verbs; verb->name; verb++) {
-                struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
-
-                strbuf_printf(&left, "%s%s%s", verb->name, verb->operands[0] ? " " : "", verb->operands);
-                print_row(strbuf_text(&left), verb->doc, stream);
-        }
-        fputs("\noptions of every verb:\n", stream);
-        print_options(NULL, false, stream);
-        fputc('\n', stream);
-        terminal_print_wrapped(stream, "Exit codes: 0 done, 1 error, 2 changes, 3 refused, 4 locked.", 0, 2);
-}
-
-void options_help_verb(const struct verb *verb, FILE *stream) {
-        struct strbuf usage STRBUF_CLEANUP = STRBUF_INIT;
-
-        strbuf_printf(&usage, "usage: berth %s%s%s [OPTION]...", verb->name, verb->operands[0] ? " " : "",
-                      verb->operands);
-        print_usage(strbuf_text(&usage), 0, width_of(stream), stream);
-        fputs("\n\n", stream);
-        terminal_print_wrapped(stream, verb->doc, 0, 0);
-        fputs("\noptions:\n", stream);
-        print_options(verb, true, stream);
-        print_options(verb, false, stream);
 }

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct verb_command;
+
 struct options {
         const char *path;  /* -f, the first one; "." */
         const char **more; /* the other ones */
@@ -57,6 +59,8 @@ struct options {
         size_t file_count;
         const char *const *operands;
         size_t operand_count;
+        const struct verb_command
+                *command; /* the verb's, that the first operand names; NULL: none, or an unknown one */
 };
 
 enum verb_trait {
@@ -68,14 +72,14 @@ enum verb_trait {
 
 struct verb {
         const char *name;
-        const char *operands; /* for the usage line, "" for none */
+        const char *
+                operands; /* for the usage line, "" for none; behind the commands' names, where it has some */
         size_t operands_min, operands_max;
         const char *doc; /* one line */
         /* Returns the exit code, or -1 with err. Writes results to standard output. */
         int (*run)(const struct options *options, struct error *err);
-        unsigned traits; /* enum verb_trait */
-        /* " run exec ": its commands that pass a program's exit code on, where 1 would be taken for the program's; NULL: none */
-        const char *programs;
+        unsigned traits;                     /* enum verb_trait */
+        const struct verb_command *commands; /* cli/commands.h; NULL: it has none */
 };
 
 extern const struct verb verbs[]; /* ended by a NULL name */
@@ -84,7 +88,7 @@ struct option_row {
         int id;
         const char *name;
         const char *argument; /* for help, NULL for a flag */
-        const char *verbs;    /* " plan apply ": the verbs that take it; NULL: all */
+        const char *verbs;    /* " plan apply ": the verbs without commands that take it; NULL: all verbs */
         const char *doc;
 };
 
@@ -115,8 +119,5 @@ bool options_pass_code_on(int argc, char **argv);
 
 /* The error names the nearest verb that there is. */
 int options_find_verb(const char *name, const struct verb **ret, struct error *err) MUST_USE;
-
-void options_help(FILE *stream);
-void options_help_verb(const struct verb *verb, FILE *stream);
 
 #endif

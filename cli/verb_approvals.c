@@ -217,19 +217,17 @@ static int run_deny(struct sessions *sessions, const char *id, struct error *err
 
 static const struct command {
         const char *name;
-        bool takes_id, takes_note;
+        bool takes_id;
         int (*run)(struct sessions *sessions, const char *id, struct error *err);
 } commands[] = {
-        { "list", false, false, run_list },
-        { "show", true, false, run_show },
-        { "approve", true, true, run_approve },
-        { "deny", true, true, run_deny },
+        { "list", false, run_list },
+        { "show", true, run_show },
+        { "approve", true, run_approve },
+        { "deny", true, run_deny },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 static int check_use(const struct options *options, const struct command *command, struct error *err) {
-        bool lists = command->run == run_list;
-
         if (options->operand_count != (command->takes_id ? 2 : 1))
                 return error_set(err, "berth approvals %s takes %s", command->name,
                                  command->takes_id ? "one id: berth approvals list shows those there are"
@@ -237,11 +235,6 @@ static int check_use(const struct options *options, const struct command *comman
         if (command->takes_id && !approvals_is_id(options->operands[1]))
                 return error_set(err, "\"%s\" is no approval's id: it is a- and 26 characters",
                                  options->operands[1]);
-        if ((options->watch || options->all) && !lists)
-                return error_set(err, "berth approvals %s takes no --%s", command->name,
-                                 options->watch ? "watch" : "all");
-        if (options->note && !command->takes_note)
-                return error_set(err, "berth approvals %s takes no --note", command->name);
         return 0;
 }
 

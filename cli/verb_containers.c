@@ -14,8 +14,8 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "cli/commands.h"
 #include "cli/sessions.h"
-#include "cli/subverb.h"
 #include "cli/verbs.h"
 #include "client/shown.h"
 
@@ -25,6 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define MANY 1000
 #define PORT_MAX 65535
 
 #define EXIT_DEADLINE 124
@@ -569,24 +570,13 @@ static int run_remove(struct sessions *sessions, const char *const *operands, si
 /* --- the table --- */
 
 static const struct command {
-        struct subverb use;
-        bool passes_code_on;
+        const char *name;
+        size_t least, most; /* operands behind its name */
         int (*run)(struct sessions *sessions, const char *const *operands, size_t count, struct error *err);
 } commands[] = {
-        { { "list", "", 0, 0, " agent status name " }, false, run_list },
-        { { "run", "--agent AGENT -- COMMAND [ARG]...", 0, SUBVERB_MANY,
-            " agent name service restart port variable timeout code lang " },
-          true,
-          run_run },
-        { { "stats", "[CONTAINER]...", 0, SUBVERB_MANY, " agent follow " }, false, run_stats },
-        { { "logs", "CONTAINER", 1, 1, " agent follow tail since " }, false, run_logs },
-        { { "stop", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_stop },
-        { { "start", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_start },
-        { { "restart", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_restart },
-        { { "rm", "CONTAINER...", 1, SUBVERB_MANY, " agent " }, false, run_remove },
-        { { "exec", "CONTAINER -- COMMAND [ARG]...", 1, SUBVERB_MANY, " agent variable timeout code lang " },
-          true,
-          run_exec },
+        { "list", 0, 0, run_list },          { "run", 0, MANY, run_run },   { "stats", 0, MANY, run_stats },
+        { "logs", 1, 1, run_logs },          { "stop", 1, MANY, run_stop }, { "start", 1, MANY, run_start },
+        { "restart", 1, MANY, run_restart }, { "rm", 1, MANY, run_remove }, { "exec", 1, MANY, run_exec },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -599,12 +589,12 @@ int verb_containers(const struct options *options, struct error *err) {
                               sizeof(*commands), err);
         if (!command)
                 return -1;
-        code = subverb_check("berth containers", &command->use, options, err) < 0 ||
+        code = commands_check_operands("containers", options, command->least, command->most, err) < 0 ||
                                sessions_open(&sessions, options, err) < 0
                        ? -1
                        : command->run(&sessions, options->operands + 1, options->operand_count - 1, err);
         /* Its codes are a program's, and so 1 is not for its own failure. */
-        if (code < 0 && command->passes_code_on) {
+        if (code < 0 && options->command->is_program) {
                 log_error("%s", err->message);
                 return EXIT_EXEC_FAILED;
         }

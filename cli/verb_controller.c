@@ -64,10 +64,6 @@ static int run_controller(const struct options *options, struct error *err) {
         int code;
 
         session_init(&session);
-        if (options->allowance_count)
-                return error_set(
-                        err,
-                        "--allow goes with approve; for what a source always lets through, set `allow` in the Controller");
         if (session_check_folder(options, "controller", err) < 0 || check_file(options, err) < 0 ||
             load_config(&session, options, &config, err) < 0)
                 return -1;
@@ -288,23 +284,16 @@ static int run_command(const struct control_call *call, struct error *err) {
 
 static const struct command {
         const char *name;
-        bool waits, allows, plan;
+        bool plan;
         int (*run)(const struct control_call *call, struct error *err);
 } commands[] = {
-        { "status", false, false, false, run_status },   { "sync", true, false, false, run_command },
-        { "suspend", false, false, false, run_command }, { "resume", false, false, false, run_command },
-        { "approve", true, true, true, run_command },
+        { "status", false, run_status },  { "sync", false, run_command },   { "suspend", false, run_command },
+        { "resume", false, run_command }, { "approve", true, run_command },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-/* Options and operands that belong to another of the commands are mistakes here, and never ignored. */
+/* Operands that belong to another of the commands are mistakes here, and never ignored. */
 static int check_use(const struct options *options, const struct command *command, struct error *err) {
-        if (options->once)
-                return error_set(err, "--once goes with berth controller -f FILE alone");
-        if (options->wait && !command->waits)
-                return error_set(err, "--wait goes with sync and approve");
-        if (options->allowance_count && !command->allows)
-                return error_set(err, "--allow goes with approve");
         if (options->operand_count > 2 && !command->plan)
                 return error_set(err, "berth controller %s: \"%s\" is one too many", command->name,
                                  options->operands[2]);
@@ -318,11 +307,8 @@ int verb_controller(const struct options *options, struct error *err) {
         const struct command *command;
         struct control_call call = { .options = options };
 
-        if (options->operand_count == 0) {
-                if (options->wait)
-                        return error_set(err, "--wait goes with sync and approve");
+        if (options->operand_count == 0)
                 return run_controller(options, err);
-        }
         command = suggest_row("berth controller", options->operands[0], commands, COMMAND_COUNT,
                               sizeof(*commands), err);
         if (!command || check_use(options, command, err) < 0)

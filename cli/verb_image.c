@@ -430,17 +430,10 @@ int verb_image(const struct options *options, struct error *err) {
         const struct subverb *subverb =
                 suggest_row("berth image", options->operands[0], subverbs,
                             sizeof(subverbs) / sizeof(subverbs[0]), sizeof(*subverbs), err);
-        const char *what = subverb ? subverb->name : NULL;
         struct session session SESSION_CLEANUP;
 
         session_init(&session);
         if (!subverb)
                 return -1;
-        if (options->mirror && strcmp(what, "build") != 0)
-                return error_set(err, "only berth image build takes --mirror");
-        if (options->output && strcmp(what, "build") != 0 && strcmp(what, "runtime") != 0)
-                return error_set(err, "only berth image build and berth image runtime take --output");
-        if (options->push && strcmp(what, "runtime") != 0)
-                return error_set(err, "only berth image runtime takes --push");
         return subverb->run(&session, options, err);
 }

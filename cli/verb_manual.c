@@ -4,6 +4,8 @@
  * build writes them beside the program and installs them.
  */
 #include "base/suggest.h"
+#include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "schema/kind.h"
@@ -12,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORDS_MAX 32 /* of a verb: more than any has */
+#define WORDS_MAX 16 /* of a verb, or commands: more than any has */
 
 /* Text as roff takes it literally: no escapes, no requests at the start of a line. */
 static void print_text(const char *words) {
@@ -38,16 +40,55 @@ static void paragraph(const char *label, const char *words) {
         putchar('\n');
 }
 
-static void print_verb(const struct verb *verb) {
+static void print_command(const struct verb *verb, const struct verb_command *command) {
         fputs(".TP\n.B berth ", stdout);
         print_text(verb->name);
-        if (verb->operands[0]) {
+        putchar(' ');
+        print_text(command->name);
+        if (command->operands[0]) {
                 fputs(" \\fR", stdout);
-                print_text(verb->operands);
+                print_text(command->operands);
+        }
+        putchar('\n');
+        print_text(command->doc);
+        fputs(".\n", stdout);
+}
+
+static void print_verb(const struct verb *verb) {
+        struct strbuf operands STRBUF_CLEANUP = STRBUF_INIT;
+
+        fputs(".TP\n.B berth ", stdout);
+        print_text(verb->name);
+        commands_print_operands(verb, &operands);
+        if (operands.length) {
+                fputs(" \\fR", stdout);
+                print_text(strbuf_text(&operands));
         }
         putchar('\n');
         print_text(verb->doc);
         fputs(".\n", stdout);
+        for (const struct verb_command *command = verb->commands; command && command->name; command++) {
+                if (command->name[0])
+                        print_command(verb, command);
+        }
+}
+
+/* " (with: plan, image build)" */
+static void print_takers(const struct option_row *row) {
+        struct strbuf takers STRBUF_CLEANUP = STRBUF_INIT;
+
+        for (const struct verb *verb = verbs; verb->name; verb++) {
+                if (!options_row_takes(row, verb))
+                        continue;
+                strbuf_append(&takers, takers.length ? ", " : "");
+                if (verb->commands)
+                        commands_list_takers(verb, row, &takers);
+                else
+                        strbuf_append(&takers, verb->name);
+        }
+        fputs(" (with: ", stdout);
+        print_text(strbuf_text(&takers));
+        putchar(')');
 }
 
 static void print_option(const struct option_row *row) {
@@ -66,11 +107,8 @@ static void print_option(const struct option_row *row) {
         }
         putchar('\n');
         print_text(row->doc);
-        if (row->verbs) {
-                fputs(" (with:", stdout);
-                print_text(row->verbs);
-                putchar(')');
-        }
+        if (row->verbs)
+                print_takers(row);
         fputs(".\n", stdout);
 }
 
@@ -159,14 +197,18 @@ static void print_manifests(void) {
         fputs(".SH SEE ALSO\nberth(1)\n", stdout);
 }
 
-/* "help session run" is answered by session's, which has that word. */
+/* "help session run" is of that command; "help completion fish" is answered by completion's, which has that word. */
 static int check_word(const struct verb *verb, const char *typed, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *words[WORDS_MAX], *at = verb->operands + (verb->operands[0] == '[');
         char *of = arena_printf(arena, "berth %s", verb->name);
         size_t count = 0;
 
-        while (*at >= 'a' && *at <= 'z' && count < WORDS_MAX) {
+        for (const struct verb_command *command = verb->commands; command && command->name; command++) {
+                if (command->name[0] && count < WORDS_MAX)
+                        words[count++] = command->name;
+        }
+        while (!verb->commands && *at >= 'a' && *at <= 'z' && count < WORDS_MAX) {
                 size_t length = strcspn(at, "| []");
 
                 words[count++] = arena_strndup(arena, at, length);
@@ -179,16 +221,21 @@ static int check_word(const struct verb *verb, const char *typed, struct error *
 }
 
 int verb_help(const struct options *options, struct error *err) {
+        const struct verb_command *command = NULL;
         const struct verb *verb;
 
         if (options->operand_count == 0) {
-                options_help(stdout);
+                help_print(stdout);
                 return EXIT_DONE;
         }
-        if (options_find_verb(options->operands[0], &verb, err) < 0 ||
-            (options->operand_count > 1 && check_word(verb, options->operands[1], err) < 0))
+        if (options_find_verb(options->operands[0], &verb, err) < 0)
                 return -1;
-        options_help_verb(verb, stdout);
+        if (options->operand_count > 1) {
+                if (check_word(verb, options->operands[1], err) < 0)
+                        return -1;
+                command = commands_find(verb, options->operands[1]);
+        }
+        help_print_verb(verb, command, stdout);
         return EXIT_DONE;
 }
 

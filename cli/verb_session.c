@@ -10,14 +10,15 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "cli/commands.h"
 #include "cli/sessions.h"
-#include "cli/subverb.h"
 #include "cli/verbs.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define MANY 1000
 #define LABEL_COLUMN 15
 #define EXECUTION_COLUMNS 38 /* of a line of history, before what it came to */
 
@@ -337,30 +338,21 @@ static int run_history(struct sessions *sessions, const char *const *operands, s
 }
 
 static const struct command {
-        struct subverb use;
+        const char *name;
+        size_t least, most; /* operands behind its name */
         bool names_session; /* its first operand is one */
         int (*run)(struct sessions *sessions, const char *const *operands, size_t count, struct error *err);
 } commands[] = {
-        { { "create", "", 0, 0, " env agent conversation label variable idle ttl " }, false, run_create },
-        { { "list", "", 0, 0, " env agent label status " }, false, run_list },
-        { { "show", "SESSION", 1, 1, "" }, true, run_show },
-        { { "run", "[SESSION] [FILE|-]", 0, 2,
-            " env agent conversation label variable idle ttl code lang timeout context interactive " },
-          false,
-          NULL },
-        { { "interrupt", "SESSION [N]", 1, 2, "" }, true, run_interrupt },
-        { { "restart", "SESSION", 1, 1, " context " }, true, run_restart },
-        { { "park", "SESSION", 1, 1, "" }, true, run_park },
-        { { "end", "SESSION...", 1, SUBVERB_MANY, "" }, true, run_end },
-        { { "history", "SESSION [N]", 1, 2, "" }, true, run_history },
-        { { "files", "list|get|put|rm|zip|copy SESSION [PATH]...", 2, SUBVERB_MANY, " force " },
-          false,
-          sessions_files },
+        { "create", 0, 0, false, run_create },      { "list", 0, 0, false, run_list },
+        { "show", 1, 1, true, run_show },           { "run", 0, 2, false, NULL },
+        { "interrupt", 1, 2, true, run_interrupt }, { "restart", 1, 1, true, run_restart },
+        { "park", 1, 1, true, run_park },           { "end", 1, MANY, true, run_end },
+        { "history", 1, 2, true, run_history },     { "files", 2, MANY, false, sessions_files },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 static int check_use(const struct options *options, const struct command *command, struct error *err) {
-        if (subverb_check("berth session", &command->use, options, err) < 0)
+        if (commands_check_operands("session", options, command->least, command->most, err) < 0)
                 return -1;
         return command->names_session ? sessions_check_id(options->operands[1], err) : 0;
 }

@@ -550,8 +550,6 @@ int verb_state(const struct options *options, struct error *err) {
         /* The only one for which there need be no state yet. */
         if (strcmp(subverb->name, "adopt") == 0)
                 return verb_state_adopt(options, err);
-        if (options->dry_run || options->allowance_count)
-                return error_set(err, "--dry-run and --allow go with berth state adopt");
         if (strcmp(subverb->name, "migrate") == 0)
                 return verb_state_migrate(options, err);
         return run_subverb(subverb, "state", options, err);

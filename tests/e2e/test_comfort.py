@@ -74,6 +74,10 @@ def test_help_fits_a_screen(offline):
         (["get", "Enviroment"], "did you mean Environment?"),
         (["completion", "csh"], "takes bash, zsh or fish"),
         (["disassociate", "x"], "say --all"),
+        (["state", "list", "--dry-run"], "berth state list takes no --dry-run: it goes with state adopt\n"),
+        (["controller", "--wait"], "berth controller takes no --wait: it goes with controller sync, controller approve\n"),
+        (["controller", "sync", "--once"], "berth controller sync takes no --once: it goes with controller\n"),
+        (["session", "show", "--watch"], "berth session takes no --watch\n"),
     ],
 )
 def test_mistakes_are_named(offline, arguments, message):
@@ -120,8 +124,46 @@ def test_options_stand_anywhere(offline):
 def test_help_is_a_verb_too(offline):
     assert offline("help").expect(0).out == offline("--help").expect(0).out
     assert offline("help", "plan").expect(0).out == offline("plan", "--help").expect(0).out
-    for words in (("session", "run"), ("controller", "status"), ("completion", "fish")):
-        assert offline("help", *words).expect(0).out == offline(words[0], "--help").expect(0).out
+    for words in (("session", "run"), ("controller", "status")):
+        assert offline("help", *words).expect(0).out == offline(*words, "--help").expect(0).out
+    assert offline("help", "completion", "fish").expect(0).out == offline("completion", "--help").expect(0).out
+
+
+def commands_of(offline, verb):
+    """The commands of a verb, and the line of each, as its help lists them."""
+    listed = re.search(r"\ncommands:\n(.*?)\n\n", offline(verb, "--help").expect(0).out, re.S)
+    return dict(re.findall(r"^  ([a-z]+)(.*)$", listed[1], re.M)) if listed else {}
+
+
+VERBS_WITH_COMMANDS = "image state lock controller session containers approvals audit".split()
+
+
+@pytest.mark.parametrize("verb", VERBS_WITH_COMMANDS)
+def test_help_of_a_command_is_of_that_one(offline, verb):
+    """Each option of the verb's is that of a command, and each command refuses those that are of others."""
+    of_verb = set(re.findall(r"^ .*?--([a-z-]+)", offline(verb, "--help").expect(0).out.partition("\noptions:\n")[2], re.M))
+    values = dict(re.findall(r"^ .*?--([a-z-]+) ([^ a-z][^ ]*|[a-z]+\|[^ ]*)", offline(verb, "--help").out, re.M))
+    taken = set()
+    for command in commands_of(offline, verb):
+        helped = offline(verb, command, "--help").expect(0).out
+        assert helped.startswith(f"usage: berth {verb} {command}") and offline("help", verb, command).expect(0).out == helped
+        own = set(re.findall(r"^ .*?--([a-z-]+)", helped.partition("\noptions:\n")[2], re.M))
+        assert {"json", "help"} <= own <= of_verb
+        taken |= own
+        for option in of_verb - own:
+            given = [f"--{option}", *(["1"] if option in values else [])]
+            if option in ("allow", "refresh", "label", "variable"):
+                given[1] = {"allow": "protected", "refresh": "full"}.get(option, "a=b")
+            refused = offline(verb, command, *given)
+            assert refused.code in (1, 125) and f"berth {verb} {command} takes no --{option}: it goes with {verb}" in refused.err, refused.err
+    assert taken | ({"once", "parallel"} if verb == "controller" else set()) == of_verb
+
+
+def test_help_of_a_command_says_nothing_of_others(offline):
+    run = offline("session", "run", "--help").expect(0).out
+    assert "a prompt, and one execution after the other" in run and "run: " not in run and "list: " not in run
+    assert "those labelled so" in offline("session", "list", "--help").expect(0).out
+    assert "dot, mermaid" not in offline("plan", "--help").expect(0).out
 
 
 def test_explain_alone_lists_the_kinds(offline):
@@ -197,6 +239,15 @@ def test_bash_completes(offline):
     assert complete("state ver", 2) == ["verify"]
     assert complete("plan --refresh ''", 3) == ["sweep", "full", "none"]
     assert complete("--provider l", 2) == ["local"]
+    # Commands behind their verb, wherever options stand; and behind each command its own options.
+    assert complete("session ''", 2) == list(commands_of(offline, "session"))
+    assert complete("image -f run pr", 4) == ["prune"]
+    assert complete("--env = list session sh", 5) == ["show"]
+    assert complete("session list --i", 3) == []
+    assert sorted(complete("session run --i", 3)) == ["--idle", "--interactive"]
+    assert complete("session files z", 3) == ["zip"]
+    assert complete("session files zip g", 4) == []
+    assert complete("controller s", 2) == ["status", "sync", "suspend"]
 
 
 @pytest.fixture
@@ -299,6 +350,9 @@ def test_shells_at_a_terminal(imaged, offline, tmp_path, shell, words):
         os.write(ours, text.encode())
         wait_until(lambda: until.encode() in shown, 60)
 
+    def letters():
+        return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]|[\x00-\x1f]", b"", shown)
+
     def follow():
         with contextlib.suppress(OSError):  # EIO: the shell has gone
             while piece := os.read(ours, 65536):
@@ -313,6 +367,10 @@ def test_shells_at_a_terminal(imaged, offline, tmp_path, shell, words):
         assert b"map west" in shown
         typed("berth get -f . Ag\t-o name; echo d''one again\n", "done again\r\n")
         assert b"Agent/a-one" in shown
+        typed("berth session -f . fil\tzi\t; echo d''one with files\n", "done with files\r\n")
+        assert re.search(rb"files +zip", letters())
+        typed("berth session list --statu\tpark\t; echo d''one with a list\n", "done with a list\r\n")
+        assert re.search(rb"--status[ =]+parked", letters())
         typed("berth image rem\tdata/etl:s\t", "data/etl:stable")
     except AssertionError:
         raise AssertionError(shown.decode(errors="replace")) from None
@@ -337,6 +395,19 @@ def test_fish_completes_names(named):
 
     assert {"east", "west"} <= set(complete("berth exec --env "))
     assert complete("berth get Ag") == ["Agent/a-one"]
+    assert {"west"} <= set(complete("berth session create --env w"))
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
+def test_fish_completes_commands(named, offline):
+    def complete(line):
+        return named("fish", "-c", f"berth completion fish | source; complete -C '{line}' | string split -f1 '\t'; true")
+
+    assert sorted(complete("berth session ")) == sorted(commands_of(offline, "session"))
+    assert complete("berth image -f run pr") == ["prune"]
+    assert complete("berth session list --i") == []
+    assert sorted(complete("berth session run --i")) == ["--idle", "--interactive"]
+    assert complete("berth session files z") == ["zip"]
 
 
 def test_get_in_other_forms(offline):

@@ -198,8 +198,8 @@ def test_what_is_asked_for_must_be_there(lab):
         ("build", "node"): "there are: python (Debian 12",
         ("build", "python", "-o", "nowhere/x.tar"): "cannot write nowhere/x.tar: No such file",
         ("build", "python", "-o", "."): "it is a folder",
-        ("check", "x", "-o", "y"): "only berth image build and berth image runtime take --output",
-        ("instructions", "--mirror", "http://x"): "only berth image build takes --mirror",
+        ("check", "x", "-o", "y"): "berth image check takes no --output: it goes with image build, image runtime",
+        ("instructions", "--mirror", "http://x"): "berth image instructions takes no --mirror: it goes with image build",
     }.items():
         assert says in lab("image", *arguments).expect(1).err, arguments
     dated = lab("image", "build", "python", env={"SOURCE_DATE_EPOCH": "yesterday"}).expect(1)

@@ -145,7 +145,7 @@ def test_words_that_are_wrong(lab):
         ("a/b", "--push", "--provider", "local"): "for stacks on AWS",
     }.items():
         assert says in lab("image", "runtime", *words).expect(1).err, words
-    assert "only berth image runtime takes --push" in lab("image", "check", "a/b", "--push").expect(1).err
+    assert "berth image check takes no --push: it goes with image runtime" in lab("image", "check", "a/b", "--push").expect(1).err
 
 
 # --- in the registry ---
