@@ -116,7 +116,6 @@ bool words_fit(const json_t *pattern, const json_t *command, const char *program
         return true;
 }
 
-/* One character at a time and by itself: a joiner is shown too, whatever stands before it. */
 static void show_word(const char *word, size_t length, struct strbuf *to) {
         bool plain =
                 length > 0 && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -127,11 +126,7 @@ static void show_word(const char *word, size_t length, struct strbuf *to) {
                 return;
         }
         strbuf_append_char(to, '\'');
-        for (size_t at = 0; at < length;) {
-                if (word[at] == '\'' || word[at] == '\\')
-                        strbuf_append_char(to, '\\');
-                at += text_append_safe_character(to, word + at, length - at, 0);
-        }
+        text_append_exact(to, word, length);
         strbuf_append_char(to, '\'');
 }
 

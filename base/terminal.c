@@ -201,6 +201,70 @@ size_t text_append_safe_character(struct strbuf *to, const char *text, size_t le
         return (size_t)size;
 }
 
+/* Another text could stand for the same: e with an accent is one character, or two. */
+static bool is_composed(const char *text, size_t length) {
+        utf8proc_uint8_t *composed = NULL;
+        utf8proc_ssize_t size = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length,
+                                             &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        bool same;
+
+        if (size == UTF8PROC_ERROR_NOMEM)
+                abort();
+        same = size >= 0 && (size_t)size == length && memcmp(composed, text, length) == 0;
+        free(composed);
+        return same;
+}
+
+/*
+ * What nobody sees, or sees as something else, or elsewhere: blanks other than the one, fillers, what fonts have no picture of,
+ * and letters that run from right to left, since they take the signs and words around them along.
+ */
+static bool is_seen_otherwise(utf8proc_int32_t codepoint) {
+        const utf8proc_property_t *property = utf8proc_get_property(codepoint);
+
+        if (property->bidi_class == UTF8PROC_BIDI_CLASS_R || property->bidi_class == UTF8PROC_BIDI_CLASS_AL)
+                return true;
+        switch (property->category) {
+        case UTF8PROC_CATEGORY_CC:
+        case UTF8PROC_CATEGORY_CF:
+        case UTF8PROC_CATEGORY_CN:
+        case UTF8PROC_CATEGORY_CO:
+        case UTF8PROC_CATEGORY_CS:
+        case UTF8PROC_CATEGORY_ZL:
+        case UTF8PROC_CATEGORY_ZP:
+        case UTF8PROC_CATEGORY_ZS:
+                return true;
+        default:
+                return codepoint == 0x2800 || property->ignorable;
+        }
+}
+
+void text_append_exact(struct strbuf *to, const char *text, size_t length) {
+        const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
+        bool composed = is_composed(text, length);
+
+        for (size_t at = 0; at < length;) {
+                utf8proc_int32_t codepoint = bytes[at];
+                utf8proc_ssize_t size = 1;
+
+                if (text[at] == '\'' || text[at] == '\\')
+                        strbuf_append_char(to, '\\');
+                if (codepoint >= 0x80)
+                        size = utf8proc_iterate(bytes + at, (utf8proc_ssize_t)(length - at), &codepoint);
+                if (size <= 0 || codepoint < 0x20 || codepoint == 0x7F) {
+                        append_byte(to, text[at]);
+                        size = 1;
+                } else if (codepoint >= 0x80 && codepoint < 0xA0) {
+                        append_byte(to, text[at + (size_t)size - 1]);
+                } else if (codepoint >= 0x80 && (!composed || is_seen_otherwise(codepoint))) {
+                        strbuf_printf(to, codepoint > 0xFFFF ? "\\U%08X" : "\\u%04X", (unsigned)codepoint);
+                } else {
+                        strbuf_append_bytes(to, text + at, (size_t)size);
+                }
+                at += (size_t)size;
+        }
+}
+
 static void append_safe(struct strbuf *to, const char *text, size_t length) {
         for (size_t at = 0; at < length;) {
                 size_t plain = 0;

@@ -66,6 +66,13 @@ void terminal_print_safe(FILE *stream, const char *text);
 void text_append_safe(struct strbuf *to, const char *text);
 /* The same for the one character at byte `at` of the text; returns its size in the text, at least 1. */
 size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at);
+/*
+ * Text on whose every character somebody decides: two that differ do not look the same, as far as characters can tell. Besides
+ * the above, joiners, blanks other than the space, variation selectors, fillers, what has no picture and letters that run from
+ * right to left appear as \uNNNN, and so does all beyond ASCII in a text that could be written in another way (that is no NFC). A
+ * quote (') and a backslash have a backslash before them. Letters of different scripts that look alike stay.
+ */
+void text_append_exact(struct strbuf *to, const char *text, size_t length);
 
 /*
  * Appends a text in JSON, which is valid UTF-8: DEL, C1 controls and all characters of those categories as JSON's own

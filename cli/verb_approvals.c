@@ -42,6 +42,21 @@ static void print_words(const char *name, const json_t *words) {
         printf("  %-*s %s\n", NAME_WIDTH, name, strbuf_text(&text));
 }
 
+/* Links and folders have what names agents may have given them: a path is shown as a word is. */
+static void print_path(const char *name, const char *path, const char *sha256) {
+        json_t *words JSON_CLEANUP = json_checked(json_pack("[s]", path ? path : "-"));
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        words_show(words, &text);
+        printf("  %-*s %s", NAME_WIDTH, name, strbuf_text(&text));
+        if (sha256) {
+                fputs(" (sha256 ", stdout);
+                terminal_print_safe(stdout, sha256);
+                putchar(')');
+        }
+        putchar('\n');
+}
+
 static void print_variables(const json_t *variables) {
         json_t *words JSON_CLEANUP = json_checked(json_array()), *value;
         const char *name;
@@ -89,9 +104,7 @@ static void print_result(const json_t *result) {
 }
 
 static void print_approval(const json_t *approval) {
-        const char *status = json_text(approval, "status"), *program = json_text(approval, "program"),
-                   *sha256 = json_text(approval, "programSha256");
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const char *status = json_text(approval, "status");
 
         terminal_print_safe(stdout, json_text(approval, "id") ? json_text(approval, "id") : "-");
         printf("  %s%s", status ? status : "-",
@@ -101,9 +114,8 @@ static void print_approval(const json_t *approval) {
                        json_text(approval, "expiresAt") ? json_text(approval, "expiresAt") : "-");
         putchar('\n');
         print_words("command", json_object_get(approval, "command"));
-        print_fact("folder", json_text(approval, "cwd"));
-        strbuf_printf(&text, "%s (sha256 %s)", program ? program : "-", sha256 ? sha256 : "-");
-        print_fact("program", strbuf_text(&text));
+        print_path("folder", json_text(approval, "cwd"), NULL);
+        print_path("program", json_text(approval, "program"), json_text(approval, "programSha256"));
         print_fact("user", json_text(approval, "user"));
         print_variables(json_object_get(approval, "variables"));
         print_fact("agent", json_text(approval, "agent"));

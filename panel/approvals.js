@@ -9,8 +9,8 @@ const LOOK_MS = 2000;
 
 const FACTS = [
         ["Why", (approval) => approval.reason],
-        ["Folder", (approval) => approval.cwd],
-        ["Program", (approval) => approval.program],
+        ["Folder", (approval) => approval.cwd && shownWord(approval.cwd)],
+        ["Program", (approval) => approval.program && shownWord(approval.program)],
         ["User", (approval) => approval.user],
         ["Agent", (approval) => approval.agent],
         ["Asked by", (approval) => approval.client],

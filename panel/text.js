@@ -75,9 +75,20 @@ export function shownTime(time) {
                 + `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
-/** A word as a shell would have to be given it. */
+// What nobody sees, or sees as something else, or elsewhere: besides those, blanks other than the space, fillers, what fonts have no picture of, and
+// letters that run from right to left (the ranges that Unicode keeps for them), since they take the signs and words around them along.
+const SEEN_OTHERWISE = new RegExp("(?! )[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Zs}\\p{Cs}\\p{Cn}\\p{Co}\\p{Default_Ignorable_Code_Point}\\u2800"
+        + "\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufeff\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}]", "gu");
+
+/**
+ * A word of a command, on which somebody decides: two that differ do not look the same. Beyond letters, digits and a few signs it stands in quotes,
+ * with a backslash before a quote or a backslash. One that could be written in another way (that is no NFC) has all beyond ASCII by its number.
+ */
 export function shownWord(word) {
-        return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${shown(word).replaceAll("'", "'\\''")}'`;
+        const text = String(word);
+        const harmful = text === text.normalize("NFC") ? SEEN_OTHERWISE : /[^\x20-\x7e]/gu;
+
+        return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/['\\]/g, "\\$&").replace(harmful, escaped)}'`;
 }
 
 /** What separates the values of the first line: the one of these that it has most of, outside of quotes. */

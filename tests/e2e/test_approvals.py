@@ -692,6 +692,27 @@ def test_on_the_page(serve, room, chromium):  # noqa: F811
     looking.close()
 
 
+def test_words_that_differ_do_not_look_alike(serve, room, chromium):  # noqa: F811
+    """On the page as in the terminal: blanks that are none, fillers, joiners, what runs from right to left, a backslash that is one."""
+    words = {
+        "\\u200d": "'\\\\u200d'", "it's": "'it\\'s'", "\u0434\u200d\u0430": "'\u0434\\u200d\u0430'", "a\u00a0b": "'a\\xa0b'", "a\u3164": "'a\\u3164'",
+        "a\ufe0f": "'a\\ufe0f'", "\u00fc": "'\u00fc'", "u\u0308": "'u\\u0308'", "a\u05d0/\u05d1": "'a\\u05d0/\\u05d1'", "a\U000e0100": "'a\\U000e0100'",
+    }  # fmt: skip
+    folder = room / "a\u00a0b"
+    folder.mkdir()
+    asked = serve.ask_for("printf", *words, cwd=str(folder))
+    looking = Looking(chromium, serve)
+    page = looking.open(TOKENS["self"])
+    go(page, "Approvals")
+    expect(page.get_by_role("group", name="Command")).to_have_text("printf " + " ".join(words.values()))
+    expect(page.get_by_role("article")).to_contain_text(f"'{room}/a\\xa0b'")
+    looking.close()
+    shown = serve.berth("approvals", "show", asked["id"]).expect(0).out
+    for text in words.values():
+        assert text.lower().replace("\\xa0", "\\u00a0") in shown.lower(), (text, shown)
+    assert f"'{room}/a\\u00A0b'" in shown
+
+
 def test_what_is_pointed_at_on_the_page_stays_there(serve, room, chromium):  # noqa: F811
     """An agent that asks for more, just before somebody presses, has nothing else approved."""
     looking = Looking(chromium, serve)
