@@ -22,6 +22,8 @@
 
 #define HASH_LENGTH 40
 #define INDEX_BYTES_MAX ((size_t)64 << 10)
+#define OTHERS_FILE "others.json" /* no agent's name */
+#define OTHERS_BYTES_MAX ((size_t)16 << 20)
 
 const char *local_hash(const char *const *texts, size_t count, struct arena *arena) {
         struct strbuf all STRBUF_CLEANUP = STRBUF_INIT;
@@ -216,4 +218,58 @@ int local_agent_forget(const char *workspaces, const char *stack, const char *ag
                 return error_set(err, "cannot remove %s/" AGENTS_FOLDER "/%s/%s/%s: %s", workspaces, stack,
                                  agent, hash, strerror(errno));
         return 0;
+}
+
+/* --- other stacks' --- */
+
+/* Names are made of the folder's path: of another one they mean other workspaces. */
+static const char *path_of(const char *workspaces, struct arena *arena) {
+        char *whole TEXT_CLEANUP = realpath(workspaces, NULL);
+
+        return arena_strdup(arena, whole ? whole : workspaces);
+}
+
+void local_others_read(const char *workspaces, const char *stack, struct arena *arena, const char ***ret,
+                       size_t *ret_count) {
+        int all DESCRIPTOR_CLEANUP = open_all(workspaces, stack), file DESCRIPTOR_CLEANUP = -1;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *json JSON_CLEANUP = NULL, *names, *name;
+        size_t i, count = 0;
+
+        *ret_count = 0;
+        if (all >= 0)
+                file = beneath_open(all, OTHERS_FILE, O_RDONLY);
+        if (file < 0 || descriptor_read(file, OTHERS_BYTES_MAX, &text) != 0)
+                return;
+        json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
+        if (!says(json, "formatVersion", SESSION_FORMAT) ||
+            !says(json, "workspaces", path_of(workspaces, arena)))
+                return;
+        names = json_object_get(json, "names");
+        *ret = arena_array(arena, json_array_size(names) + 1, sizeof(**ret));
+        json_array_foreach (names, i, name) {
+                const char *said = json_string_value(name);
+
+                /* In no order, they are not as they were written. */
+                if (!said || (count > 0 && strcmp(said, (*ret)[count - 1]) <= 0))
+                        return;
+                (*ret)[count++] = arena_strdup(arena, said);
+        }
+        *ret_count = count;
+}
+
+int local_others_write(const char *workspaces, const char *stack, const char *const *names, size_t count,
+                       struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *folder = arena_printf(arena, "%s/" AGENTS_FOLDER "/%s", workspaces, stack);
+        char *path TEXT_CLEANUP = path_join(folder, OTHERS_FILE);
+        json_t *json JSON_CLEANUP = NULL, *all = json_array();
+        char *text TEXT_CLEANUP = NULL;
+
+        for (size_t i = 0; i < count; i++)
+                json_add(all, json_string(names[i]));
+        json = json_checked(json_pack("{ss, ss, so}", "formatVersion", SESSION_FORMAT, "workspaces",
+                                      path_of(workspaces, arena), "names", all));
+        text = json_compact(json);
+        return folder_make(folder, err) < 0 ? -1 : file_write_atomic(path, text, strlen(text), 0600, err);
 }

@@ -5,6 +5,8 @@
  *
  *     {workspaces}/agents/STACK/AGENT/OWNERHASH/session.json    as a session's (workspaces.h), with "agent", and of an image "bytes"
  *
+ *     {workspaces}/agents/STACK/others.json                     names on a launcher's disk that were found to be other stacks'
+ *
  * In a workspace that is a plain folder it is that workspace's own. Of an image the truth is the session.json within: the index is made anew
  * from that where it is missing, or says what its place contradicts. It is written whole, and synced.
  */
@@ -53,6 +55,16 @@ int local_agent_write(const char *workspaces, const char *stack, const struct lo
                       struct error *err) MUST_USE;
 /* Of a workspace that is gone: the index's file and the folder, if nothing else is in it. */
 int local_agent_forget(const char *workspaces, const char *stack, const char *agent, const char *hash,
+                       struct error *err) MUST_USE;
+
+/*
+ * The names on a launcher's disk that were opened once and are other stacks', or this one's of another folder: in order, in the arena. A
+ * hint: none where it cannot be read, or was written of this folder at another path.
+ */
+void local_others_read(const char *workspaces, const char *stack, struct arena *arena, const char ***ret,
+                       size_t *ret_count);
+/* Whole, in order. */
+int local_others_write(const char *workspaces, const char *stack, const char *const *names, size_t count,
                        struct error *err) MUST_USE;
 
 #endif

@@ -363,22 +363,26 @@ int session_kept_list(struct place *place, const char *owner, struct arena *aren
 
 /*
  * One that the index does not know: whose it is stands within. It is opened once, and known from then on. By its place it is the row's, or a
- * launcher has it by that name.
+ * launcher has it by that name. *ret_others (NULL: nobody wants to know): by that name it can never be this stack's.
  */
 static int learn_image(const struct session_place *place, int given, const struct local_agent_workspace *row,
-                       const char *name, struct error *err) {
+                       const char *name, bool *ret_others, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         int root DESCRIPTOR_CLEANUP = openat(given, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct workspace_row there;
         struct place_shared shared;
+        bool others;
 
-        if (root < 0 || !workspace_local_read_shared(root, place->stack, arena, &there) || !there.agent ||
+        if (root < 0 || !workspace_local_read_shared(root, NULL, arena, &there) || !there.agent ||
             !local_is_agent(there.agent))
-                return 0; /* another stack's, or nobody's yet */
+                return 0; /* nobody's yet */
         shared = (struct place_shared){ .agent = there.agent, .owner = there.owner };
-        if (row ? strcmp(there.agent, row->agent) != 0 ||
-                            strcmp(local_hash(&there.owner, 1, arena), row->hash) != 0
-                : strcmp(name_of(place, &shared, arena), name) != 0)
+        others = row ? strcmp(there.agent, row->agent) != 0 ||
+                                 strcmp(local_hash(&there.owner, 1, arena), row->hash) != 0
+                     : strcmp(name_of(place, &shared, arena), name) != 0;
+        if (ret_others)
+                *ret_others = others;
+        if (others || !workspace_local_read_shared(root, place->stack, arena, &there))
                 return 0;
         return write_index(place, &shared, root, err);
 }
@@ -389,16 +393,17 @@ static int learn_own(const struct session_place *place, const struct local_agent
 
         if (sandbox_kept_open(kept, false, geteuid(), getegid(), &root, err) < 0)
                 return err->kind == ERROR_NOT_FOUND ? 0 : -1;
-        return learn_image(place, root, row, NULL, err);
+        return learn_image(place, root, row, NULL, NULL, err);
 }
 
-static int learn_launchers(const struct session_place *place, const char *name, struct error *err) {
+static int learn_launchers(const struct session_place *place, const char *name, bool *ret_others,
+                           struct error *err) {
         const struct sandbox_keeping keeping = { .name = name, .bytes = 1, .files = 1 };
         int root DESCRIPTOR_CLEANUP = -1;
 
         if (sandbox_launched_keep(place->launcher, &keeping, &root, err) < 0)
                 return err->kind == ERROR_NOT_FOUND ? 0 : -1;
-        return learn_image(place, root, NULL, name, err);
+        return learn_image(place, root, NULL, name, ret_others, err);
 }
 
 /* One that cannot be looked at hides no other from the index: the first is told of in the end, the others here. */
@@ -443,10 +448,36 @@ static int recover_own(const struct session_place *place, const struct local_age
         return recovery.result;
 }
 
+/* The names that the index does not know. Those of other stacks are opened once, and not with each start. */
+static void recover_names(const struct session_place *place, const char *const *names, size_t count,
+                          struct recovery *recovery) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char **known = NULL, **others = arena_array(arena, count + 1, sizeof(*others));
+        size_t known_count, other_count = 0, new_count = 0;
+        struct error ignored;
+
+        local_others_read(place->workspaces, place->stack, arena, &known, &known_count);
+        for (size_t i = 0; i < count; i++) {
+                bool is_others = known_count > 0 &&
+                                 bsearch(&names[i], known, known_count, sizeof(*known), sorted_compare_texts);
+                struct error why = { 0 };
+
+                if (!is_others) {
+                        note(recovery, learn_launchers(place, names[i], &is_others, &why), &why);
+                        new_count += is_others;
+                }
+                if (is_others)
+                        others[other_count++] = names[i];
+        }
+        if ((new_count > 0 || other_count < known_count) &&
+            local_others_write(place->workspaces, place->stack, others, other_count, &ignored) < 0)
+                log_debug("they are opened once more with the next start: %s", ignored.message);
+}
+
 static int recover_launchers(const struct session_place *place, const struct local_agent_workspace *rows,
                              size_t count, struct arena *arena, struct error *err) {
-        const char **names;
-        size_t name_count;
+        const char **names, **unknown;
+        size_t name_count, unknown_count = 0;
         bool *known;
         struct recovery recovery = { 0, err };
 
@@ -468,12 +499,12 @@ static int recover_launchers(const struct session_place *place, const struct loc
                 else
                         note(&recovery, forget(place, &rows[i], &why), &why);
         }
+        unknown = arena_array(arena, name_count + 1, sizeof(*unknown));
         for (size_t i = 0; i < name_count; i++) {
-                struct error why = { 0 };
-
                 if (!known[i])
-                        note(&recovery, learn_launchers(place, names[i], &why), &why);
+                        unknown[unknown_count++] = names[i];
         }
+        recover_names(place, unknown, unknown_count, &recovery);
         return recovery.result;
 }
 

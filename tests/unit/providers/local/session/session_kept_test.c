@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "providers/local/agent_workspaces.h"
 #include "providers/local/sandbox/sandbox_kept.h"
+#include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"
 #include "sessions/workspace_local.h"
 
@@ -11,7 +12,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 struct index {
@@ -53,6 +56,38 @@ int __wrap_faccessat(int folder, const char *name, int mode, int flags) {
                 return -1;
         }
         return __real_faccessat(folder, name, mode, flags);
+}
+
+/* What a launcher has: folders of these names, and how often one of them was asked for. */
+static struct launched {
+        struct index *index;
+        const char *names[3];
+        size_t count;
+        unsigned asked;
+} * launched;
+
+int __wrap_sandbox_launched_names(const char *launcher, struct arena *arena, const char ***ret,
+                                  size_t *ret_count, struct error *err);
+int __wrap_sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *keeping, int *ret_root,
+                                 struct error *err);
+
+int __wrap_sandbox_launched_names(const char *launcher, struct arena *arena, const char ***ret,
+                                  size_t *ret_count, struct error *err) {
+        (void)launcher;
+        (void)arena;
+        (void)err;
+        *ret = launched->names;
+        *ret_count = launched->count;
+        return 0;
+}
+
+int __wrap_sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *keeping, int *ret_root,
+                                 struct error *err) {
+        char *path TEXT_CLEANUP = path_join(launcher, keeping->name);
+
+        launched->asked++;
+        *ret_root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret_root < 0 ? error_set(err, "%s: no such name", path) : 0;
 }
 
 static int make(struct index *index, const struct local_agent_workspace *row) {
@@ -238,6 +273,63 @@ static void one_that_is_not_guarded_is_not_busy(void **state) {
         assert_int_equal(chmod(index->folder, 0700), 0);
 }
 
+/* In the launcher's folder, by that name. */
+static void launch_one(struct launched *here, const char *name, const char *stack, const char *owner) {
+        const struct workspace_row row = { .owner = owner, .environment = "data", .agent = "a" };
+        char *path TEXT_CLEANUP = path_join(here->index->place.launcher, name);
+        char *incoming TEXT_CLEANUP = path_join(path, SANDBOX_KEPT_INCOMING);
+        struct error err;
+        int root;
+
+        assert_int_equal(folder_make(incoming, &err), 0);
+        root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(root >= 0);
+        if (stack)
+                assert_int_equal(workspace_local_name_shared(root, stack, &row), 0);
+        close(root);
+        here->names[here->count++] = name;
+}
+
+/* Each start would mount all that a launcher has, of any stack. What nobody has named yet may still become this stack's. */
+static void other_stacks_are_opened_once(void **state) {
+        struct index *index = *state;
+        struct launched here = { .index = index };
+        struct local_agent_workspace row;
+        struct error err = { 0 };
+        const char *texts[4], *ours;
+        char *whole TEXT_CLEANUP = realpath(index->folder, NULL);
+
+        index->place.launcher = arena_printf(index->arena, "%s/launcher", index->folder);
+        launched = &here;
+        texts[0] = whole;
+        texts[1] = "lab";
+        texts[2] = first.agent;
+        texts[3] = first.owner;
+        ours = local_hash(texts, 4, index->arena);
+        launch_one(&here, "-of-another", "other", "bob");
+        launch_one(&here, "-of-nobody", NULL, NULL);
+        launch_one(&here, ours, "lab", first.owner);
+        assert_int_equal(recover(index, &err), 0);
+        assert_int_equal(here.asked, 3);
+        assert_int_equal(get(index, &first, &row), 0);
+        assert_true(row.bytes > 0);
+        for (unsigned i = 1; i < 3; i++) {
+                assert_int_equal(recover(index, &err), 0);
+                assert_int_equal(here.asked, 3 + i);
+        }
+        /* One that is ours and that the index has lost is found as ever, and what is gone is asked for no more. */
+        assert_int_equal(local_agent_forget(index->folder, "lab", first.agent,
+                                            local_hash(&first.owner, 1, index->arena), &err),
+                         0);
+        here.names[0] = here.names[1];
+        here.names[1] = here.names[2];
+        here.count = 2;
+        assert_int_equal(recover(index, &err), 0);
+        assert_int_equal(here.asked, 7);
+        assert_int_equal(get(index, &first, &row), 0);
+        launched = NULL;
+}
+
 static void one_made_while_another_goes_is_in_the_index(void **state) {
         struct index *index = *state;
         struct meanwhile here = { .index = index };
@@ -264,6 +356,30 @@ static void one_made_while_another_goes_is_in_the_index(void **state) {
         assert_int_equal(get(index, &second, &row), 0);
 }
 
+/* Nothing has to be made for that. */
+static void one_goes_where_nothing_can_be_made(void **state) {
+        struct index *index = *state;
+        const struct place_shared shared = { .agent = first.agent, .owner = first.owner };
+        struct local_agent_workspace row;
+        struct error err = { 0 };
+        int result = 0;
+
+        if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 ||
+            mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("none", index->folder, "tmpfs", 0, "nr_inodes=64,mode=0700") < 0)
+                skip();
+        index->place.accept_degraded = true;
+        if (make(index, &first) == 0) {
+                for (int i = 0; result == 0; i++)
+                        result = mkdir(arena_printf(index->arena, "%s/.%d", index->folder, i), 0700);
+                assert_int_equal(errno, ENOSPC);
+                if (session_kept_remove(&index->place.place, &shared, &err) < 0)
+                        fail_msg("%s", err.message);
+                assert_int_equal(get(index, &first, &row), -1);
+        }
+        assert_int_equal(umount2(index->folder, MNT_DETACH), 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void) {
@@ -273,7 +389,9 @@ int main(void) {
                 TEST(what_cannot_be_looked_at_is_not_gone),
                 TEST(an_image_beside_a_plain_folder_is_the_workspace),
                 TEST(one_that_is_not_guarded_is_not_busy),
+                TEST(other_stacks_are_opened_once),
                 TEST(one_made_while_another_goes_is_in_the_index),
+                TEST(one_goes_where_nothing_can_be_made),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
