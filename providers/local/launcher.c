@@ -10,19 +10,16 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/folder_names.h"
-#include "base/guarded.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "process/frame.h"
 #include "providers/local/images/images.h"
+#include "providers/local/launcher_disk.h"
 #include "providers/local/launcher_listen.h"
 #include "providers/local/launcher_workers.h"
 #include "providers/local/launcher_works.h"
 #include "providers/local/sandbox/cgroup.h"
-#include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
-#include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
 #include <errno.h>
@@ -85,21 +82,10 @@ struct launcher {
 
 /* A question whose answer wants the disk: KEEP, NAMES, or a START with a workspace that lies there. */
 struct disk_work {
-        struct launcher_work work;
-        const struct launcher_config *config;
+        struct launcher_disk disk;
         struct frame frame; /* the question, with its descriptor */
-        struct arena *arena;
         unsigned connection;
-        gid_t group;
-        struct sandbox_keeping keeping; /* of KEEP */
-        const char *after, **names;     /* of NAMES, as is the next one */
-        size_t name_count;
-        struct sandbox_starting starting; /* of START, as are the next two */
-        struct run *run;                  /* a place that is taken; nothing of it has begun */
-        struct sandbox_user user;
-        /* What came of it. */
-        int result, disk; /* -1: it lies in memory after all, or there is none */
-        struct error err;
+        struct run *run; /* of START: a place that is taken; nothing of it has begun */
 };
 
 struct sandbox_limits launcher_limits_default(void) {
@@ -307,75 +293,6 @@ static int check_family(const struct sandbox_family *family, const struct sandbo
         return 0;
 }
 
-/* --- workspaces that stay --- */
-
-/* Of each client in a folder of its own. */
-static struct sandbox_kept kept_of(const struct launcher_config *config, uid_t client, const char *name,
-                                   uint64_t bytes, uint64_t files, struct arena *arena) {
-        return (struct sandbox_kept){ .folder = arena_printf(arena, "%s/kept/%u/%s",
-                                                             config->disk ? config->disk : "",
-                                                             (unsigned)client, name),
-                                      .bytes = bytes,
-                                      .files = files,
-                                      .remedy = "Give the machine loop devices and room on the launcher's "
-                                                "disk" };
-}
-
-static bool is_kept_name(const char *name, const void *none) {
-        (void)none;
-        return sandbox_is_kept_name(name);
-}
-
-/* The names of all that the client has, in order. What else is there, a disk's lost+found, is none. */
-static int kept_names(const struct launcher_config *config, uid_t client, struct arena *arena,
-                      const char ***ret, size_t *ret_count, struct error *err) {
-        const char *path = arena_printf(arena, "%s/kept/%u", config->disk, (unsigned)client);
-        int folder DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-        *ret = NULL;
-        *ret_count = 0;
-        if (folder < 0 && errno == ENOENT)
-                return 0;
-        return folder >= 0 && folder_names(folder, is_kept_name, NULL, arena, ret, ret_count) == 0
-                       ? 0
-                       : error_set(err, "%s: %s", path, strerror(errno));
-}
-
-/* Of one that is there already nothing is made. A folder that is made here is counted from then on, whoever else makes one now. */
-static int take_name(const struct launcher_config *config, uid_t client, const struct sandbox_kept *kept,
-                     struct error *err) {
-        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        int folder DESCRIPTOR_CLEANUP = -1, result = 0;
-        const char **names;
-        size_t count = 0;
-
-        pthread_mutex_lock(&lock);
-        if (access(kept->folder, F_OK) < 0 && errno != ENOENT) {
-                result = error_set(err, "%s: %s", kept->folder, strerror(errno));
-        } else if (access(kept->folder, F_OK) < 0) {
-                result = kept_names(config, client, arena, &names, &count, err);
-                if (result == 0 && count >= config->kept_each)
-                        result = error_set_kind(
-                                err, ERROR_REFUSED,
-                                "user %u has %zu workspaces that containers share, as many as this "
-                                "launcher keeps for one (--kept-each): remove some",
-                                (unsigned)client, count);
-                if (result == 0)
-                        result = guarded_folder_make(kept->folder, &folder, err);
-        }
-        pthread_mutex_unlock(&lock);
-        return result;
-}
-
-static int may_keep(const struct launcher_config *config, const char *lasting, struct error *err) {
-        if (config->disk && geteuid() == 0 && lasting)
-                return 0;
-        return error_set_kind(err, ERROR_REFUSED,
-                              "the workspace that containers of an agent share is kept on the disk of a "
-                              "launcher that is root: start it with --disk FOLDER");
-}
-
 /* --- what is done beside --- */
 
 /* The question is the work's from now on. */
@@ -385,57 +302,37 @@ static struct disk_work *new_work(const struct launcher *launcher, struct connec
 
         if (!work)
                 abort();
-        *work = (struct disk_work){ .work = { .run = run, .client = connection->client },
-                                    .config = launcher->config,
+        *work = (struct disk_work){ .disk = { .work = { .run = run, .client = connection->client },
+                                              .config = launcher->config,
+                                              .arena = arena_new(),
+                                              .group = connection->client_group,
+                                              .user = SANDBOX_USER_NONE,
+                                              .opened = -1 },
                                     .frame = *frame,
-                                    .arena = arena_new(),
-                                    .connection = connection->number,
-                                    .group = connection->client_group,
-                                    .user = SANDBOX_USER_NONE,
-                                    .disk = -1 };
+                                    .connection = connection->number };
         *frame = (struct frame){ 0 };
         return work;
 }
 
 static void free_work(struct disk_work *work) {
         frame_release(&work->frame);
-        arena_free(work->arena);
-        close_descriptor(&work->user.lock);
-        close_descriptor(&work->disk);
+        launcher_disk_release(&work->disk);
         free(work);
 }
 
 /* The connection is read on once it is answered. */
 static void do_beside(struct launcher *launcher, struct connection *connection, struct disk_work *work) {
         connection->waits = true;
-        launcher_works_give(&launcher->works, &work->work);
-}
-
-static void keep_beside(struct launcher_work *given) {
-        struct disk_work *work = (struct disk_work *)given;
-        const struct sandbox_keeping *keeping = &work->keeping;
-        const struct sandbox_limits *most = &work->config->most;
-        const struct sandbox_kept kept = kept_of(work->config, given->client, keeping->name, keeping->bytes,
-                                                 keeping->files, work->arena);
-
-        work->result = may_keep(work->config, keeping->name, &work->err);
-        if (work->result == 0 &&
-            (keeping->bytes > most->workspace_bytes || keeping->files > most->workspace_files))
-                work->result = error_set(&work->err, "a limit is larger than this launcher gives");
-        if (work->result == 0 && keeping->make && !keeping->remove)
-                work->result = take_name(work->config, given->client, &kept, &work->err);
-        if (work->result == 0)
-                work->result = keeping->remove ? sandbox_kept_remove(&kept, &work->err)
-                                               : sandbox_kept_open(&kept, keeping->make, given->client,
-                                                                   work->group, &work->disk, &work->err);
+        launcher_works_give(&launcher->works, &work->disk.work);
 }
 
 static int keep(struct launcher *launcher, struct connection *connection, struct frame *frame) {
-        struct disk_work *work = new_work(launcher, connection, frame, keep_beside);
+        struct disk_work *work = new_work(launcher, connection, frame, launcher_disk_keep);
         const struct strbuf *payload = &work->frame.payload;
         struct error ignored;
 
-        if (sandbox_keeping_read(payload->data, payload->length, work->arena, &work->keeping, &ignored) < 0) {
+        if (sandbox_keeping_read(payload->data, payload->length, work->disk.arena, &work->disk.keeping,
+                                 &ignored) < 0) {
                 free_work(work);
                 return -1;
         }
@@ -443,28 +340,13 @@ static int keep(struct launcher *launcher, struct connection *connection, struct
         return 0;
 }
 
-/* Of a launcher without a disk there are none. */
-static void names_beside(struct launcher_work *given) {
-        struct disk_work *work = (struct disk_work *)given;
-        size_t count = 0, first = 0;
-
-        if (work->config->disk &&
-            kept_names(work->config, given->client, work->arena, &work->names, &count, &work->err) < 0) {
-                work->result = -1;
-                return;
-        }
-        while (first < count && strcmp(work->names[first], work->after) <= 0)
-                first++;
-        work->names = count > 0 ? work->names + first : NULL;
-        work->name_count = count - first < SANDBOX_NAMES_MAX ? count - first : SANDBOX_NAMES_MAX;
-}
-
 static int find_names(struct launcher *launcher, struct connection *connection, struct frame *frame) {
-        struct disk_work *work = new_work(launcher, connection, frame, names_beside);
+        struct disk_work *work = new_work(launcher, connection, frame, launcher_disk_names);
         const struct strbuf *payload = &work->frame.payload;
         struct error ignored;
 
-        if (sandbox_after_read(payload->data, payload->length, work->arena, &work->after, &ignored) < 0) {
+        if (sandbox_after_read(payload->data, payload->length, work->disk.arena, &work->disk.after,
+                               &ignored) < 0) {
                 free_work(work);
                 return -1;
         }
@@ -475,44 +357,21 @@ static int find_names(struct launcher *launcher, struct connection *connection, 
 static void answer_names(struct connection *connection, const struct disk_work *work) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        if (work->result < 0) {
-                answer(connection, LAUNCHER_REFUSED, work->err.message, strlen(work->err.message), -1);
+        if (work->disk.result < 0) {
+                answer(connection, LAUNCHER_REFUSED, work->disk.err.message, strlen(work->disk.err.message),
+                       -1);
                 return;
         }
-        sandbox_names_write(work->names, work->name_count, &text);
+        sandbox_names_write(work->disk.names, work->disk.name_count, &text);
         answer(connection, LAUNCHER_NAMED, text.data, text.length, -1);
 }
 
 static void answer_keep(struct connection *connection, const struct disk_work *work) {
-        if (work->result == 0 || (work->err.kind == ERROR_NOT_FOUND && !work->keeping.make))
-                answer(connection, LAUNCHER_KEPT, NULL, 0, work->disk);
+        if (work->disk.result == 0 || (work->disk.err.kind == ERROR_NOT_FOUND && !work->disk.keeping.make))
+                answer(connection, LAUNCHER_KEPT, NULL, 0, work->disk.opened);
         else
-                answer(connection, work->err.kind == ERROR_LOCKED ? LAUNCHER_BUSY : LAUNCHER_REFUSED,
-                       work->err.message, strlen(work->err.message), -1);
-}
-
-/* Where this host cannot, the workspace is in memory; where the disk is full, that is said. */
-static void disk_beside(struct launcher_work *given) {
-        struct disk_work *work = (struct disk_work *)given;
-        const struct sandbox_limits *limits = &work->starting.limits;
-        struct error why = { 0 };
-
-        if (work->starting.kept) {
-                const struct sandbox_kept kept =
-                        kept_of(work->config, given->client, work->starting.kept, limits->workspace_bytes,
-                                limits->workspace_files, work->arena);
-
-                work->result = may_keep(work->config, work->starting.name, &work->err) < 0 ||
-                                               sandbox_kept_open(&kept, false, work->user.uid, work->user.gid,
-                                                                 &work->disk, &work->err) < 0
-                                       ? -1
-                                       : 0;
-        } else if (sandbox_disk_make(work->config->disk, limits->workspace_bytes, limits->workspace_files,
-                                     &work->disk, &why) < 0 &&
-                   why.kind != ERROR_NOT_FOUND) {
-                work->err = why;
-                work->result = -1;
-        }
+                answer(connection, work->disk.err.kind == ERROR_LOCKED ? LAUNCHER_BUSY : LAUNCHER_REFUSED,
+                       work->disk.err.message, strlen(work->disk.err.message), -1);
 }
 
 static bool wants_disk(const struct launcher *launcher, const struct sandbox_starting *starting) {
@@ -700,21 +559,21 @@ static int read_starting(const struct frame *frame, struct arena *arena, struct 
 }
 
 static int start_for(struct launcher *launcher, struct connection *connection, struct frame *frame) {
-        struct disk_work *work = new_work(launcher, connection, frame, disk_beside);
+        struct disk_work *work = new_work(launcher, connection, frame, launcher_disk_start);
         struct error err = { 0 };
 
-        if (read_starting(&work->frame, work->arena, &work->starting) < 0) {
+        if (read_starting(&work->frame, work->disk.arena, &work->disk.starting) < 0) {
                 free_work(work);
                 return -1;
         }
         work->run = take_place(launcher, connection, &err);
-        if (work->run && check_starting(launcher, &work->starting, &err) == 0 &&
-            sandbox_user_take(&launcher->config->users, &work->user, &err) == 0) {
-                if (wants_disk(launcher, &work->starting)) {
+        if (work->run && check_starting(launcher, &work->disk.starting, &err) == 0 &&
+            sandbox_user_take(&launcher->config->users, &work->disk.user, &err) == 0) {
+                if (wants_disk(launcher, &work->disk.starting)) {
                         do_beside(launcher, connection, work);
                         return 0;
                 }
-                begin_run(launcher, work->run, &work->starting, &work->user, -1);
+                begin_run(launcher, work->run, &work->disk.starting, &work->disk.user, -1);
         } else {
                 if (work->run)
                         release_run(work->run);
@@ -731,12 +590,12 @@ static void finish_work(struct launcher *launcher, struct disk_work *work) {
         if (connection)
                 connection->waits = false;
         if (!work->run && connection) {
-                (work->after ? answer_names : answer_keep)(connection, work);
-        } else if (work->run && work->result < 0) {
+                (work->disk.after ? answer_names : answer_keep)(connection, work);
+        } else if (work->run && work->disk.result < 0) {
                 release_run(work->run);
-                refuse(launcher, work->connection, &work->err);
+                refuse(launcher, work->connection, &work->disk.err);
         } else if (work->run) {
-                begin_run(launcher, work->run, &work->starting, &work->user, work->disk);
+                begin_run(launcher, work->run, &work->disk.starting, &work->disk.user, work->disk.opened);
         }
         free_work(work);
 }
