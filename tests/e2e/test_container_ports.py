@@ -251,7 +251,7 @@ def test_thousands_of_connections(serve):
     wrong = [(n, found) for n, found in enumerate(answered) if found != b"%d" % n]
     assert not wrong, (wrong, serve.show(made), serve.logs(made))
     # More than may be open at once wait, and are served once there is room.
-    held = [connect(port) for _ in range(1800)]
+    held = [connect(port) for _ in range(2000)]
     late = held[-1]
     for one in held[:-1]:
         one.close()

@@ -3,12 +3,21 @@
  * Connections, two sockets each, and one thread that moves bytes between them. What one side sends is read only once the other has taken
  * what came before, so that whoever reads slowly slows down who writes, and nothing grows. The end of what one side sends is passed on
  * as such (half-closed connections go on the other way), and a connection that breaks on one side is broken on the other.
+ *
+ * Where much comes, pages are passed on by splice(2) through a pipe, and not copied. There are a few pipes, made before the sandbox's
+ * program runs: each has one direction's bytes at a time, and is free again once they are sent. Where none is free, or the machine gave
+ * none, there is the buffer; and what nobody takes is copied there from the last pipe, which is not left to who does not read. What pages
+ * a pipe keeps is counted against nobody, and how many pages of pipes a user has is bounded (pipe(7)): so there are few.
+ *
+ * That splice(2) brings nothing is no end: at an urgent byte it stands still, and returns the same. recv(2) goes past it, and says whether
+ * there is an end. But an error that splice(2) returns counts: it is told once, and recv(2) would see an end where there is none.
  */
 #include "providers/local/sandbox/sandbox_ports.h"
 
 #include "base/files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -24,22 +33,35 @@
 /* A connection that takes all that it is given is read in larger and larger pieces. */
 #define PIECE_LEAST ((size_t)16 << 10)
 #define PIECE_MOST ((size_t)256 << 10)
+/* Or, from some size on, by pages. */
+#define PIECE_OF_PAGES ((size_t)64 << 10)
+#define PAGES_MOST ((size_t)512 << 10)
+/* At most 16 MiB in all of them: a socket's pieces are of 32 KiB at most. */
+#define PIPES 4
+#define PIPE_BYTES (512 << 10) /* of which each page is a piece, however little it has */
+#define REST_PIECES 64
 #define EVENTS 64
-/* Other descriptors than those of connections. */
+/* Other descriptors than those of connections: two of each pipe, those that listen, a few. With fewer there are no pipes. */
 #define SPARE 64
 /* Where the machine has no descriptors or memory for one more: after this it is tried again. */
 #define REST_MS 100
 
 enum source { FROM_LISTENER, FROM_OUTSIDE, FROM_INSIDE };
 
+struct pipe {
+        int out, in;
+        struct pipe *next; /* of those that are free */
+};
+
 /* One socket of a connection, and what it is still to be sent. */
 struct side {
         enum source source;
         struct connection *connection;
         int socket;
-        bool waited; /* it is in ports->waits, with these: */
-        uint32_t events;
-        char *held; /* came from the other side; NULL: nothing */
+        uint32_t events; /* that are waited for */
+        /* What came from the other side and is not sent: in a buffer, in a pipe, or nothing and both NULL. */
+        char *held;
+        struct pipe *pipe;
         size_t at, length;
         size_t piece;  /* bytes that are read from it at once */
         bool read_all; /* it sends no more */
@@ -66,6 +88,7 @@ struct ports {
         bool listens, rests;
         size_t connections, most;
         struct connection *over; /* freed once no event of this turn is theirs any more */
+        struct pipe pipes[PIPES], *free_pipes;
         char piece[PIECE_MOST];
 };
 
@@ -75,6 +98,49 @@ static struct side *other_of(struct side *side) {
         struct connection *connection = side->connection;
 
         return side == &connection->outside ? &connection->inside : &connection->outside;
+}
+
+static bool is_full(const struct side *side) {
+        return side->held || side->pipe;
+}
+
+static void make_pipes(struct ports *ports) {
+        for (size_t i = 0; i < PIPES; i++) {
+                struct pipe *made = &ports->pipes[i];
+                int ends[2];
+
+                if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+                        return;
+                *made = (struct pipe){ ends[0], ends[1], ports->free_pipes };
+                /* Whose user has many already gets smaller ones (pipe(7)), which are slower than a buffer. */
+                if (fcntl(made->out, F_SETPIPE_SZ, PIPE_BYTES) < PIPE_BYTES) {
+                        close_descriptor(&made->out);
+                        close_descriptor(&made->in);
+                        return;
+                }
+                ports->free_pipes = made;
+        }
+}
+
+static void free_pipe(struct ports *ports, struct side *side) {
+        side->pipe->next = ports->free_pipes;
+        ports->free_pipes = side->pipe;
+        side->pipe = NULL;
+}
+
+/* The next connection must not get what is left in it. */
+static void empty_pipe(struct ports *ports, struct side *side) {
+        while (side->at < side->length) {
+                ssize_t count = read(side->pipe->out, ports->piece, sizeof(ports->piece));
+
+                /* It cannot be: and if it is, this pipe is used no more. */
+                if (count <= 0) {
+                        side->pipe = NULL;
+                        return;
+                }
+                side->at += (size_t)count;
+        }
+        free_pipe(ports, side);
 }
 
 static void end_connection(struct ports *ports, struct connection *connection, bool broken) {
@@ -90,6 +156,8 @@ static void end_connection(struct ports *ports, struct connection *connection, b
                 close_descriptor(&sides[i]->socket);
                 free(sides[i]->held);
                 sides[i]->held = NULL;
+                if (sides[i]->pipe)
+                        empty_pipe(ports, sides[i]);
         }
         connection->over = true;
         connection->next = ports->over;
@@ -99,42 +167,67 @@ static void end_connection(struct ports *ports, struct connection *connection, b
 
 static void wait_for(struct ports *ports, struct side *side) {
         const struct connection *connection = side->connection;
-        const struct side *other = other_of(side);
         struct epoll_event event = { .data.ptr = side };
-        bool wanted;
 
         if (connection->connects) {
                 event.events = side == &connection->inside ? EPOLLOUT : 0;
         } else {
-                if (!side->read_all && !other->held)
+                if (!side->read_all && !is_full(other_of(side)))
                         event.events |= EPOLLIN;
-                if (side->held)
+                if (is_full(side))
                         event.events |= EPOLLOUT;
+                /* One whose both directions have ended is always ready, whatever is waited for. That it breaks is told once. */
+                if (!event.events && side->told_end)
+                        event.events = EPOLLET;
         }
-        /* One whose both directions have ended is always ready, whatever is waited for. */
-        wanted = event.events || !side->told_end;
-        if (wanted != side->waited || event.events != side->events)
-                (void)epoll_ctl(ports->waits,
-                                !wanted        ? EPOLL_CTL_DEL
-                                : side->waited ? EPOLL_CTL_MOD
-                                               : EPOLL_CTL_ADD,
-                                side->socket, &event);
-        side->waited = wanted;
+        if (event.events != side->events)
+                (void)epoll_ctl(ports->waits, EPOLL_CTL_MOD, side->socket, &event);
         side->events = event.events;
 }
 
-/* -1: it broke. */
-static int send_held(struct side *side) {
-        while (side->held) {
-                ssize_t count = send(side->socket, side->held + side->at, side->length - side->at,
-                                     MSG_DONTWAIT | MSG_NOSIGNAL);
+static int copy_held(struct ports *ports, struct side *side) {
+        size_t left = side->length - side->at, count = 0;
+        char *held = malloc(left);
 
+        while (held && count < left) {
+                ssize_t got = read(side->pipe->out, held + count, left - count);
+
+                if (got <= 0) {
+                        free(held);
+                        return -1;
+                }
+                count += (size_t)got;
+        }
+        if (!held)
+                return -1;
+        free_pipe(ports, side);
+        side->held = held;
+        side->at = 0;
+        side->length = left;
+        return 0;
+}
+
+/* -1: it broke. */
+static int send_held(struct ports *ports, struct side *side) {
+        while (is_full(side)) {
+                size_t left = side->length - side->at;
+                ssize_t count = side->pipe ? splice(side->pipe->out, NULL, side->socket, NULL, left,
+                                                    SPLICE_F_NONBLOCK)
+                                           : send(side->socket, side->held + side->at, left,
+                                                  MSG_DONTWAIT | MSG_NOSIGNAL);
+
+                if (count < 0 && errno != EAGAIN && errno != EINTR)
+                        return -1;
                 if (count < 0)
-                        return errno == EAGAIN || errno == EINTR ? 0 : -1;
+                        return side->pipe && !ports->free_pipes ? copy_held(ports, side) : 0;
                 side->at += (size_t)count;
-                if (side->at == side->length) {
+                if (side->at == side->length && side->pipe) {
+                        free_pipe(ports, side);
+                } else if (side->at == side->length) {
                         free(side->held);
                         side->held = NULL;
+                } else if (count == 0) {
+                        return -1;
                 }
         }
         return 0;
@@ -164,18 +257,46 @@ static int pass(struct side *to, struct side *from, const char *bytes, size_t le
 
 /* Once all is sent, the end is passed on. */
 static int pass_end(struct side *from, struct side *to) {
-        if (!from->read_all || to->held || to->told_end)
+        if (!from->read_all || is_full(to) || to->told_end)
                 return 0;
         to->told_end = true;
         return shutdown(to->socket, SHUT_WR) < 0 && errno != ENOTCONN ? -1 : 0;
 }
 
+/* -1: it broke; 0: recv(2) is to say; 1: some came. */
+static int read_pages(struct ports *ports, struct side *side) {
+        struct side *to = other_of(side);
+        struct pipe *pipe = ports->free_pipes;
+        ssize_t count;
+
+        if (!pipe || side->piece < PIECE_OF_PAGES)
+                return 0;
+        count = splice(side->socket, NULL, pipe->in, NULL, PAGES_MOST, SPLICE_F_NONBLOCK);
+        if (count < 0 && errno != EAGAIN && errno != EINTR && errno != EINVAL && errno != ENOMEM)
+                return -1;
+        if (count <= 0)
+                return 0;
+        ports->free_pipes = pipe->next;
+        to->pipe = pipe;
+        to->at = 0;
+        to->length = (size_t)count;
+        /* Many small pieces fill a pipe with few bytes. */
+        if (to->length < PIECE_LEAST)
+                side->piece = PIECE_LEAST;
+        return send_held(ports, to) < 0 ? -1 : 1;
+}
+
+/* -1: it broke; 0: nothing came, or there is no room for it; 1: some came. */
 static int read_side(struct ports *ports, struct side *side) {
         struct side *to = other_of(side);
         ssize_t count;
+        int came;
 
-        if (side->read_all || to->held)
+        if (side->read_all || is_full(to))
                 return 0;
+        came = read_pages(ports, side);
+        if (came != 0)
+                return came;
         count = recv(side->socket, ports->piece, side->piece, MSG_DONTWAIT);
         if (count < 0)
                 return errno == EAGAIN || errno == EINTR ? 0 : -1;
@@ -183,7 +304,15 @@ static int read_side(struct ports *ports, struct side *side) {
                 side->read_all = true;
                 return 0;
         }
-        return pass(to, side, ports->piece, (size_t)count);
+        return pass(to, side, ports->piece, (size_t)count) < 0 ? -1 : 1;
+}
+
+/* No byte is lost that came as urgent: it is one of the others. */
+static void set_up(int socket) {
+        const int yes = 1;
+
+        (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+        (void)setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &yes, sizeof(yes));
 }
 
 static int connect_inside(struct ports *ports, struct connection *connection) {
@@ -196,15 +325,13 @@ static int connect_inside(struct ports *ports, struct connection *connection) {
         struct epoll_event event = { .events = EPOLLOUT, .data.ptr = &connection->inside };
         int made = socket(connection->by_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
                           0);
-        const int yes = 1;
 
         if (made < 0)
                 return -1;
         close_descriptor(&connection->inside.socket);
         connection->inside.socket = made;
         connection->inside.events = event.events;
-        connection->inside.waited = true;
-        (void)setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+        set_up(made);
         if ((connection->by_six ? connect(made, (const struct sockaddr *)&six, sizeof(six))
                                 : connect(made, (const struct sockaddr *)&four, sizeof(four))) < 0 &&
             errno != EINPROGRESS)
@@ -240,10 +367,19 @@ static int move(struct ports *ports, struct side *side, uint32_t events) {
                 return side == &connection->inside ? go_on_connecting(ports, connection, events) : -1;
         if (events & EPOLLERR)
                 return -1;
-        return send_held(side) < 0 || read_side(ports, side) < 0 || pass_end(side, other) < 0 ||
+        return send_held(ports, side) < 0 || read_side(ports, side) < 0 || pass_end(side, other) < 0 ||
                                pass_end(other, side) < 0
                        ? -1
                        : 0;
+}
+
+/*
+ * Of a connection that broke: what came before, as far as the other side takes it at once. Who answers, closes, and leaves unread what he was
+ * sent, has answered all the same. What is read of the side that is whole, the other does not take.
+ */
+static void pass_the_rest(struct ports *ports, struct side *side) {
+        for (int i = 0; i < REST_PIECES && !side->connection->connects && read_side(ports, side) > 0; i++) {
+        }
 }
 
 static bool is_done(const struct connection *connection) {
@@ -256,6 +392,8 @@ static void see_to(struct ports *ports, struct side *side, uint32_t events) {
         if (connection->over)
                 return;
         if (move(ports, side, events) < 0) {
+                pass_the_rest(ports, &connection->inside);
+                pass_the_rest(ports, &connection->outside);
                 end_connection(ports, connection, true);
         } else if (is_done(connection)) {
                 end_connection(ports, connection, false);
@@ -281,7 +419,6 @@ static void take(struct ports *ports, const struct listener *listener) {
         int taken = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         struct connection *connection = taken < 0 ? NULL : calloc(1, sizeof(*connection));
         struct epoll_event event = { 0 };
-        const int yes = 1;
 
         if (!connection) {
                 /* EMFILE and the like: it would be readable for ever. */
@@ -296,9 +433,8 @@ static void take(struct ports *ports, const struct listener *listener) {
                 .inside = { FROM_INSIDE, connection, -1, .piece = PIECE_LEAST },
         };
         ports->connections++;
-        (void)setsockopt(taken, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+        set_up(taken);
         event.data.ptr = &connection->outside;
-        connection->outside.waited = true;
         if (epoll_ctl(ports->waits, EPOLL_CTL_ADD, taken, &event) < 0 ||
             (connect_inside(ports, connection) < 0 && connect_failed(ports, connection) < 0))
                 end_connection(ports, connection, true);
@@ -328,16 +464,20 @@ static void turn(struct ports *ports) {
 }
 
 /* As many connections as there may be descriptors for. */
-static size_t room_for_connections(void) {
+static void make_room(struct ports *ports) {
         struct rlimit files;
-        size_t most;
 
+        ports->most = 1;
         if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-                return 1;
+                return;
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
-        most = files.rlim_cur > SPARE + 2 ? (files.rlim_cur - SPARE) / 2 : 1;
-        return most < SANDBOX_PORT_CONNECTIONS_MAX ? most : SANDBOX_PORT_CONNECTIONS_MAX;
+        if (files.rlim_cur < SPARE + 2)
+                return;
+        ports->most = (files.rlim_cur - SPARE) / 2;
+        if (ports->most > SANDBOX_PORT_CONNECTIONS_MAX)
+                ports->most = SANDBOX_PORT_CONNECTIONS_MAX;
+        make_pipes(ports);
 }
 
 void sandbox_ports_main(const int *listeners, const uint16_t *numbers, size_t count) {
@@ -346,7 +486,7 @@ void sandbox_ports_main(const int *listeners, const uint16_t *numbers, size_t co
         prctl(PR_SET_NAME, "berth-ports");
         signal(SIGPIPE, SIG_IGN);
         ports.waits = epoll_create1(EPOLL_CLOEXEC);
-        ports.most = room_for_connections();
+        make_room(&ports);
         if (ports.waits < 0)
                 _exit(EXIT_FAILURE);
         for (size_t i = 0; i < count; i++) {
