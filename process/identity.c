@@ -22,11 +22,15 @@ static bool read_small(const char *path, char *text, size_t size) {
         return length > 0;
 }
 
-/* proc(5): the second field of stat, a name in parentheses, may hold anything; the state is the third, the start the 22nd. */
+/*
+ * proc(5): the second field of stat, a name in parentheses, may hold anything; the state is the third, the start the 22nd. It is read of the
+ * process's first thread, which is as old. Of a process itself, who asks by /proc/PID/stat is told by qemu-user, where that runs it, of the
+ * thread that asks, by a clock of its own: others, and other threads, would take it for dead.
+ */
 bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start) {
         char path[64], text[1024], *at, state;
 
-        snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/stat", (long)pid, (long)pid);
         if (!read_small(path, text, sizeof(text)) || !(at = strrchr(text, ')')) || at[1] != ' ')
                 return false;
         state = at[2];

@@ -74,7 +74,9 @@ static bool read_text(const char *path, char *text, size_t size) {
 static bool began(uint64_t id, uint64_t *ret, char *ret_state) {
         char path[64], text[1024], *at;
 
-        snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)id);
+        /* Of its first thread, which is as old: process/identity.c says why. */
+        snprintf(path, sizeof(path), "/proc/%llu/task/%llu/stat", (unsigned long long)id,
+                 (unsigned long long)id);
         if (!read_text(path, text, sizeof(text)) || !(at = strrchr(text, ')')) || at[1] != ' ')
                 return false;
         *ret_state = at[2];

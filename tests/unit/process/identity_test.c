@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "process/identity.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,6 +72,34 @@ static void test_the_dead_and_the_unseen(void **state) {
         assert_int_equal(identity_life(&other), IDENTITY_UNKNOWN);
 }
 
+static void *look_at_it(void *start) {
+        char process_state;
+
+        return identity_look(getpid(), &process_state, start) ? start : NULL;
+}
+
+/* Whoever asks is told the same of a living process: it itself, another one, another of its threads. */
+static void test_all_see_the_same(void **state) {
+        const struct process_identity own = identity_of_self();
+        uint64_t seen = 0;
+        pthread_t thread;
+        void *result;
+        int status;
+        pid_t pid;
+
+        (void)state;
+        assert_int_equal(pthread_create(&thread, NULL, look_at_it, &seen), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_non_null(result);
+        assert_true(seen == own.start);
+        pid = fork();
+        if (pid == 0)
+                _exit((int)identity_life(&own));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), IDENTITY_ALIVE);
+}
+
 /* Seen from another PID namespace, where our number is nobody's or another's: nothing can be said. */
 static void test_from_another_namespace(void **state) {
         struct process_identity own = identity_of_self();
@@ -95,9 +124,8 @@ static void test_from_another_namespace(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_there_and_back),
-                cmocka_unit_test(test_what_is_none),
-                cmocka_unit_test(test_the_dead_and_the_unseen),
+                cmocka_unit_test(test_there_and_back),          cmocka_unit_test(test_what_is_none),
+                cmocka_unit_test(test_the_dead_and_the_unseen), cmocka_unit_test(test_all_see_the_same),
                 cmocka_unit_test(test_from_another_namespace),
         };
 
