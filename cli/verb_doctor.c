@@ -71,6 +71,10 @@ static bool examine_libraries(struct examination *examination) {
                 if (library_load(&libraries[i], &err) == 0)
                         continue;
                 add_error(examination, "libraries", &err);
+                /* Lines come as they are typed then. */
+                if (examination->count > 0)
+                        examination->findings[examination->count - 1].optional =
+                                strcmp(libraries[i].soname, EDIT_SONAME) == 0;
                 all = false;
                 hashes = hashes && strcmp(libraries[i].soname, CRYPTO_SONAME) != 0;
         }

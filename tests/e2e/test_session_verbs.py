@@ -399,6 +399,23 @@ def test_at_a_prompt(sessions, session, tmp_path):
     assert sessions.run(session, "x").expect(0).out == "21\n"
 
 
+def test_at_a_prompt_without_libedit(sessions, session, tmp_path):
+    """It says so once, and takes lines as the terminal gives them."""
+    (tmp_path / "libedit.so.2").touch()
+    terminal = Terminal(sessions, "run", "-i", session, env={"LD_LIBRARY_PATH": str(tmp_path)})
+    said = terminal.read(">>> ")
+    assert said.count("no history, and no editing of lines: cannot load libedit.so.") == 1
+    terminal.type("40 + 2\n")
+    terminal.read("42\r\n")
+    terminal.read(">>> ")
+    terminal.type("!echo from sh $((6 * 7))\n")
+    terminal.read("from sh 42")
+    terminal.read(">>> ")
+    terminal.type("\x04")
+    exit_code, _ = terminal.end()
+    assert exit_code == 0
+
+
 def test_a_prompt_without_a_terminal_takes_cells(sessions, session):
     typed = "x = 1\n\nfor i in range(2):\n    print(i)\n\nx\n!echo sh\n%sh\necho two\necho three\n\nif x:\n    print('last')"
     result = sessions("run", session, "-i", stdin=typed).expect(0)
