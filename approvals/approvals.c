@@ -28,6 +28,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define KEY_MS ((int64_t)86400 * 1000)
 #define LOOK_MS 500 /* of one approvals_look() */
 
 enum approval_status { PENDING, APPROVED, DENIED, EXPIRED, DONE };
@@ -561,7 +562,7 @@ static int count_limits(const struct approvals *approvals, const char *owner, bo
 
 static json_t *asked_entry(const struct approvals *approvals, const struct approvals_caller *caller,
                            const struct approvals_wish *wish, const struct subject *subject, bool trusted,
-                           char id[APPROVALS_ID_SIZE]) {
+                           const char *key, char id[APPROVALS_ID_SIZE]) {
         char expires[32];
         json_t *entry;
 
@@ -581,36 +582,63 @@ static json_t *asked_entry(const struct approvals *approvals, const struct appro
         json_put(entry, "trusted", json_boolean(trusted));
         json_put(entry, "onSocket", json_boolean(caller->on_socket));
         json_put(entry, "timeoutSeconds", json_integer(wish->timeout_seconds));
+        if (wish->key)
+                json_put(entry, "key", json_string(key));
         return entry;
+}
+
+static void digest_key(const struct approvals_caller *caller, const char *key, char ret[SHA256_HEX_SIZE]) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&text, "%s\n%s\n%s", caller->client, caller->owner, key ? key : "");
+        digest_sha256_hex(strbuf_text(&text), text.length, ret);
+}
+
+/* The lock is held. What a server began that died before it had written that this key was used. */
+static const struct approval *find_asked(const struct approvals *approvals, const char *key) {
+        int64_t since_ms = now_ms() - KEY_MS;
+
+        for (const struct approval *approval = approvals->newest; approval; approval = approval->next) {
+                const char *other = json_text(approval->asked, "key");
+
+                if (other && strcmp(other, key) == 0 &&
+                    clock_parse(json_text(approval->asked, "at")) >= since_ms)
+                        return approval;
+        }
+        return NULL;
 }
 
 int approvals_ask(struct approvals *approvals, const struct approvals_caller *caller,
                   const struct approvals_wish *wish, json_t **ret, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct subject_rules rules = { approvals->user.uid };
-        char id[APPROVALS_ID_SIZE];
+        char id[APPROVALS_ID_SIZE], key[SHA256_HEX_SIZE];
+        const struct approval *before;
         struct subject subject;
         struct error why;
-        size_t bad;
         bool trusted;
         int result;
 
         if (check_command(wish->command, problem) < 0 ||
             check_text("reason", wish->reason, APPROVALS_REASON_MAX, problem) < 0)
                 return -1;
-        if (subject_find(json_string_value(json_array_get(wish->command, 0)), wish->cwd, &rules, arena,
-                         &subject, &why) < 0)
-                return problem_from_error(problem, PROBLEM_INVALID, &why);
-        if (!text_is_utf8(subject.folder, strlen(subject.folder), &bad) ||
-            !text_is_utf8(subject.program, strlen(subject.program), &bad))
-                return problem_set(problem, PROBLEM_INVALID,
-                                   "the program's or the folder's path is no UTF-8");
+        if (host_find(&approvals->user, approvals->variables,
+                      json_string_value(json_array_get(wish->command, 0)), wish->cwd, approvals->state, arena,
+                      &subject, &why) < 0)
+                return problem_from_error(
+                        problem, why.kind == ERROR_REFUSED ? PROBLEM_INVALID : PROBLEM_SERVER_LIMIT, &why);
         trusted = is_trusted(approvals, wish, &subject);
+        digest_key(caller, wish->key, key);
         pthread_mutex_lock(&approvals->lock);
+        before = wish->key ? find_asked(approvals, key) : NULL;
+        if (before) {
+                *ret = approval_json(before, true);
+                pthread_mutex_unlock(&approvals->lock);
+                return 0;
+        }
         result = count_limits(approvals, caller->owner, trusted, problem);
         if (result == 0)
-                result = write_for(approvals, asked_entry(approvals, caller, wish, &subject, trusted, id),
-                                   problem);
+                result = write_for(approvals,
+                                   asked_entry(approvals, caller, wish, &subject, trusted, key, id), problem);
         if (result == 0 && trusted)
                 start_job(approvals, id);
         if (result == 0)

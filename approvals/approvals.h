@@ -72,6 +72,8 @@ struct approvals_wish {
         const char *cwd;
         const char *reason; /* or NULL */
         int64_t timeout_seconds;
+        const char *
+                key; /* NULL; else this caller's wish of that key is asked for once in a day, and is the same one then */
 };
 
 /*

@@ -18,8 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GRACE_MS 20000 /* beyond its time, until the worker itself is killed */
-#define REPORT_MAX ((size_t)4096)
+#define GRACE_MS 20000             /* beyond its time, until the worker itself is killed */
+#define FIND_MS 60000              /* a program of half a gigabyte is read */
+#define REPORT_MAX ((size_t)65536) /* no more than a pipe holds: it is read when its writer has ended */
 #define STREAMS 2
 #define PIECES_LEFT 128 /* of a stream, behind the end: more than a pipe holds */
 
@@ -157,7 +158,7 @@ static void release_running(struct running *running) {
 }
 
 int host_open(const struct host_run *run, struct host_opened *ret, struct error *err) {
-        const struct subject_rules rules = { run->user->uid };
+        const struct subject_rules rules = { .user = run->user->uid };
 
         return subject_open(run->subject, &rules, &ret->program, &ret->is_script, &ret->folder, err);
 }
@@ -172,14 +173,15 @@ static const char *const *environment_of(const json_t *variables, struct arena *
         return texts;
 }
 
-static int start_worker(const struct host_run *run, const struct host_opened *opened, struct running *running,
+/* `opened` NULL: to look for it. */
+static int start_worker(const json_t *variables, const struct host_opened *opened, struct running *running,
                         struct error *err) {
         static const char *const arguments[] = { "berth", SHELL_WORKER_VERB, NULL };
         struct arena *arena ARENA_CLEANUP = arena_new();
         int pipes[4][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
         struct process_args args = { .arguments = arguments,
                                      .program = "/proc/self/exe",
-                                     .environment = environment_of(run->variables, arena),
+                                     .environment = environment_of(variables, arena),
                                      .group = PROCESS_OWN_SESSION };
         int result = 0;
 
@@ -190,10 +192,13 @@ static int start_worker(const struct host_run *run, const struct host_opened *op
         args.descriptors[0] = (struct process_descriptor){ pipes[0][0], 0 };
         args.descriptors[1] = (struct process_descriptor){ pipes[1][1], 1 };
         args.descriptors[2] = (struct process_descriptor){ pipes[2][1], 2 };
-        args.descriptors[3] = (struct process_descriptor){ opened->program, SHELL_WORKER_PROGRAM };
-        args.descriptors[4] = (struct process_descriptor){ opened->folder, SHELL_WORKER_FOLDER };
-        args.descriptors[5] = (struct process_descriptor){ pipes[3][1], SHELL_WORKER_REPORT };
-        args.descriptor_count = 6;
+        args.descriptors[3] = (struct process_descriptor){ pipes[3][1], SHELL_WORKER_REPORT };
+        args.descriptor_count = 4;
+        if (opened) {
+                args.descriptors[4] = (struct process_descriptor){ opened->program, SHELL_WORKER_PROGRAM };
+                args.descriptors[5] = (struct process_descriptor){ opened->folder, SHELL_WORKER_FOLDER };
+                args.descriptor_count = 6;
+        }
         if (result == 0)
                 result = process_start(&args, &running->process, err);
         close_descriptor(&pipes[0][0]);
@@ -208,15 +213,18 @@ static int start_worker(const struct host_run *run, const struct host_opened *op
         return result;
 }
 
-static int give_task(const struct host_run *run, const struct host_opened *opened,
-                     const struct running *running, struct error *err) {
-        json_t *task JSON_CLEANUP = json_checked(json_pack(
-                "{s:O, s:O, s:I, s:I, s:b, s:b, s:I}", "command", run->command, "groups", run->user->groups,
-                "uid", (json_int_t)run->user->uid, "gid", (json_int_t)run->user->gid, "keepsUser",
-                run->user->is_ours, "isScript", opened->is_script, "timeoutMs", (json_int_t)run->timeout_ms));
-        char *text TEXT_CLEANUP = json_compact(task);
+/* `task` is taken over; the user is put into it. */
+static int give_task(json_t *task, const struct host_user *user, const struct running *running,
+                     struct error *err) {
+        json_t *owned JSON_CLEANUP = json_checked(task);
+        char *text TEXT_CLEANUP = NULL;
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
 
+        json_put(owned, "groups", json_deep_copy(user->groups));
+        json_put(owned, "uid", json_integer((json_int_t)user->uid));
+        json_put(owned, "gid", json_integer((json_int_t)user->gid));
+        json_put(owned, "keepsUser", json_boolean(user->is_ours));
+        text = json_compact(owned);
         strbuf_append(&line, text);
         strbuf_append_char(&line, '\n');
         return descriptor_write(running->task, strbuf_text(&line), line.length) == 0
@@ -295,19 +303,63 @@ static json_t *judge(const json_t *report, int64_t timeout_ms, struct arena *are
         return result;
 }
 
+#define RUNNING_CLEANUP __attribute__((cleanup(release_running)))
+
+static struct running running_new(int stop) {
+        struct running running = { .process = PROCESS_NONE, .task = -1, .report = -1, .stop = stop };
+
+        for (size_t i = 0; i < STREAMS; i++)
+                running.streams[i] = (struct stream){ .descriptor = -1, .digest = digest_stream_new() };
+        return running;
+}
+
+static int read_subject(const json_t *report, struct arena *arena, struct subject *ret, struct error *err) {
+        const char *refused = json_text(report, "refused"), *program = json_text(report, "program"),
+                   *folder = json_text(report, "folder"), *sha256 = json_text(report, "programSha256");
+
+        if (refused)
+                return error_set_kind(err, ERROR_REFUSED, "%s", refused);
+        if (!program || !folder || !sha256 || strlen(sha256) != SHA256_HEX_SIZE - 1)
+                return error_set(err, "nobody could look for the program and the folder: %s: %s",
+                                 json_text(report, "failed") ? json_text(report, "failed") : "no answer",
+                                 json_text(report, "why") ? json_text(report, "why") : "it came to no end");
+        *ret = (struct subject){ .program = arena_strdup(arena, program),
+                                 .folder = arena_strdup(arena, folder),
+                                 .folder_device = (uint64_t)json_integer_or(report, "folderDevice", 0),
+                                 .folder_inode = (uint64_t)json_integer_or(report, "folderInode", 0) };
+        memcpy(ret->sha256, sha256, SHA256_HEX_SIZE);
+        return 0;
+}
+
+int host_find(const struct host_user *user, const json_t *variables, const char *name, const char *folder,
+              const char *state, struct arena *arena, struct subject *ret, struct error *err) {
+        struct running running RUNNING_CLEANUP = running_new(-1);
+        json_t *report JSON_CLEANUP = NULL;
+
+        if (start_worker(variables, NULL, &running, err) < 0 ||
+            give_task(
+                    json_pack("{s:{s:s, s:s, s:s}}", "find", "name", name, "folder", folder, "state", state),
+                    user, &running, err) < 0)
+                return -1;
+        if (wait_for_worker(&running, clock_system.monotonic_ms(&clock_system) + FIND_MS))
+                (void)!descriptor_read(running.report, REPORT_MAX, &running.said);
+        report = json_loadb(strbuf_text(&running.said), running.said.length, 0, NULL);
+        return read_subject(report, arena, ret, err);
+}
+
 json_t *host_run(const struct host_run *run, struct host_opened *opened) {
-        struct running running __attribute__((cleanup(
-                release_running))) = { .process = PROCESS_NONE, .task = -1, .report = -1, .stop = run->stop };
+        struct running running RUNNING_CLEANUP = running_new(run->stop);
         struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *report JSON_CLEANUP = NULL, *result;
         struct error err;
         int started;
 
-        for (size_t i = 0; i < STREAMS; i++)
-                running.streams[i] = (struct stream){ .descriptor = -1, .digest = digest_stream_new() };
-        started = start_worker(run, opened, &running, &err);
+        started = start_worker(run->variables, opened, &running, &err);
         if (started == 0)
-                started = give_task(run, opened, &running, &err);
+                started = give_task(json_pack("{s:o, s:b, s:I}", "command", json_deep_copy(run->command),
+                                              "isScript", opened->is_script, "timeoutMs",
+                                              (json_int_t)run->timeout_ms),
+                                    run->user, &running, &err);
         close_descriptor(&opened->program);
         close_descriptor(&opened->folder);
         if (started < 0)

@@ -25,6 +25,13 @@ void host_user_release(struct host_user *user);
 /* All the variables that a command has: {PATH, HOME, USER, LOGNAME, LANG}. A new reference. */
 json_t *host_variables(const struct host_user *user);
 
+/*
+ * What that would be: found with the rights of the user, in a process of its own. ERROR_REFUSED, with a line for who asks; else
+ * nobody could look. `state`: the server's, in which nothing is found.
+ */
+int host_find(const struct host_user *user, const json_t *variables, const char *name, const char *folder,
+              const char *state, struct arena *arena, struct subject *ret, struct error *err) MUST_USE;
+
 struct host_run {
         const struct subject *subject;
         const struct host_user *user;

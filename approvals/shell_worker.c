@@ -5,10 +5,13 @@
  */
 #include "approvals/shell_worker.h"
 
+#include "approvals/subject.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/libc.h"
+#include "base/strbuf.h"
+#include "base/terminal.h"
 #include "runtime/descendants.h"
 
 #include <errno.h>
@@ -55,9 +58,23 @@ static json_t *read_task(void) {
         return json;
 }
 
+/* False where there is none to become. */
+static bool understand_user(const json_t *json, struct task *ret) {
+        const json_t *groups = json_object_get(json, "groups"), *item;
+        size_t index;
+
+        json_array_foreach (groups, index, item) {
+                if (index < GROUPS_MAX)
+                        ret->groups[ret->group_count++] = (gid_t)json_integer_value(item);
+        }
+        ret->keeps_user = json_is_true(json_object_get(json, "keepsUser"));
+        ret->user = (uid_t)json_integer_or(json, "uid", -1);
+        ret->group = (gid_t)json_integer_or(json, "gid", -1);
+        return ret->keeps_user || (ret->user != (uid_t)-1 && ret->group != (gid_t)-1);
+}
+
 static bool understand(const json_t *json, struct task *ret) {
-        const json_t *arguments = json_object_get(json, "command"), *groups = json_object_get(json, "groups"),
-                     *item;
+        const json_t *arguments = json_object_get(json, "command"), *item;
         size_t count = json_array_size(arguments), index;
 
         ret->arguments = calloc(count + 1, sizeof(*ret->arguments));
@@ -65,17 +82,9 @@ static bool understand(const json_t *json, struct task *ret) {
                 abort();
         json_array_foreach (arguments, index, item)
                 ret->arguments[index] = (char *)json_string_value(item);
-        json_array_foreach (groups, index, item) {
-                if (index < GROUPS_MAX)
-                        ret->groups[ret->group_count++] = (gid_t)json_integer_value(item);
-        }
-        ret->keeps_user = json_is_true(json_object_get(json, "keepsUser"));
         ret->is_script = json_is_true(json_object_get(json, "isScript"));
-        ret->user = (uid_t)json_integer_or(json, "uid", -1);
-        ret->group = (gid_t)json_integer_or(json, "gid", -1);
         ret->timeout_ms = json_integer_or(json, "timeoutMs", 0);
-        return count > 0 && ret->timeout_ms > 0 &&
-               (ret->keeps_user || (ret->user != (uid_t)-1 && ret->group != (gid_t)-1));
+        return count > 0 && ret->timeout_ms > 0 && understand_user(json, ret);
 }
 
 static void report(json_t *json) {
@@ -83,6 +92,16 @@ static void report(json_t *json) {
 
         json_decref(json);
         (void)!descriptor_write(SHELL_WORKER_REPORT, text, strlen(text));
+}
+
+static int become_user(const struct task *task) {
+        if (task->keeps_user)
+                return 0;
+        return setgroups(task->group_count, task->groups) < 0 ||
+                               setresgid(task->group, task->group, task->group) < 0 ||
+                               setresuid(task->user, task->user, task->user) < 0
+                       ? -1
+                       : 0;
 }
 
 /* The first step that fails ends it, with what failed. */
@@ -96,9 +115,7 @@ static const char *become_command(const struct task *task) {
         for (int number = 1; number < NSIG; number++)
                 (void)signal(number, SIG_DFL);
         umask(022);
-        if (!task->keeps_user && (setgroups(task->group_count, task->groups) < 0 ||
-                                  setresgid(task->group, task->group, task->group) < 0 ||
-                                  setresuid(task->user, task->user, task->user) < 0))
+        if (become_user(task) < 0)
                 return "its user";
         /* In this order: another user would lose the first. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -199,6 +216,43 @@ static const char *start(const struct task *task, pid_t *ret, int *ret_reason) {
         return said.what;
 }
 
+/* Program and folder are looked for by the user that will run the one in the other: what he may not see is not there. */
+static void look_for_subject(const json_t *json) {
+        const json_t *wish = json_object_get(json, "find");
+        const char *name = json_text(wish, "name"), *folder = json_text(wish, "folder");
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct subject_rules rules = { .state = json_text(wish, "state") };
+        struct task task = { 0 };
+        struct subject found;
+        struct error err;
+        size_t bad;
+
+        if (!name || !folder || !understand_user(json, &task)) {
+                report(json_pack("{s:s, s:s}", "failed", "its task", "why", strerror(EINVAL)));
+                return;
+        }
+        /* Nor what of the server's is this process's: where it was started is one. */
+        if (chdir("/") < 0 || become_user(&task) < 0) {
+                report(json_pack("{s:s, s:s}", "failed", "its user", "why", strerror(errno)));
+                return;
+        }
+        rules.user = task.keeps_user ? geteuid() : task.user;
+        if (subject_find(name, folder, &rules, arena, &found, &err) < 0) {
+                struct strbuf why STRBUF_CLEANUP = STRBUF_INIT;
+
+                text_append_utf8(&why, err.message);
+                report(json_pack("{s:s}", "refused", strbuf_text(&why)));
+        } else if (!text_is_utf8(found.folder, strlen(found.folder), &bad) ||
+                   !text_is_utf8(found.program, strlen(found.program), &bad)) {
+                report(json_pack("{s:s}", "refused", "the program's or the folder's path is no UTF-8"));
+        } else {
+                report(json_pack("{s:s, s:s, s:s, s:I, s:I}", "program", found.program, "programSha256",
+                                 found.sha256, "folder", found.folder, "folderDevice",
+                                 (json_int_t)found.folder_device, "folderInode",
+                                 (json_int_t)found.folder_inode));
+        }
+}
+
 int shell_worker_main(void) {
         json_t *json JSON_CLEANUP = read_task();
         struct task task = { 0 };
@@ -207,6 +261,10 @@ int shell_worker_main(void) {
         pid_t child = 0;
 
         fcntl(SHELL_WORKER_REPORT, F_SETFD, FD_CLOEXEC);
+        if (json_object_get(json, "find")) {
+                look_for_subject(json);
+                return 0;
+        }
         if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
                 reason = errno;
         else if (understand(json, &task))

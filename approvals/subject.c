@@ -110,8 +110,13 @@ static int open_folder(const char *path, struct stat *ret, struct error *err) {
         return folder;
 }
 
-static const char *find_program(const char *name, const char *folder, struct arena *arena,
-                                struct error *err) {
+/* What others' agents wrote lies there, and what is there is nothing to be told by a refusal. */
+static bool is_hidden(const char *path, const struct subject_rules *rules) {
+        return rules->state && subject_is_beneath(path, rules->state);
+}
+
+static const char *find_program(const char *name, const char *folder, const struct subject_rules *rules,
+                                struct arena *arena, struct error *err) {
         const char *path = name;
 
         if (!strchr(name, '/'))
@@ -120,6 +125,8 @@ static const char *find_program(const char *name, const char *folder, struct are
                 path = arena_printf(arena, "%s/%s", folder, name);
         if (path)
                 path = real_path(path, arena);
+        if (path && is_hidden(path, rules))
+                path = NULL;
         if (!path)
                 (void)error_set(err, "there is no program %s%s", name,
                                 strchr(name, '/') ? "" : " in " SUBJECT_PATH);
@@ -136,15 +143,15 @@ int subject_find(const char *name, const char *folder, const struct subject_rule
         if (*folder != '/')
                 return error_set(err, "the folder must be a path from the root, found %s", folder);
         found.folder = real_path(folder, arena);
-        if (!found.folder)
-                return error_set(err, "there is no folder %s: %s", folder, strerror(errno));
+        if (!found.folder || is_hidden(found.folder, rules))
+                return error_set(err, "there is no folder %s that can be entered", folder);
         opened = open_folder(found.folder, &status, err);
         if (opened < 0)
                 return -1;
         close_descriptor(&opened);
         found.folder_device = (uint64_t)status.st_dev;
         found.folder_inode = (uint64_t)status.st_ino;
-        found.program = find_program(name, found.folder, arena, err);
+        found.program = find_program(name, found.folder, rules, arena, err);
         opened = found.program ? open_program(found.program, rules, found.sha256, &is_script, err) : -1;
         if (opened < 0)
                 return -1;

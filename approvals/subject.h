@@ -26,6 +26,7 @@ struct subject {
 /* Who may be the owner of a program: root, this process's user, and this one. */
 struct subject_rules {
         uint32_t user;
+        const char *state; /* NULL, or the server's, without links: nothing in it is found */
 };
 
 /*

@@ -33,7 +33,7 @@ static void answer_shell(struct server_request *request) {
 
         if (!(body = body_object(&call->body, request)) || !call_once_begin(request, "shell", 202, &once))
                 return;
-        if (broker_approvals_ask(request, &caller, body, &approval, &problem) < 0) {
+        if (broker_approvals_ask(request, &caller, body, once.key, &approval, &problem) < 0) {
                 call_once_end(request, "shell", &once, NULL);
                 answers_refusal(request, &problem);
                 return;

@@ -137,7 +137,7 @@ static int wait_while(struct server_request *request, const struct approvals_cal
 }
 
 int broker_approvals_ask(struct server_request *request, const struct approvals_caller *caller,
-                         const json_t *body, json_t **ret, struct problem *problem) {
+                         const json_t *body, const char *key, json_t **ret, struct problem *problem) {
         const struct broker *broker = request->context;
         const struct approvals_wish wish = {
                 .agent = json_text(body, "agent"),
@@ -145,6 +145,7 @@ int broker_approvals_ask(struct server_request *request, const struct approvals_
                 .cwd = json_text(body, "cwd"),
                 .reason = json_text(body, "reason"),
                 .timeout_seconds = json_integer_or(body, "timeoutSeconds", APPROVALS_TIMEOUT),
+                .key = key,
         };
         json_t *approval;
 

@@ -22,11 +22,11 @@ struct approvals_caller broker_approvals_caller(struct server_request *request,
 unsigned broker_approvals_followed(struct server_request *request, const struct door_caller *door);
 
 /*
- * `body` is as shape_shell_wish says. *ret is the approval: pending, or `done`, since the end of a trusted one is waited for; still `approved`
+ * `body` is as shape_shell_wish says; `key`: NULL, or approvals_wish.key. *ret is the approval: pending, or `done`, since the end of a trusted one is waited for; still `approved`
  * where the client left, or the server stops.
  */
 int broker_approvals_ask(struct server_request *request, const struct approvals_caller *caller,
-                         const json_t *body, json_t **ret, struct problem *problem) MUST_USE;
+                         const json_t *body, const char *key, json_t **ret, struct problem *problem) MUST_USE;
 
 /*
  * *ret is one as it is: with `decision_ms`, once it is decided on, for which that long is waited; and where that was waited for and it runs,

@@ -115,7 +115,7 @@ int mcp_shell_run(const struct mcp_call *call, const json_t *arguments, struct m
         } else if (!json_text(arguments, "agent") || !json_text(arguments, "cwd")) {
                 result = problem_set(problem, PROBLEM_INVALID, "run_shell: a command needs agent and cwd");
         } else {
-                result = broker_approvals_ask(request, &caller, arguments, &ret->data, problem);
+                result = broker_approvals_ask(request, &caller, arguments, NULL, &ret->data, problem);
         }
         if (result < 0)
                 return -1;

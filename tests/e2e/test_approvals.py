@@ -222,6 +222,31 @@ def test_what_cannot_be_asked_for(serve, room):
     assert all(entry["event"] != "asked" for entry in serve.entries())
 
 
+def test_who_asks_sees_what_the_user_of_commands_sees(serve, room):
+    """What a refusal tells is told before anybody has approved: of others' files, and of what the server has open, it is nothing."""
+    hidden = room / "hidden"
+    hidden.mkdir(mode=0o700)
+    (hidden / "folder").mkdir()
+    (hidden / "text").write_text("x")
+    program(hidden, "tool", "true\n")
+
+    def told(command, cwd):
+        answer = serve.call("POST", "/v1/shell", {"agent": "analyst", "command": [command], "cwd": str(cwd)}, "alice", TOKENS["users"])
+        return answer.problem(400, "invalid")["detail"]
+
+    places = [serve.state] + ([hidden] if ROOT else [])
+    for place in places:
+        there = [entry for entry in place.iterdir()]
+        assert there
+        for entry in [*there, place / "none", place / "none" / "none"]:
+            assert told("true", entry) == f"there is no folder {entry} that can be entered"
+            assert told(str(entry), "/") == f"there is no program {entry}"
+    for number in range(32):
+        for told_of in (told("true", f"/proc/self/fd/{number}"), told(f"/proc/self/fd/{number}", "/")):
+            assert str(serve.state) not in told_of and str(serve.log) not in told_of, told_of
+    assert serve.ask_for("true", cwd="/proc/self/cwd")["cwd"] == "/"
+
+
 def test_another_program_or_folder_than_the_one_shown(serve, room):
     for swap in ("content", "link", "folder", "folder link", "gone"):
         here = room / swap.replace(" ", "-")
@@ -434,6 +459,30 @@ def test_a_server_that_is_killed(serve, room):
     never = serve.show(waiting)
     assert never["status"] == "done" and never["result"]["detail"].startswith("it did not run: the server ended before it began")
     assert not (room / "waited").exists()
+
+
+def test_the_same_key_over_the_death_of_a_server(serve, room):
+    """Killed before it could write that the key was used: who asks again hears of the one that began, and nothing runs twice."""
+    mark = f"9{os.getpid()}"
+    slow = program(room, "slow", f"echo x >> {room}/ran\nexec sleep {mark}\n")
+    assert serve.stop() == 0
+    trusted = [{"agent": "analyst", "command": [str(slow)], "cwd": str(room)}]
+    serve.configure(clients=CLIENTS, sessions=SHARED, shell={"enabled": True, "user": USER, "trusted": trusted})
+    serve.start("--accept-degraded")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: serve.ask_for(str(slow), cwd=str(room), headers=[("Idempotency-Key", "k")]))
+        wait_until(lambda: (room / "ran").exists(), timeout=60 * PATIENCE)
+        os.kill(serve.process.pid, signal.SIGKILL)
+        serve.process.wait()
+    wait_until(lambda: alive(mark) == [], timeout=60 * PATIENCE)
+    serve.start("--accept-degraded")
+    again = serve.ask_for(str(slow), status=200, cwd=str(room), headers=[("Idempotency-Key", "k")])
+    assert again["result"]["detail"].startswith("cut off: ") and (room / "ran").read_text() == "x\n"
+    assert [entry["event"] for entry in serve.entries()] == ["asked", "began", "ended"]
+    # Nobody else's, and no other key.
+    others = [("alice", "other"), ("bob", "k")]
+    ids = {serve.ask_for("true", owner=owner, headers=[("Idempotency-Key", key)])["id"] for owner, key in others}
+    assert len(ids | {again["id"]}) == 3
 
 
 def test_a_log_that_somebody_edits(serve):
