@@ -29,7 +29,10 @@ pytestmark = pytest.mark.skipif(BOOT == 0, reason="only in the machines of ./dev
 FOLDER = Path("/srv/berth-agents")
 KNOWN = Path("/srv/known.json")  # by the second half
 SERVES = """import http.server, os
-open('starts', 'a').write('x')
+with open('starts', 'a') as starts:
+    starts.write('x')
+    starts.flush()
+    os.fsync(starts.fileno())  # before it says so: else the power takes the byte, and leaves the file's size
 print('start', len(open('starts').read()), flush=True)
 http.server.HTTPServer(('127.0.0.1', 8000), http.server.SimpleHTTPRequestHandler).serve_forever()
 """
