@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from passers import Passer
 from servers import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -460,43 +461,19 @@ class Ssh(Server):
         return f"ssh://git@127.0.0.1:{self.port}{self.root}/{name}"
 
 
-class Stalling:
+class Stalling(Passer):
     """Passes on what another server says, up to so many bytes, and then holds its tongue."""
 
     def __init__(self, port, limit):
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port, self.target, self.limit = self.socket.getsockname()[1], port, limit
-        self.held = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.target, self.left = port, limit
+        super().__init__()
 
-    def _accept(self):
-        while True:
-            try:
-                here, _ = self.socket.accept()
-            except OSError:
-                return
-            there = socket.create_connection(("127.0.0.1", self.target))
-            self.held += [here, there]
-            threading.Thread(target=self._pass, args=(here, there, None), daemon=True).start()
-            threading.Thread(target=self._pass, args=(there, here, self.limit), daemon=True).start()
+    def reach(self):
+        return socket.create_connection(("127.0.0.1", self.target))
 
-    @staticmethod
-    def _pass(source, target, limit):
-        passed = 0
-        try:
-            while limit is None or passed < limit:
-                data = source.recv(min(65536, limit - passed) if limit else 65536)
-                if not data:
-                    return
-                target.sendall(data)
-                passed += len(data)
-        except OSError:
-            pass
-
-    def stop(self):
-        self.socket.close()
-        for connection in self.held:
-            connection.close()
+    def passes(self, data, back):
+        self.left -= len(data) if back else 0
+        return self.left >= 0 or not back
 
 
 class Silent:

@@ -21,6 +21,7 @@ import stacks
 from controllers import PATIENCE, Controller, source, wait_until
 from disk import Disk
 from git_servers import Daemon, Repository
+from passers import Passer
 
 STACK = stacks.document("Stack", "lab", {"provider": "local"})
 
@@ -287,46 +288,25 @@ def test_a_decision_that_cannot_be_kept_is_none(offline, repository, tmp_path, w
         controller.stop()
 
 
-class Relay:
+class Relay(Passer):
     """Before a server: while `open` is clear, who connects waits."""
 
     def __init__(self, port):
         self.target, self.open, self.waiting = port, threading.Event(), 0
         self.open.set()
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
+        super().__init__()
 
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            self.waiting += not self.open.is_set()
-            threading.Thread(target=self.forward, args=(connection,), daemon=True).start()
-
-    def forward(self, connection):
+    def taken(self, near):
+        self.waiting += not self.open.is_set()
         self.open.wait()
-        with connection, socket.create_connection(("127.0.0.1", self.target)) as server:
-            back = threading.Thread(target=self.pump, args=(server, connection), daemon=True)
-            back.start()
-            self.pump(connection, server)
-            back.join()
+        return near
 
-    @staticmethod
-    def pump(source_, target):
-        try:
-            while data := source_.recv(65536):
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+    def reach(self):
+        return socket.create_connection(("127.0.0.1", self.target))
 
-    def stop(self):
+    def close(self):
         self.open.set()
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
+        super().close()
 
 
 def test_an_approval_that_is_still_being_written_is_none_yet(offline, repository, tmp_path):
@@ -357,7 +337,7 @@ def test_an_approval_that_is_still_being_written_is_none_yet(offline, repository
         assert record(controller, "stack.json").exists()
     finally:
         controller.stop()
-        relay.stop()
+        relay.close()
         server.stop()
 
 

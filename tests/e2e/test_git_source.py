@@ -312,7 +312,7 @@ def test_a_server_that_stalls_while_it_sends(daemon, sources, large):
     stalling = Stalling(daemon.port, 1_000_000)
     stalled = source.request["url"].replace(str(daemon.port), str(stalling.port))
     source.refuse("Unreachable", "no answer within 5 s, while fetching", url=stalled, limits={"timeoutMs": 5000})
-    stalling.stop()
+    stalling.close()
     assert len(source.accept()["files"]) == 5000
     assert source.size() < 10_000_000
 

@@ -5,13 +5,13 @@ import json
 import os
 import socket
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 
 from binary import ROOT, Berth, is_watched
 from controllers import PATIENCE
+from passers import Passer, break_off
 from serving import Serve
 from test_mcp import TOOLS
 from test_serve import TOKENS, client, stack
@@ -90,39 +90,22 @@ PASS = {
 }  # fmt: skip
 
 
-class Forwarder:
+class Forwarder(Passer):
     """The suite sends no token: it speaks with the Unix socket, where none is asked for."""
 
     def __init__(self, path):
         self.path = str(path)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__()
 
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            inner = socket.socket(socket.AF_UNIX)
-            folder = os.open(os.path.dirname(self.path), os.O_PATH)
-            inner.connect(f"/proc/self/fd/{folder}/serve.sock")
-            os.close(folder)
-            for one, other in ((connection, inner), (inner, connection)):
-                threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
+    def reach(self):
+        inner = socket.socket(socket.AF_UNIX)
+        folder = os.open(os.path.dirname(self.path), os.O_PATH)
+        inner.connect(f"/proc/self/fd/{folder}/serve.sock")
+        os.close(folder)
+        return inner
 
-    def pump(self, source, target):
-        try:
-            while data := source.recv(65536):
-                target.sendall(data)
-        except OSError:
-            pass
-        for end in (source, target):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+    def ended(self, source, target):
+        break_off(source, target)
 
 
 @pytest.mark.parametrize("revision", sorted(PASS))
@@ -137,7 +120,7 @@ def test_conformance(shared, revision, tmp_path):
             cwd=tmp_path, env=shared.berth.env, capture_output=True, timeout=300 * PATIENCE,
         )  # fmt: skip
     finally:
-        forwarder.listener.close()
+        forwarder.close()
     passed, unknown = set(), []
     for file in tmp_path.glob("server-*/checks.json"):
         scenario = file.parent.name.removeprefix("server-").rsplit(f"-{2026}-", 1)[0]

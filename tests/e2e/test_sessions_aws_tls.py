@@ -8,11 +8,11 @@ import base64
 import re
 import socket
 import ssl
-import threading
 
 import pytest
 
 from certificates import Authority, pem_of_key
+from passers import Passer
 from test_sessions_aws import Session, text_of, world  # noqa: F401
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.sampled("moto")]
@@ -20,49 +20,27 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.sampled("moto")]
 FILE = {"path": "in.txt", "contentBase64": base64.b64encode(b"brought").decode()}
 
 
-class Way:
+class Way(Passer):
     """A port that leads to the proxy; with a `context`, by TLS. `heads` are first lines of requests, as they came out of it."""
 
     def __init__(self, url, host="127.0.0.1", context=None):
         self.near, self.context, self.heads, self.refused = url.removeprefix("http://").split(":"), context, [], 0
-        self.listener = socket.create_server((host, 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(host)
 
-    def accept(self):
-        while True:
-            try:
-                come, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.carry, args=(come,), daemon=True).start()
-
-    def carry(self, come):
+    def taken(self, near):
         try:
-            come = self.context.wrap_socket(come, server_side=True) if self.context else come
+            return self.context.wrap_socket(near, server_side=True) if self.context else near
         except (ssl.SSLError, OSError):
             self.refused += 1
-            come.close()
-            return
-        with come, socket.create_connection((self.near[0], int(self.near[1]))) as far:
-            back = threading.Thread(target=self.pump, args=(far, come), daemon=True)
-            back.start()
-            self.pump(come, far, self.heads)
-            back.join()
+            raise
 
-    @staticmethod
-    def pump(one, other, heads=None):
-        try:
-            while piece := one.recv(65536):
-                if heads is not None:
-                    heads += re.findall(rb"^(?:GET|POST|PUT|DELETE) [^\r\n]* HTTP/1.1", piece, re.MULTILINE)
-                other.sendall(piece)
-            other.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+    def reach(self):
+        return socket.create_connection((self.near[0], int(self.near[1])))
 
-    def close(self):
-        self.listener.close()
+    def passes(self, data, back):
+        if not back:
+            self.heads += re.findall(rb"^(?:GET|POST|PUT|DELETE) [^\r\n]* HTTP/1.1", data, re.MULTILINE)
+        return True
 
 
 @pytest.fixture

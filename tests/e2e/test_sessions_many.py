@@ -16,28 +16,19 @@ import pytest
 import stacks
 from binary import Berth
 from controllers import wait_until
+from passers import Passer
 from serving import Serve
 from test_serve import CLIENTS, TOKENS
 from test_sessions_aws import TABLE, pytestmark  # noqa: F401
 STATE = "shared-states"
 
 
-class Balancer:
+class Balancer(Passer):
     """By turns, by TCP. What has one server's connection keeps it to its end."""
 
     def __init__(self, ports):
         self.ports, self.turn = ports, itertools.count()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(near,), daemon=True).start()
+        super().__init__()
 
     def reach(self):
         for _ in range(len(self.ports)):
@@ -46,29 +37,6 @@ class Balancer:
             except OSError:
                 continue
         return None
-
-    def serve(self, near):
-        with near:
-            far = self.reach()
-            if far is None:
-                return
-            with far:
-                back = threading.Thread(target=self.pump, args=(far, near), daemon=True)
-                back.start()
-                self.pump(near, far)
-                back.join()
-
-    @staticmethod
-    def pump(one, other):
-        try:
-            while piece := one.recv(65536):
-                other.sendall(piece)
-            other.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def close(self):
-        self.listener.close()
 
 
 class Team:
