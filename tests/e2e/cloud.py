@@ -131,12 +131,15 @@ class Cloud:
     def issue_credentials(self, access_key, secret, token=None):
         self._post("credentials", {"access_key": access_key, "secret": secret, "token": token})
 
-    def reset(self):
-        # What a program that was killed had sent may still be on its way: it must not arrive in the next test's cloud.
+    def await_quiet(self):
+        """What a program that was killed had sent may still be on its way: it must not arrive in the next test's cloud."""
         for _ in range(400):
             if self._get("health")["busy"] == 0:
                 break
             time.sleep(0.1)
+
+    def reset(self):
+        self.await_quiet()
         self.standin.reset()
         self._post("reset")
 

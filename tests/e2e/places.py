@@ -38,8 +38,11 @@ class Aws:
 
     def __init__(self, standins, flavor):
         self.cloud = Cloud(*standins(flavor))
+        self.cloud.reset()  # what other files' tests provoked was judged, or expected, there
 
     def berth(self, binary, folder, make=Berth):
+        """With an empty cloud: what those before asked of theirs is judged first."""
+        self.judge()
         self.cloud.reset()
         self.pushed = False
         self.cloud.settings(pending_s=0)
@@ -63,9 +66,13 @@ class Aws:
         berth.write("stack.yaml", stack(*more, provider="aws", aws={"region": self.cloud.region}, sessions={"table": TABLE}))
         Berth.__call__(berth, "apply", "--yes").expect(0)
 
-    def close(self):
+    def judge(self):
         """Every request was one that AWS takes."""
+        self.cloud.await_quiet()
         self.cloud.assert_no_violations()
+
+    def close(self):
+        self.judge()
 
 
 def open_place(name, standins, flavor):

@@ -12,6 +12,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from places import open_place
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
 LAMBDA_ROLE = "arn:aws:iam::123456789012:role/r"
@@ -255,3 +256,18 @@ def test_query_requests(cloud, form, words):
     status, text = send(cloud, "POST", "/", "iam", form.encode(), {"Content-Type": "application/x-www-form-urlencoded"})
     assert status == 400, text
     expect_violation(cloud, words)
+
+
+def test_a_place_judges_what_each_of_its_stacks_asked(standins, binary, tmp_path, request):
+    """Each of them begins with an empty cloud, and an empty record of what was refused."""
+    made = open_place("aws", standins, request.config.getoption("--cloud") or "ministack")
+    folders = [tmp_path / name for name in ("first", "second", "third")]
+    for folder in folders:
+        folder.mkdir()
+    made.berth(binary, folders[0])
+    made.berth(binary, folders[1])
+    assert send(made.cloud, "GET", "/2015-03-31/functions?Wrong=1", "lambda", secret="another")[0] == 403
+    with pytest.raises(AssertionError, match="requests that AWS would refuse"):
+        made.berth(binary, folders[2])
+    made.cloud.reset()
+    made.close()

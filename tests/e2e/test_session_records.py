@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+from botocore.exceptions import ClientError
 
 from binary import tool
 
@@ -106,7 +107,6 @@ def test_what_has_expired_is_gone_before_it_is_deleted(cloud, records):
     assert answers[6] == {"found": True, "value": young, "version": 1} and answers[7]["found"]
 
 
-@pytest.mark.only("ministack", "moto forgets the token of a transaction")
 @pytest.mark.parametrize("kind", ["lost", "reset_mid_body", "reset"])
 def test_a_lost_answer_is_no_lost_race(cloud, records, kind):
     cloud.faults(({"operation": "TransactWriteItems", "times": 2}, {"kind": kind}))
@@ -119,6 +119,24 @@ def test_a_lost_answer_is_no_lost_race(cloud, records, kind):
     assert records(write=[[SESSIONS, "a/1", None, VERSION, 2]]) == {"written": 1}
     tokens = [call["params"]["ClientRequestToken"] for call in cloud.calls(operation="TransactWriteItems")]
     assert len(set(tokens)) == 3 and len(tokens) == 7
+
+
+def test_a_token_is_known_for_a_while(cloud):
+    """The stand-ins and what is in front of them: a transaction that was done is not done again, and no other one has its token."""
+    db = cloud.client("dynamodb")
+    db.create_table(TableName="tokens", BillingMode="PAY_PER_REQUEST", AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}], KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}])
+
+    def write(token, condition="attribute_not_exists(id)"):
+        item = {"Put": {"TableName": "tokens", "Item": {"id": {"S": "a"}}, "ConditionExpression": condition}}
+        try:
+            db.transact_write_items(TransactItems=[item], ClientRequestToken=token)
+        except ClientError as error:
+            return error.response["Error"]["Code"]
+        return "done"
+
+    assert [write("one"), write("one"), write("two"), write("two")] == ["done", "done", *["TransactionCanceledException"] * 2]
+    assert write("one", "attribute_exists(id)") == "IdempotentParameterMismatchException"
+    assert write("two", "attribute_exists(id)") in ("done", "IdempotentParameterMismatchException")
 
 
 def test_what_nobody_knows_is_said(cloud, records):

@@ -9,6 +9,7 @@ calls that fit the rest), times (the first so many) and latched (see below). `ac
     {"kind": "delay", "seconds": 2}            then the call goes on
     {"kind": "reset"}                          the connection is reset, AWS has seen nothing
     {"kind": "lost"}                           AWS has done it, the answer is lost (reset)
+    {"kind": "hold"}                           AWS has done it, the answer comes when the rules are replaced
     {"kind": "reset_mid_body"}                 reset in the middle of the answer's body
     {"kind": "truncate"}                       the connection ends in order, half of the body missing
     {"kind": "wrong_length"}                   Content-Length is more than the bytes that come, then silence
@@ -23,6 +24,7 @@ calls that fit the rest), times (the first so many) and latched (see below). `ac
 know, or `answered`: when the answer is on its way. `pidfile` says who the client is.
 """
 
+import asyncio
 import collections
 import json
 import os
@@ -31,7 +33,7 @@ import time
 from pathlib import Path
 
 KINDS = {"error", "delay", "reset", "lost", "reset_mid_body", "truncate", "wrong_length", "redirect", "answer", "signal", "malformed", "settings",
-         "latch"}  # fmt: skip
+         "latch", "hold"}  # fmt: skip
 MATCHES = {"service", "operation", "resource", "bucket", "bucket_not", "method", "nth", "times", "latched"}
 AFTER = {"lost", "reset_mid_body", "truncate", "wrong_length"}
 
@@ -72,11 +74,13 @@ class Rule:
 
 class Faults:
     def __init__(self):
-        self.rules, self.latched = [], False
+        self.rules, self.latched, self.replaced = [], False, asyncio.Event()
 
     def replace(self, specs):
         self.rules = [Rule(spec) for spec in specs]
         self.latched = False
+        self.replaced.set()
+        self.replaced = asyncio.Event()
 
     def strike(self, call):
         """The actions for this call, in the order of the rules."""

@@ -9,7 +9,7 @@ import traceback
 
 from aiohttp import web
 
-from . import admin, decode, demands, environments, functions, keys, listing, network, presigned, registry, shapes, signature, storage
+from . import admin, decode, demands, environments, functions, keys, listing, network, presigned, registry, shapes, signature, storage, transactions
 from .errors import AwsError, render
 from .faults import AFTER, LONG_S, Faults, Throttle, send_signal
 from .identify import Target, credential_scope, identify, is_mutating
@@ -74,16 +74,17 @@ class Proxy:
         self.record, self.credentials = Record(), KnownCredentials()
         self.functions, self.storage = functions.Functions(self.settings), storage.Storage()
         self.registry, self.pages, self.keys = registry.Registry(), listing.Pages(), keys.Keys()
-        self.network = network.Network()
+        self.network, self.transactions = network.Network(), transactions.Transactions()
         self.environments = environments.Environments(self.settings)
-        self.handlers = {**functions.HANDLERS, **environments.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS, **keys.HANDLERS, **network.HANDLERS}
+        self.handlers = {**functions.HANDLERS, **environments.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS, **keys.HANDLERS, **network.HANDLERS,
+                         **transactions.HANDLERS}  # fmt: skip
         self._connections = {}
         self._next_connection = 0
         self.busy = 0  # requests that were read and are not answered yet
         self.reset()
 
     def reset(self):
-        for part in (self.settings, self.throttle, self.record, self.functions, self.storage, self.registry, self.pages, self.keys, self.network, self.environments):
+        for part in (self.settings, self.throttle, self.record, self.functions, self.storage, self.registry, self.pages, self.keys, self.network, self.transactions, self.environments):
             part.reset()
         self.faults.replace([])
         self.credentials.clear()
@@ -140,6 +141,7 @@ class Proxy:
         entry = self.record.begin(call)
         actions = self.faults.strike(call)
         entry["faults"] = [action["kind"] for action in actions]
+        held_until = self.faults.replaced
         for action in actions:
             if action["kind"] == "delay":
                 await asyncio.sleep(action["seconds"])
@@ -159,6 +161,8 @@ class Proxy:
         answer.headers["Date"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now()))
         self.record.end(entry, started, answer.status, entry["error"])
         for action in actions:
+            if action["kind"] == "hold":
+                await held_until.wait()
             if action["kind"] == "malformed":
                 answer.body = answer.body[: len(answer.body) // 2] + b"\0<{" * (len(answer.body) // 6 + 1)
             if action["kind"] in AFTER:
