@@ -11,6 +11,7 @@
 #include "sessions/engine_seats.h"
 #include "sessions/history.h"
 #include "sessions/once.h"
+#include "sessions/servers.h"
 #include "sessions/session_far.h"
 
 #include <stdio.h>
@@ -156,7 +157,8 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         record->last_n = n;
         record->active_ms = engine_now(engine);
         /* It is begun at once: one write says both. */
-        if (session_is_free(session)) {
+        execution->term = engine->servers ? servers_term(engine->servers) : 0;
+        if (session_is_free(session) && (!engine->servers || execution->term != 0)) {
                 record->taken_n = n;
                 record->parked = false;
         }

@@ -64,7 +64,9 @@ struct execution {
         json_t *result;       /* whole, once it has ended */
         int64_t record_bytes; /* of its record, as that was written last */
         int64_t taken_before; /* what its session's taken_n is while it waits: none that it was given is later */
-        bool unwritten;       /* its end is in no record: no event tells it yet */
+        uint64_t
+                term; /* servers_term() before the write that says that it begins; 0: it may not, or nobody else could */
+        bool unwritten;     /* its end is in no record: no event tells it yet */
         int64_t refused_ms; /* since when the store refuses its end, by the monotonic clock; 0: it does not */
         bool unkept;        /* so for long: no more of it is kept than that */
         int64_t published;  /* events that are in the store, for who follows it elsewhere */

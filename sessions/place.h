@@ -95,9 +95,10 @@ struct place_opening {
         int64_t checkpoint_ms;
         /*
          * Of a place that begins executions some time after execute(): asked by any thread when that is about to be, after the time was taken
-         * that bounds how long it may run. False: another server may have the session by now, and nothing of it is begun. NULL: always.
+         * that bounds how long it may run; `term` is the execution's. False: another server may have the session by now, and nothing of it is
+         * begun. NULL: always.
          */
-        bool (*may_begin)(void *context);
+        bool (*may_begin)(void *context, uint64_t term);
         void *may_begin_context;
 };
 
@@ -132,6 +133,7 @@ struct place_execution {
         size_t input_length;
         const json_t *variables; /* NULL, or an object of texts; REQUEST_VARIABLES_MAX and its bytes */
         int64_t timeout_ms;      /* 1 to REQUEST_TIMEOUT_MS_MAX; not looked at of a command */
+        uint64_t term;           /* for place_opening.may_begin */
         struct place_life life;  /* as of place_class.expire(), told with it; an age of 0: nothing new */
         /* Files that came with it, to be put into the workspace before it begins (workspace_stage.h); NULL: none. */
         const char *staged;

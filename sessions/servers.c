@@ -372,6 +372,16 @@ uint64_t servers_lapses(struct servers *servers) {
         return lapses;
 }
 
+uint64_t servers_term(struct servers *servers) {
+        uint64_t term;
+
+        pthread_mutex_lock(&servers->lock);
+        count_lapse(servers);
+        term = servers->lapsed ? 0 : servers->lapses + 1;
+        pthread_mutex_unlock(&servers->lock);
+        return term;
+}
+
 bool servers_alone(struct servers *servers) {
         bool alone;
 

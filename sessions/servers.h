@@ -47,6 +47,11 @@ bool servers_hold(struct servers *servers);
  * thread.
  */
 uint64_t servers_lapses(struct servers *servers);
+/*
+ * The time since the last of these, as a number: 0 where servers_hold() is false. What was written in one is this server's alone as long as the
+ * number is the same: whoever lapsed in between and recovered since has another. Any thread.
+ */
+uint64_t servers_term(struct servers *servers);
 /* 1: that server lives, as far as is known; 0: it does not, or others may take it for dead; -1: the store does not say. */
 int servers_lives(struct servers *servers, const char *number, struct error *err) MUST_USE;
 /* No other lives, so nobody can have left word. */

@@ -24,8 +24,13 @@ static json_t *contexts_to_restore(const struct record_session *record) {
         return contexts;
 }
 
-static bool may_begin(void *context) {
-        return servers_hold(context);
+static bool may_begin(void *context, uint64_t term) {
+        return term != 0 && servers_term(context) == term;
+}
+
+/* Since before it was written that it begins, nobody can have taken this server for dead: else another may have ended it, and begun the next. */
+static bool may_begin_still(struct engine *engine, const struct execution *execution) {
+        return !engine->servers || may_begin(engine->servers, execution->term);
 }
 
 /* What its record says of it, copied where that may change while it is being opened; the rest is borrowed from it. */
@@ -152,7 +157,10 @@ static json_t *all_variables(const struct session *session, const struct executi
         return all;
 }
 
-/* False: its record cannot be written, or its sandbox is dying and the next one gets it; it waits on. */
+/*
+ * False: its record cannot be written, or its sandbox is dying and the next one gets it; it waits on. So it does where this server was out
+ * of touch: first it is looked at whose the session is.
+ */
 static bool give_next(struct engine *engine, struct session *session) {
         const struct place_class *class = engine->config.place->class;
         struct execution *execution = session_next_waiting(session);
@@ -176,6 +184,10 @@ static bool give_next(struct engine *engine, struct session *session) {
         struct problem problem;
         struct error err;
 
+        if (!written && engine->servers && (execution->term = servers_term(engine->servers)) == 0) {
+                session_wait_again(session, execution);
+                return false;
+        }
         execution->status = EXECUTION_RUNNING;
         execution->begun_ms = engine_now(engine);
         session->record.taken_n = execution->n;
@@ -191,6 +203,15 @@ static bool give_next(struct engine *engine, struct session *session) {
                 return false;
         }
         execution->taken_before = was_taken;
+        if (!may_begin_still(engine, execution)) {
+                session->running = NULL;
+                session->record.taken_n = was_taken;
+                session->record.parked = was_parked;
+                session->stale = true;
+                session_wait_again(session, execution);
+                return false;
+        }
+        given.term = execution->term;
         /* From here on its record keeps its seat: whether it had one until here is looked at now. */
         if (engine_seat_is_lost(session)) {
                 session->running = NULL;

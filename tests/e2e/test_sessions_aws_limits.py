@@ -22,15 +22,7 @@ ASYNC = [("Prefer", "respond-async")]
 
 
 class Limited(Team):
-    """A team whose agent has a limit, and whose clocks can go on."""
-
-    def __init__(self, berth, cloud, clocks):
-        self.clocks = clocks
-        super().__init__(berth, cloud)
-
-    def start(self, berth):
-        self.clocks.give(berth)
-        return super().start(berth)
+    """A team whose agent has a limit."""
 
     def documents(self, containers, on_limit="queue"):
         limits = {"containers": containers, "onLimit": on_limit} if containers else {}
@@ -69,8 +61,7 @@ class Limited(Team):
 
     def seats(self):
         """What the table has of them, by its own word; none where there is no record."""
-        found = self.cloud.aws("dynamodb").scan(TableName=TABLE, ConsistentRead=True, FilterExpression="begins_with(id, :s)", ExpressionAttributeValues={":s": {"S": "~seats/"}})["Items"]
-        return [json.loads(item["value"]["S"]) for item in found]
+        return [json.loads(item["value"]["S"]) for item in self.items("~seats/")]
 
     def kill(self, at):
         self.servers[at].process.kill()

@@ -15,6 +15,7 @@ import pytest
 
 import stacks
 from binary import Berth
+from clocks import Clocks
 from controllers import wait_until
 from passers import Passer
 from serving import Serve
@@ -40,8 +41,10 @@ class Balancer(Passer):
 
 
 class Team:
-    def __init__(self, berth, cloud):
-        self.cloud, self.berths = cloud, [berth]
+    """`clocks`: those of the servers can go on (clocks.py)."""
+
+    def __init__(self, berth, cloud, clocks=None):
+        self.cloud, self.berths, self.clocks = cloud, [berth], clocks
         cloud.aws("s3").create_bucket(Bucket=STATE)
         documents = [stacks.stack("lab", sessions={"table": TABLE}, state={"s3": f"s3://{STATE}/lab"}), stacks.environment("x")]
         berth.write("m.yaml", stacks.text(*documents))
@@ -54,6 +57,8 @@ class Team:
         self.balancer = Balancer([server.port for server in self.servers])
 
     def start(self, berth):
+        if self.clocks:
+            self.clocks.give(berth)
         server = Serve(berth, clients=CLIENTS).start()
         wait_until(lambda: server.ask("/readyz").status == 200)
         return server
@@ -103,6 +108,15 @@ class Team:
     def invokes(self):
         return self.cloud.calls(operation="InvokeWithResponseStream")
 
+    def items(self, prefix):
+        """What the table has of these keys."""
+        found = self.cloud.aws("dynamodb").scan(TableName=TABLE, ConsistentRead=True, FilterExpression="begins_with(id, :p)", ExpressionAttributeValues={":p": {"S": prefix}})
+        return found["Items"]
+
+    def living(self):
+        """How many servers say that they live."""
+        return len(self.items("~server/"))
+
     def result(self, session, n, at=None):
         found = None
 
@@ -116,12 +130,12 @@ class Team:
 
 
 @pytest.fixture
-def team(berth, cloud):
+def team(berth, cloud, tmp_path):
     cloud.settings(pending_s=0)
     cloud.pushes.amd64("alphaagent/prebuilt/python")
     berth.write("m.yaml", stacks.text(stacks.stack("lab")))
     berth("image", "runtime", "alphaagent/prebuilt/python:latest", "--push").expect(0)
-    made = Team(berth, cloud)
+    made = Team(berth, cloud, Clocks(tmp_path))
     yield made
     made.stop()
 
@@ -169,7 +183,7 @@ def test_what_runs_at_one_is_followed_and_interrupted_at_the_other(team):
     told = []
     follower = threading.Thread(target=lambda: told.extend(events(team.servers[1].ask(f"/v1/sessions/{session}/executions/{n}/events", TOKENS["self"]))))
     follower.start()
-    wait_until(lambda: team.cloud.aws("dynamodb").scan(TableName=TABLE, FilterExpression="begins_with(id, :l)", ExpressionAttributeValues={":l": {"S": "~live/"}})["Items"])
+    wait_until(lambda: team.items("~live/"))
     assert follower.is_alive()
     assert team.ask(f"/v1/sessions/{session}/executions/{n}/interrupt", "POST", {}, at=1).status in (200, 202, 204)
     follower.join(60)
@@ -213,4 +227,36 @@ def test_one_stands_still_and_goes_on(team):
     wait_until(lambda: team.ask(f"/v1/sessions/{session}", at=0).json()["status"] == "idle")
     assert team.text(session, "3", at=0) == "3"
     assert team.result(session, waits, at=0)["value"]["text"] == "'second'"
+    assert len(team.invokes()) == 3
+
+
+def test_one_stands_still_as_an_execution_begins(team):
+    """The table has that it begins, and another server has ended it before the first one hears so: of that one's nothing is sent any more."""
+    session = team.make(at=0)
+    assert team.text(session, "x = 1\nx", at=0) == "1"
+    team.cloud.faults(({"service": "dynamodb", "operation": "TransactWriteItems", "resource": session, "nth": 1}, {"kind": "hold"}))
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(team.run(session, "x += 1\nx", at=0, timeoutSeconds=5)))
+    asking.start()
+    path = f"/v1/sessions/{session}/executions"
+    wait_until(lambda: (found := team.ask(f"{path}/2", at=1)).status == 200 and found.json()["status"] == "running")
+    waits = team.run(session, "x += 10\nx", at=1, headers=[("Prefer", "respond-async")]).json()["n"]
+    team.servers[0].process.send_signal(signal.SIGSTOP)
+    team.clocks.give(team.berths[1], monotonic_s=25)
+    wait_until(lambda: "is taken over" in team.servers[1].lines())
+    # The second waits for what the first may have begun, as long as that may take.
+    wait_until(lambda: [call for call in team.cloud.calls(operation="GetObject") if call["params"]["Key"].endswith(f"{session}/transfer/2/result")])
+    team.clocks.give(team.berths[1], monotonic_s=25, wall_s=80)
+    assert team.result(session, 2, at=1)["status"] == "failed"
+    assert team.result(session, waits, at=1)["value"]["text"] == "11"
+    # The first goes on, and says that it lives; only then it hears.
+    team.clocks.give(team.berths[0], monotonic_s=25)
+    assert team.living() == 1
+    team.servers[0].process.send_signal(signal.SIGCONT)
+    wait_until(lambda: team.living() == 2)
+    team.cloud.faults()
+    asking.join(120)
+    (answer,) = answers
+    assert answer.status == 200 and answer.json()["status"] == "failed", answer.body
+    assert team.text(session, "x", at=0) == "11"
     assert len(team.invokes()) == 3

@@ -67,7 +67,7 @@ struct place_session {
         struct arena *arena;
         const char *id, *owner, *environment;
         int64_t checkpoint_bytes_max, checkpoint_ms;
-        bool (*may_begin)(void *context); /* or NULL; see place_opening */
+        bool (*may_begin)(void *context, uint64_t term); /* or NULL; see place_opening */
         void *may_begin_context;
         struct interrupt left; /* NOW: nobody waits for anything here any more */
         int wake;              /* an eventfd: readable when next() has something to do */

@@ -519,7 +519,7 @@ static struct outcome execute(struct place_session *session, const struct place_
                 outcome = nothing_ran(answer, err.message);
         } else if (!may_send(session)) {
                 outcome = interrupted_before(answer);
-        } else if (session->may_begin && !session->may_begin(session->may_begin_context)) {
+        } else if (session->may_begin && !session->may_begin(session->may_begin_context, execution->term)) {
                 /* Whoever has it now waits no longer than for an event of this moment: one that is sent later may run beside another. */
                 outcome =
                         nothing_ran(answer, "this server was out of touch, and others may have the session");

@@ -274,6 +274,106 @@ static void taken_over_from_one_that_stopped(void **state) {
         runs(0, id, 3, "and on");
 }
 
+/* How many servers say that they live. */
+static size_t count_servers(void) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        assert_int_equal(session_store_list(table, SESSION_TABLE_SESSIONS, "~server/", NULL, false, 10, arena,
+                                            &items, &count, &err),
+                         0);
+        return count;
+}
+
+static void await_servers(size_t count) {
+        for (int i = 0; i < PATIENCE_MS && count_servers() != count; i++)
+                usleep(1000);
+        assert_int_equal(count_servers(), count);
+}
+
+struct asking {
+        const char *id;
+        struct engine_follower *follower;
+        int64_t n;
+};
+
+static void *ask_first(void *context) {
+        struct asking *asking = context;
+
+        asking->n = run_code(servers[0], &alice, asking->id, "say late", &asking->follower);
+        return NULL;
+}
+
+/* The first stands in the write that says that an execution begins, which is made. It goes on when it has been out of touch for too long. */
+static void stand_and_lapse(struct asking *asking, void (*meanwhile)(const struct asking *)) {
+        pthread_t thread;
+
+        pthread_mutex_lock(&views[0]->shut);
+        atomic_store(&views[0]->slow_answer, asking->id);
+        assert_int_equal(pthread_create(&thread, NULL, ask_first, asking), 0);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[0]->standing) == 0; i++)
+                usleep(1000);
+        assert_int_equal(atomic_load(&views[0]->standing), 1);
+        atomic_store(&views[0]->down, true);
+        meanwhile(asking);
+        atomic_store(&views[0]->down, false);
+        atomic_store(&views[0]->slow_answer, NULL);
+        pthread_mutex_unlock(&views[0]->shut);
+        pthread_join(thread, NULL);
+}
+
+static void second_takes_it(const struct asking *asking) {
+        struct engine_follower *far;
+        struct problem problem;
+        json_t *result;
+
+        assert_int_equal(engine_follow(servers[1]->engine, &alice, asking->id, 2, 0, &far, &problem), 0);
+        assert_string_equal(await_end(servers[1], far, asking->id, 2), "failed");
+        result = result_of(servers[1], &alice, asking->id, 2);
+        assert_non_null(strstr(json_text(result, "detail"), "cut off"));
+        json_decref(result);
+        runs(1, asking->id, 3, "next");
+        atomic_store(&views[0]->down, false);
+        await_servers(2);
+}
+
+/* The second has ended it, and has begun another: of the first's nothing runs beside that, nor after it. */
+static void not_begun_after_a_lapse(void **state) {
+        struct asking asking = { .id = session_of(servers[0], &alice) };
+
+        (void)state;
+        runs(0, asking.id, 1, "here");
+        stand_and_lapse(&asking, second_takes_it);
+        assert_int_equal(asking.n, 2);
+        assert_string_equal(await_end(servers[0], asking.follower, asking.id, 2), "failed");
+        assert_int_equal(servers[0]->place.executes, 1);
+        assert_int_equal(servers[1]->place.executes, 1);
+        runs(0, asking.id, 4, "on");
+        runs(1, asking.id, 5, "on");
+}
+
+static void nobody_takes_it(const struct asking *asking) {
+        (void)asking;
+        usleep(SILENT_MS * 1000);
+}
+
+/* Nobody was there to take it: the first has it still, and begins it once. */
+static void begun_where_nobody_took_it(void **state) {
+        struct asking asking = { .id = session_of(servers[0], &alice) };
+
+        (void)state;
+        runs(0, asking.id, 1, "here");
+        engine_close(servers[1]->engine);
+        stand_and_lapse(&asking, nobody_takes_it);
+        assert_int_equal(asking.n, 2);
+        assert_string_equal(hear_all(servers[0], asking.follower), "started stdout(late) done(ok)");
+        assert_int_equal(servers[0]->place.executes, 2);
+        open_server(1);
+        runs(1, asking.id, 3, "on");
+}
+
 struct racing {
         struct fixture *fixture;
         const struct engine_wish *wish;
@@ -476,6 +576,8 @@ int main(void) {
                 MANY_TEST(restarted_and_parked_from_afar),
                 MANY_TEST(taken_over_from_a_dead_one),
                 MANY_TEST(taken_over_from_one_that_stopped),
+                MANY_TEST(not_begun_after_a_lapse),
+                MANY_TEST(begun_where_nobody_took_it),
                 MANY_TEST(races),
                 MANY_TEST(none_is_lost_or_run_twice),
                 MANY_TEST(lists_and_limits),
