@@ -115,6 +115,7 @@ struct engine_config {
         const struct engine_watch *watch; /* NULL: nobody counts */
         /* Of a store that servers share: servers.h; 0: its own. */
         int64_t beat_ms, silent_ms;
+        int64_t ghost_ms;       /* engine_seats.h; 0: as there */
         int64_t thread_idle_ms; /* a thread that has nothing to do ends after that; 0: a minute */
 };
 

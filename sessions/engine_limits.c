@@ -10,6 +10,7 @@
  */
 #include "sessions/engine_parts.h"
 #include "sessions/engine_seats.h"
+#include "sessions/servers.h"
 
 #include "base/log.h"
 
@@ -92,7 +93,14 @@ int engine_check_limits(struct engine *engine, const char *agent, struct problem
         int64_t living = 0;
 
         if (engine->config.catalog->agent(engine->config.catalog, agent, arena, &found, &ignored) != 1 ||
-            !found.reject || found.containers <= 0)
+            found.containers <= 0)
+                return 0;
+        if (engine->servers && !servers_hold(engine->servers))
+                return problem_set(
+                        problem, PROBLEM_PLACE_FAILED,
+                        "this server is out of touch with the others: what runs for the agent %s is not known",
+                        agent);
+        if (!found.reject)
                 return 0;
         for (const struct session *session = engine->first; session; session = session->next) {
                 if (!is_of(session, agent))

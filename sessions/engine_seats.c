@@ -30,11 +30,14 @@
 #define ATTEMPTS 10
 #define ATTEMPT_WAIT_MS 10  /* doubled each time, to some 5 s in all */
 #define SEATS_JOBS "~seats" /* no owner has that name */
-#define LOOKED_AT_MAX 16    /* of others' sessions, whether one is idle */
+#define LOOKED_AT_MAX 16    /* of others' sessions, whether one is idle, or is no more */
+#define LOOK_AGAIN_MS 30000 /* after which who finds no seat looks at them again, and gives word again */
+#define RECORD_BYTES_MAX (SESSION_VALUE_MAX - 4096)
+#define LINE_MAX 256 /* servers in line: more are none */
 /* Longer than any session lives: as old as that no seat is one. */
 #define KEEP_SECONDS ((int64_t)15 * 86400)
 
-/* A session without a record that a dead server had a seat for. */
+/* A session without a record, or with one that makes no sense, that another server has a seat for. */
 struct ghost {
         char id[ENGINE_ID_SIZE];
         int64_t since_ms; /* when that was seen first, by the monotonic clock */
@@ -50,7 +53,9 @@ struct agent_seats {
         uint64_t calls; /* how often they said so */
         bool dirty;     /* the record may say something else than this server knows */
         bool tended;    /* a job is about that */
-        json_t *over;   /* ids of sessions that are over, whoever had a seat for them; NULL: none */
+        int64_t looked_ms; /* when it was looked whether seats of living servers are anybody's, by the monotonic clock; 0: never */
+        size_t looked_at; /* so many of them, since it was begun with the first */
+        json_t *over;     /* ids of sessions that are over, whoever had a seat for them; NULL: none */
         struct ghost *ghosts;
         size_t ghost_count;
 };
@@ -244,10 +249,14 @@ static void forget_ghost(struct agent_seats *seats, const char *id) {
         }
 }
 
-static bool is_ghost(struct agent_seats *seats, const char *id) {
+static int64_t ghost_ms(const struct engine *engine) {
+        return engine->config.ghost_ms ? engine->config.ghost_ms : ENGINE_SEAT_GHOST_MS;
+}
+
+static bool is_ghost(const struct engine *engine, struct agent_seats *seats, const char *id) {
         for (size_t i = 0; i < seats->ghost_count; i++) {
                 if (strcmp(seats->ghosts[i].id, id) == 0)
-                        return pace_ms() - seats->ghosts[i].since_ms < ENGINE_SEAT_GHOST_MS;
+                        return pace_ms() - seats->ghosts[i].since_ms < ghost_ms(engine);
         }
         seats->ghosts = array_grow_alone(seats->ghosts, seats->ghost_count, sizeof(*seats->ghosts));
         snprintf(seats->ghosts[seats->ghost_count].id, ENGINE_ID_SIZE, "%s", id);
@@ -255,9 +264,16 @@ static bool is_ghost(struct agent_seats *seats, const char *id) {
         return true;
 }
 
+static void forget_ghosts_without_seat(const struct engine *engine, struct agent_seats *seats, json_t *all) {
+        for (size_t i = 0; i < seats->ghost_count; i++) {
+                if (!others_have(engine, all, seats->ghosts[i].id))
+                        seats->ghosts[i--] = seats->ghosts[--seats->ghost_count];
+        }
+}
+
 /*
- * 1: something of it runs, as its record says; 0: nothing, though something may wait for whoever takes it over; 2: it has none; -1: the
- * store does not say.
+ * 1: something of it runs, as its record says; 0: nothing, though something may wait for whoever takes it over; 2: it has none, or none that
+ * says anything; -1: the store does not say.
  */
 static int find_running(struct engine *engine, const char *id) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -273,7 +289,7 @@ static int find_running(struct engine *engine, const char *id) {
         if (found <= 0)
                 return found < 0 ? -1 : 2;
         if (record_from_text(&item, &record, &ignored) < 0)
-                return -1;
+                return 2;
         found = record.taken_n >= record.oldest_n && record.oldest_n <= record.last_n;
         record_dispose(&record);
         return found;
@@ -289,11 +305,12 @@ static void free_seats_of_one(struct engine *engine, struct agent_seats *seats, 
                 const char *id = json_string_value(json_array_get(ids, i - 1));
                 int open = id && record_is_id(id) ? find_running(engine, id) : 0;
 
-                if (open == 0 || (open == 2 && !is_ghost(seats, id))) {
-                        if (id)
-                                forget_ghost(seats, id);
+                bool is_over = open == 0 || (open == 2 && !is_ghost(engine, seats, id));
+
+                if (id && (is_over || open == 1))
+                        forget_ghost(seats, id);
+                if (is_over)
                         json_array_remove(ids, i - 1);
-                }
         }
 }
 
@@ -305,6 +322,34 @@ static void free_dead_seats(struct engine *engine, struct agent_seats *seats, js
                 if (count_seats(all) >= enough && json_array_size(ids) > 0 && is_dead(engine, server))
                         free_seats_of_one(engine, seats, all, ids, enough);
         }
+}
+
+/*
+ * A living server's seats are its own to give back, and it does so when it has word. But of a session without a record nothing can begin: for
+ * that nobody holds one, once what ran has to be over. Each time some more are looked at.
+ */
+static void free_seats_of_none(struct engine *engine, struct agent_seats *seats, json_t *all) {
+        size_t at = 0, looked = 0;
+        const char *server;
+        json_t *ids;
+
+        json_object_foreach (all, server, ids) {
+                for (size_t i = 0; i < json_array_size(ids) && looked < LOOKED_AT_MAX; i++) {
+                        const char *id = json_string_value(json_array_get(ids, i));
+                        int open;
+
+                        if (strcmp(server, engine->number) == 0 || at++ < seats->looked_at || !id)
+                                continue;
+                        looked++;
+                        open = find_running(engine, id);
+                        if (open < 0 || (open == 2 && is_ghost(engine, seats, id)))
+                                continue;
+                        forget_ghost(seats, id);
+                        if (open == 2)
+                                json_array_remove(ids, i--);
+                }
+        }
+        seats->looked_at = looked == LOOKED_AT_MAX ? seats->looked_at + looked : 0;
 }
 
 /* Some session of another server's is idle, as far as the first ones tell. */
@@ -390,11 +435,95 @@ static size_t add_words(const struct engine *engine, const struct agent_seats *s
 
 /* --- one change --- */
 
+static bool is_number(const struct engine *engine, const char *text) {
+        return text && strlen(text) == strlen(engine->number) &&
+               strspn(text, "0123456789abcdef") == strlen(text);
+}
+
+/* Each session once, in the order in which they stood. */
+static json_t *seats_of_one(json_t *ids) {
+        json_t *result = json_checked(json_array()), *seen JSON_CLEANUP = json_checked(json_object());
+        const json_t *id;
+        size_t index;
+
+        json_array_foreach (ids, index, id) {
+                const char *text = json_string_value(id);
+
+                if (!text || !record_is_id(text) || json_object_get(seen, text))
+                        continue;
+                json_put(seen, text, json_true());
+                json_add(result, json_string(text));
+        }
+        return result;
+}
+
+/* Each server once. */
+static json_t *line_of(const struct engine *engine, const json_t *line) {
+        json_t *result = json_checked(json_array()), *seen JSON_CLEANUP = json_checked(json_object());
+        const json_t *entry;
+        size_t index;
+
+        json_array_foreach (line, index, entry) {
+                const char *server = json_string_value(json_array_get(entry, 0));
+
+                if (json_array_size(result) == LINE_MAX || !is_number(engine, server) ||
+                    json_object_get(seen, server))
+                        continue;
+                json_put(seen, server, json_true());
+                json_add(result, json_pack("[s, I]", server, json_integer_value(json_array_get(entry, 1))));
+        }
+        return result;
+}
+
+static bool fits(const json_t *record) {
+        char *text TEXT_CLEANUP = json_plain(record);
+
+        return strlen(text) <= RECORD_BYTES_MAX;
+}
+
+/* More than servers can have put there: what is of none that is known to live goes, and if that is not enough, all but this one's own. */
+static void cut_to_size(const struct engine *engine, const struct agent_seats *seats, json_t *record) {
+        json_t *all = json_object_get(record, "seats"), *ids;
+        const char *server;
+        void *next;
+
+        for (int attempt = 0; attempt < 2 && !fits(record); attempt++) {
+                log_warning("the record of the seats of Agent/%s has more than it can hold: %s", seats->agent,
+                            attempt == 0 ? "what is of no server that is known goes" : "it is made anew");
+                json_object_foreach_safe (all, next, server, ids) {
+                        if (strcmp(server, engine->number) != 0 &&
+                            (attempt > 0 || !servers_know(engine->servers, server)))
+                                json_object_del(all, server);
+                }
+        }
+}
+
+/* What of it makes sense, and nothing else: whatever somebody has put there, it can be written again. */
+static json_t *sense_of(const struct engine *engine, const struct agent_seats *seats, const json_t *found) {
+        static const char *const numbers[] = { "next", "at", "keepSeconds" };
+        json_t *record = json_checked(json_object()), *all = json_checked(json_object()), *ids;
+        const char *server;
+
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+                if (json_is_integer(json_object_get(found, numbers[i])))
+                        json_put(record, numbers[i], json_incref(json_object_get(found, numbers[i])));
+        }
+        if (json_object_get(found, "agent"))
+                json_put(record, "agent", json_string(seats->agent));
+        json_object_foreach (json_object_get(found, "seats"), server, ids) {
+                if (is_number(engine, server) && json_is_array(ids))
+                        json_put(all, server, seats_of_one(ids));
+        }
+        json_put(record, "seats", all);
+        json_put(record, "line", line_of(engine, json_object_get(found, "line")));
+        return record;
+}
+
+/* As it is, which is NULL where there is none or it is not even an object, and what of it makes sense. */
 static int read_seats(struct engine *engine, const struct agent_seats *seats, struct arena *arena,
-                      struct session_item *item, json_t **ret, struct error *err) {
+                      struct session_item *item, json_t **ret_found, json_t **ret, struct error *err) {
         char digest[RECORD_DIGEST_SIZE];
         const char *key;
-        json_t *json = NULL;
         int found;
 
         record_digest((const char *const[]){ seats->agent }, 1, digest);
@@ -406,19 +535,13 @@ static int read_seats(struct engine *engine, const struct agent_seats *seats, st
         if (found == 0)
                 item->key = key;
         else
-                json = json_loads(item->value, JSON_REJECT_DUPLICATES, NULL);
-        if (found > 0 && !json_is_object(json))
+                *ret_found = json_loads(item->value, JSON_REJECT_DUPLICATES, NULL);
+        if (found > 0 && !json_is_object(*ret_found))
                 log_warning("the record of the seats of Agent/%s makes no sense, and is made anew",
                             seats->agent);
-        if (!json_is_object(json)) {
-                json_decref(json);
-                json = json_checked(json_object());
-        }
-        if (!json_is_object(json_object_get(json, "seats")))
-                json_put(json, "seats", json_object());
-        if (!json_is_array(json_object_get(json, "line")))
-                json_put(json, "line", json_array());
-        *ret = json;
+        *ret = sense_of(engine, seats, *ret_found);
+        if (found > 0 && strlen(item->value) > RECORD_BYTES_MAX / 2)
+                cut_to_size(engine, seats, *ret);
         return 0;
 }
 
@@ -439,7 +562,19 @@ struct draft {
         json_t *record, *all, *line; /* the last two are borrowed from it */
         size_t had;                  /* in line, before this server joins it */
         bool room, waits, in_line, joins;
+        bool again; /* it waits for so long that others are to have word again */
 };
+
+/* True: it is time to, once that was never, or for long. */
+static bool looks_again(const struct engine *engine, struct agent_seats *seats) {
+        int64_t now_ms = pace_ms(),
+                after_ms = ghost_ms(engine) < LOOK_AGAIN_MS ? ghost_ms(engine) : LOOK_AGAIN_MS;
+        bool again = seats->looked_ms > 0 && now_ms - seats->looked_ms >= after_ms;
+
+        if (again || seats->looked_ms == 0)
+                seats->looked_ms = now_ms;
+        return again;
+}
 
 /* Whether there is a seat for `wants`, and whether somebody waits here; servers that are dead are looked at where there is none. */
 static void find_room(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
@@ -454,6 +589,10 @@ static void find_room(struct engine *engine, struct agent_seats *seats, const st
                 ahead = count_before(engine, draft->line, &draft->in_line);
                 if ((int64_t)ahead < seating->limit)
                         free_dead_seats(engine, seats, draft->all, (size_t)seating->limit - ahead);
+                draft->again = (int64_t)(count_seats(draft->all) + ahead) >= seating->limit &&
+                               looks_again(engine, seats);
+                if (draft->again)
+                        free_seats_of_none(engine, seats, draft->all);
         }
         draft->room = !wants || seating->keeps || (int64_t)(count_seats(draft->all) + ahead) < seating->limit;
         draft->waits =
@@ -501,7 +640,8 @@ static int write_draft(struct engine *engine, const struct agent_seats *seats, c
         } else if (!item->version) {
                 return 1;
         }
-        if (draft->joins && (int64_t)(count_seats(draft->all) + draft->had) >= seating->limit)
+        if ((draft->joins || draft->again) &&
+            (int64_t)(count_seats(draft->all) + draft->had) >= seating->limit)
                 count = add_words(engine, seats, draft->all, changes, count, arena);
         return engine_write(engine, changes, count, err);
 }
@@ -522,9 +662,8 @@ static int change_once(struct engine *engine, struct agent_seats *seats, const s
         size_t index, over_count;
         int written = 1;
 
-        if (read_seats(engine, seats, arena, &item, &record, err) < 0)
+        if (read_seats(engine, seats, arena, &item, &before, &record, err) < 0)
                 return -1;
-        before = json_checked(json_deep_copy(record));
         draft = (struct draft){ .record = record,
                                 .all = json_object_get(record, "seats"),
                                 .line = json_object_get(record, "line") };
@@ -537,7 +676,8 @@ static int change_once(struct engine *engine, struct agent_seats *seats, const s
                 remove_from_others(engine, draft.all, wants->record.id);
         find_room(engine, seats, seating, &draft);
         fill_seat_and_line(engine, seats, seating, &draft);
-        if (!json_equal(record, before))
+        forget_ghosts_without_seat(engine, seats, draft.all);
+        if (!json_equal(record, before) || (draft.again && draft.in_line))
                 written = write_draft(engine, seats, seating, &draft, &item, arena, err);
         if (written <= 0)
                 return written < 0 ? -1 : 2;
@@ -618,10 +758,13 @@ int engine_seat_take(struct engine *engine, struct session *session, struct erro
         session->seat_lost = false;
         if (seating.limit == 0)
                 return 0;
+        /* What waits already waits on, and is looked at again. */
         if (!servers_hold(engine->servers))
-                return error_set_kind(err, ERROR_LOCKED,
-                                      "this server is out of touch: what runs for Agent/%s is not known",
-                                      agent);
+                return error_set_kind(
+                        err,
+                        session->in_line > 0 || session_wants(session) ? ERROR_LOCKED : ERROR_UNREACHABLE,
+                        "this server is out of touch with the others: what runs for Agent/%s is not known",
+                        agent);
         seating.waits = (!reject || session->in_line > 0) && !has_idle(engine, agent);
         seating.asks = reject && !has_idle(engine, agent);
         taken = change(engine, find_or_add(engine, agent), &seating, &failure);
@@ -695,11 +838,14 @@ void engine_seat_forget(struct engine *engine, const struct session *session) {
 }
 
 void engine_seats_called(struct engine *engine, const char *agent) {
-        struct agent_seats *seats;
+        bool limited = limit_of(engine, agent, NULL) > 0;
+        struct agent_seats *seats = limited ? find_or_add(engine, agent) : find(engine, agent);
 
-        if (limit_of(engine, agent, NULL) == 0)
+        /* What stands there for this server holds others up: it is to be no more than it has. */
+        if (seats)
+                seats->dirty = true;
+        if (!limited)
                 return;
-        seats = find_or_add(engine, agent);
         seats->called = true;
         seats->calls++;
         (void)engine_make_room_now(engine, agent);

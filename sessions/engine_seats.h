@@ -11,7 +11,8 @@
  *
  * Nothing expires by anybody's time of day. A server's seats are its own as long as it lives (servers.h). Of one that does not, a
  * session keeps its seat while its record says that something of it runs: whoever takes it over takes the seat with it, and gives
- * it back when the end is known. Of what has no record any more nobody can say that: it keeps its seat for ENGINE_SEAT_GHOST_MS.
+ * it back when the end is known. Of what has no record any more, or one that makes no sense, nobody can say that: it keeps its seat for
+ * ENGINE_SEAT_GHOST_MS, whoever had it. A seat that a living server knows nothing of goes when that has word that others wait.
  *
  * Who finds no seat stands in the record's line, one entry for each server, and none may pass those before him. Servers that have
  * seats get word, and park what is idle. So servers are served by turns, and the sessions of each in the order in which they came.

@@ -382,6 +382,17 @@ uint64_t servers_term(struct servers *servers) {
         return term;
 }
 
+bool servers_know(struct servers *servers, const char *number) {
+        const struct other *other;
+        bool known;
+
+        pthread_mutex_lock(&servers->lock);
+        other = find(servers, number);
+        known = other && !is_dead(servers, other);
+        pthread_mutex_unlock(&servers->lock);
+        return known;
+}
+
 bool servers_alone(struct servers *servers) {
         bool alone;
 

@@ -54,6 +54,8 @@ uint64_t servers_lapses(struct servers *servers);
 uint64_t servers_term(struct servers *servers);
 /* 1: that server lives, as far as is known; 0: it does not, or others may take it for dead; -1: the store does not say. */
 int servers_lives(struct servers *servers, const char *number, struct error *err) MUST_USE;
+/* By what was seen last, without a call: that server, another one, lives. */
+bool servers_know(struct servers *servers, const char *number);
 /* No other lives, so nobody can have left word. */
 bool servers_alone(struct servers *servers);
 

@@ -343,6 +343,7 @@ static bool park_next(struct engine *engine, struct session *session) {
 
 void session_go_on(struct engine *engine, struct session *session) {
         struct error err;
+        bool begun;
 
         if (session->gone) {
                 if (session->place && session->phase != SESSION_ENDING) {
@@ -358,14 +359,16 @@ void session_go_on(struct engine *engine, struct session *session) {
                 return;
         if (session->unwritten || park_next(engine, session) || bring_files(engine, session))
                 return;
-        if (session->leaving && session->phase == SESSION_OPEN && !session->running) {
+        /* What is said to begin does so first: a session that is parked has nothing that runs, as its record says. */
+        begun = session->waiting > 0 && session->record.taken_n >= session->first_waiting->n;
+        if (session->leaving && session->phase == SESSION_OPEN && !session->running && !begun) {
                 if (session_park(engine, session, &err) == 0)
                         return;
                 session->leaving = false;
                 log_warning("session %s: its worker was told to end, and it cannot be parked: %s",
                             session->record.id, err.message);
         }
-        if (session->phase == SESSION_OPEN && !session->running && engine_seat_is_to_go(session)) {
+        if (session->phase == SESSION_OPEN && !session->running && !begun && engine_seat_is_to_go(session)) {
                 session->leaving = session_park(engine, session, &err) == 0;
                 return;
         }

@@ -363,6 +363,13 @@ static void a_store_that_falters(void **state) {
         assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
 }
 
+/* The number of the server that has it. */
+static const char *holder_of(const char *id, struct arena *arena) {
+        json_t *record JSON_CLEANUP = record_of(id);
+
+        return arena_strdup(arena, json_text(record, "holder"));
+}
+
 /* Whatever somebody has put there, nobody is kept from standing in line by it. */
 static void a_record_of_somebody_elses_making(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -385,14 +392,223 @@ static void a_record_of_somebody_elses_making(void **state) {
         change.key = items[0].key;
         change.value = arena_printf(
                 arena,
-                "{\"seats\":{\"%s\":[\"%s\"],\"\":[7],\"x\":7,\"y\":[[]]},\"line\":[7,[],[\"x\"]],"
-                "\"next\":9223372036854775807,\"at\":\"never\",\"more\":[1]}",
-                name, first);
+                "{\"seats\":{\"%s\":[\"%s\",\"%s\",7,\"x\"],\"%s\":[\"%s\"],\"\":[7],\"x\":7,\"y\":[[]]},"
+                "\"line\":[7,[],[\"x\"]],\"next\":9223372036854775807,\"at\":\"never\",\"more\":[1]}",
+                holder_of(first, arena), first, first, name, first);
         assert_int_equal(session_store_write(table, &change, 1, &err), 1);
         second = session_for(1, &bob);
         waits = begin(1, &bob, second, "say second");
         wait_for(servers[1], &bob, second, "queued");
         assert_string_equal(status_of(servers[1], &bob, second, 1), "queued");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+}
+
+/* What the one record of seats says, to be written in its stead; the key is the arena's. */
+static struct session_change record_to_be(const char *value, struct arena *arena) {
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        assert_int_equal(session_store_list(table, SESSION_TABLE_KEYS, "~seats/", NULL, false, 10, arena,
+                                            &items, &count, &err),
+                         0);
+        assert_int_equal(count, 1);
+        return (struct session_change){ SESSION_TABLE_KEYS, items[0].key, value, SESSION_EXPECT_NOTHING, 0 };
+}
+
+static void put_record(const char *value) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct session_change change = record_to_be(value, arena);
+        struct error err;
+
+        assert_int_equal(session_store_write(table, &change, 1, &err), 1);
+}
+
+#define NO_SESSION "s-aaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+/* It stands there for a server that lives, and knows nothing of it: that is told so, and gives it back. */
+static void a_seat_that_its_server_does_not_know(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *first, *second, *number;
+        struct session_change change;
+        struct problem problem;
+        struct error err;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        first = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        number = holder_of(first, arena);
+        change = record_to_be(NULL, arena);
+        assert_int_equal(engine_park(servers[0]->engine, &alice, first, &problem), 0);
+        await_no_record();
+        change.value = arena_printf(arena, "{\"seats\":{\"%s\":[\"%s\"]},\"line\":[]}", number, first);
+        assert_int_equal(session_store_write(table, &change, 1, &err), 1);
+        second = session_for(1, &bob);
+        assert_string_equal(hear_all(servers[1], begin(1, &bob, second, "say second")),
+                            "started stdout(second) done(ok)");
+}
+
+/* The same where nobody stands in line, and nobody gives word: of a session that is none nobody has a seat, after a while. */
+static void a_seat_for_no_session(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct engine_follower *holds;
+        const char *first, *number;
+        struct problem problem;
+        json_t *made = NULL;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        atomic_store(&reject, true);
+        ghost_ms = 300;
+        engine_close(servers[1]->engine);
+        open_server(1);
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        number = holder_of(first, arena);
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        put_record(arena_printf(arena, "{\"seats\":{\"%s\":[\"" NO_SESSION "\"]},\"line\":[]}", number));
+        assert_string_equal(make(servers[1], &bob, &of_agent, -1), "agent-limit");
+        for (int i = 0; i < PATIENCE_MS / 100 && !made; i++) {
+                if (engine_create(servers[1]->engine, &bob, &of_agent, &made, &problem) < 0)
+                        assert_int_equal(problem.code, PROBLEM_AGENT_LIMIT);
+                usleep(100 * 1000);
+        }
+        assert_non_null(made);
+        json_decref(made);
+}
+
+/* What ran at a server that died has a record that nobody can read. */
+static void a_session_that_makes_no_sense(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_change change = { SESSION_TABLE_SESSIONS, NULL, "no record", SESSION_EXPECT_NOTHING,
+                                         0 };
+        struct engine_follower *holds, *waits;
+        const char *first, *second;
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        ghost_ms = 300;
+        engine_close(servers[1]->engine);
+        open_server(1);
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        atomic_store(&views[0]->down, true);
+        assert_int_equal(session_store_list(table, SESSION_TABLE_SESSIONS, "", NULL, false, 1000, arena,
+                                            &items, &count, &err),
+                         0);
+        for (size_t i = 0; i < count; i++) {
+                if (*items[i].key != '~' && strstr(items[i].key, first))
+                        change.key = items[i].key;
+        }
+        assert_int_equal(session_store_write(table, &change, 1, &err), 1);
+        second = session_for(1, &bob);
+        waits = begin(1, &bob, second, "say second");
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+        engine_follower_close(holds);
+        release_when_held(servers[0], first);
+}
+
+/* However much somebody has put there. */
+static void a_record_that_is_full(void **state) {
+        struct strbuf full STRBUF_CLEANUP = STRBUF_INIT, many STRBUF_CLEANUP = STRBUF_INIT;
+        const struct strbuf *const records[] = { &full, &many };
+        const char *first;
+
+        (void)state;
+        atomic_store(&containers, 2);
+        first = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        strbuf_printf(&full, "{\"more\":\"");
+        while (full.length < SESSION_VALUE_MAX - 2)
+                strbuf_append_char(&full, 'x');
+        strbuf_printf(&full, "\"}");
+        strbuf_printf(&many, "{\"line\":[],\"seats\":{\"x\":[]");
+        for (unsigned i = 0; many.length < SESSION_VALUE_MAX - 100; i++)
+                strbuf_printf(&many, ",\"%032x\":[\"" NO_SESSION "\"]", i);
+        strbuf_printf(&many, "}}");
+        for (size_t i = 0; i < 2; i++) {
+                const char *id;
+
+                put_record(strbuf_text(records[i]));
+                id = session_for(1, &bob);
+                assert_string_equal(hear_all(servers[1], begin(1, &bob, id, "say in")),
+                                    "started stdout(in) done(ok)");
+                assert_int_equal(count_records(), 1);
+        }
+}
+
+/* Its limit is nobody's matter then: whether there is room is not known. */
+static void who_is_out_of_touch_says_so(void **state) {
+        struct problem problem = { 0 };
+        json_t *made = NULL;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        for (size_t i = 0; i < 2; i++) {
+                atomic_store(&reject, i == 1);
+                /* Only that it lives cannot be said. */
+                atomic_store(&views[0]->mute, true);
+                usleep(SILENT_MS * 1000);
+                assert_int_equal(engine_create(servers[0]->engine, &alice, &of_agent, &made, &problem), -1);
+                assert_int_equal(problem.code, PROBLEM_PLACE_FAILED);
+                atomic_store(&views[0]->mute, false);
+        }
+        for (int i = 0; i < PATIENCE_MS && !made; i++) {
+                if (engine_create(servers[0]->engine, &alice, &of_agent, &made, &problem) < 0)
+                        assert_int_equal(problem.code, PROBLEM_PLACE_FAILED);
+                usleep(1000);
+        }
+        assert_non_null(made);
+        json_decref(made);
+}
+
+static void *begin_at_first(void *context) {
+        struct engine_follower *follower = NULL;
+
+        assert_true(run_code(servers[0], &alice, *(const char **)context, "hold", &follower) > 0);
+        *(struct engine_follower **)context = follower;
+        return NULL;
+}
+
+/* Word that others wait comes while it is written that an execution begins: that goes first, and then the session is parked. */
+static void what_begins_is_not_parked(void **state) {
+        const char *first, *second;
+        struct engine_follower *waits, *holds;
+        void *asked;
+        pthread_t thread;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        first = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        pthread_mutex_lock(&views[0]->shut);
+        atomic_store(&views[0]->slow_answer, first);
+        asked = (void *)(uintptr_t)first;
+        assert_int_equal(pthread_create(&thread, NULL, begin_at_first, &asked), 0);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[0]->standing) == 0; i++)
+                usleep(1000);
+        second = session_for(1, &bob);
+        waits = begin(1, &bob, second, "say second");
+        wait_for(servers[1], &bob, second, "queued");
+        usleep(2500 * 1000); /* the first server has word of it */
+        atomic_store(&views[0]->slow_answer, NULL);
+        pthread_mutex_unlock(&views[0]->shut);
+        pthread_join(thread, NULL);
+        holds = asked;
+        wait_until_running(servers[0], holds);
+        assert_int_equal(servers[0]->place.parks, 0);
         release_when_held(servers[0], first);
         assert_string_equal(hear_all(servers[0], holds), "done(ok)");
         assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
@@ -570,6 +786,12 @@ int main(void) {
                 MANY_TEST(a_dead_one_had_many),
                 MANY_TEST(who_goes_does_not_wait),
                 MANY_TEST(a_record_of_somebody_elses_making),
+                MANY_TEST(a_seat_that_its_server_does_not_know),
+                MANY_TEST(a_seat_for_no_session),
+                MANY_TEST(a_session_that_makes_no_sense),
+                MANY_TEST(a_record_that_is_full),
+                MANY_TEST(who_is_out_of_touch_says_so),
+                MANY_TEST(what_begins_is_not_parked),
                 MANY_TEST(answers_are_lost),
                 MANY_TEST(a_limit_comes_and_goes),
         };

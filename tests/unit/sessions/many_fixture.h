@@ -11,6 +11,9 @@ static struct fixture *servers[2];
 static struct shared_store *views[2];
 static struct session_store *table;
 
+/* How long a seat is kept of which nobody can say whose it is; 0: as long as it is in earnest. */
+static int64_t ghost_ms;
+
 /* Silence is noticed after that. Long enough for a machine that does much else: a server that lives is never taken for dead in it. */
 #define SILENT_MS 3000
 
@@ -22,7 +25,8 @@ static inline void open_server(size_t i) {
                                               .clock = &test_clock,
                                               .limits = servers[i]->limits,
                                               .beat_ms = 200,
-                                              .silent_ms = SILENT_MS };
+                                              .silent_ms = SILENT_MS,
+                                              .ghost_ms = ghost_ms };
         struct error err = { 0 };
 
         if (engine_open(&config, &servers[i]->engine, &err) < 0)
@@ -32,6 +36,7 @@ static inline void open_server(size_t i) {
 static inline int setup_many(void **state) {
         struct fixture *first;
 
+        ghost_ms = 0;
         if (setup(state) < 0)
                 return -1;
         first = *state;

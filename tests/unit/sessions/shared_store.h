@@ -29,7 +29,8 @@ struct shared_store {
         atomic_int gets, writes, lists, changes;
         /* This server is cut off: no call of it comes through. Of what keeps telling that it lives nothing else is counted or fails. */
         atomic_bool down;
-        bool borrowed; /* `below` is another's, too */
+        atomic_bool mute; /* only those do not come through */
+        bool borrowed;    /* `below` is another's, too */
 };
 
 static inline bool shared_is_beat(const char *key) {
@@ -84,6 +85,8 @@ static inline int shared_write(struct session_store *store, const struct session
 
         if (shared_is_down(shared, err) < 0)
                 return -1;
+        if (count == 1 && shared_is_beat(changes->key) && atomic_load(&shared->mute))
+                return error_set_kind(err, ERROR_UNREACHABLE, "the table does not answer");
         if (count == 1 && shared_is_beat(changes->key))
                 return session_store_write(shared->below, changes, count, err);
         atomic_fetch_add(&shared->writes, 1);
