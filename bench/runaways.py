@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 
-from sessions import FOLDER, Client, first_output, say, serving
+from sessions import STILL_S, Client, first_output, say, serving, workers
 
-ROUNDS, SECONDS, ASKED_AT_ONCE, STILL_S = 3, 6, 100, 30
+ROUNDS, SECONDS, ASKED_AT_ONCE = 3, 6, 100
 
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 
@@ -75,16 +75,6 @@ def group_of_our_own():
         (GROUPS / "cgroup.procs").write_text("0")
         with contextlib.suppress(OSError):
             group.rmdir()
-
-
-def workers():
-    """Those that the server has started, and that live: they say what goes wrong where it does."""
-    log, found = str(FOLDER.parent / "sessions.log"), []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if os.readlink(process / "fd" / "2") == log and b"sandbox-worker" in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-    return found
 
 
 def ask_for_more(port, over):

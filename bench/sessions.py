@@ -26,6 +26,7 @@ sys.path.insert(1, str(ROOT / "tests" / "e2e"))  # before what PyPI has of the s
 
 FOLDER = WORK / "sessions"
 PATIENCE_S = 120
+STILL_S = 30
 SETTLED_S = 3  # the server gives memory back within two seconds
 OWNERS = ("bench", "large", "small")
 RUNAWAY_LIMITS = {"cpus": 1, "memoryMB": 512, "containers": 6}
@@ -161,6 +162,26 @@ def serving(build, sessions="total: 2000"):
         if process.wait(PATIENCE_S) != 0:
             print(log.read_text()[-2000:], file=sys.stderr)
         shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+def workers():
+    """Those that the server has started, and that live: they say what goes wrong where it does."""
+    log, found = str(FOLDER.parent / "sessions.log"), []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(process / "fd" / "2") == log and b"sandbox-worker" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
+def await_workers():
+    """Until none lives."""
+    until = time.monotonic() + STILL_S
+    while left := workers():
+        if time.monotonic() > until:
+            print(f"workers that do not end: {left}", file=sys.stderr)
+            return
+        time.sleep(0.1)
 
 
 def end_sessions(port):
