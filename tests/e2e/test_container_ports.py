@@ -138,6 +138,8 @@ def test_a_port_is_reached_on_loopback_and_outlives_the_server(serve):
 def test_containers_of_a_pair_reach_each_other_and_nobody_else_does(serve):
     made = counter(serve, name="db", expose=None)
     assert serve.show(made)["ports"] == [{"name": "count", "port": 7000, "hostPort": None}]
+    # It runs before it listens.
+    wait_until(lambda: serve.exec(made, "python3", "-c", ASK, "127.0.0.1", "7000", "x")["stdout"]["content"].startswith("1 "), timeout=60 * PATIENCE)
     for host in ("127.0.0.1", "localhost", "db.berth"):
         done = serve.finish("python3", "-c", f"import time\n{ASK}", host, "7000", "hello")
         assert done["stdout"].startswith("5 "), done
