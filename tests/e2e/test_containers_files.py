@@ -327,6 +327,22 @@ def test_hostile_files_are_data(serve):
     assert serve.call("GET", f"{HERE}/archive").status == 200
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks at whose the folders are")
+def test_one_that_another_could_have_put_there(serve):
+    """It is neither opened nor removed, no container has another in its place, and what to do is said; then it is as it was."""
+    assert serve.call("PUT", f"{HERE}/files/a", b"x").status == 201
+    (above,) = (path.parent for path in serve.state.rglob("workspaces/agents"))
+    serve.stop()
+    os.chown(above, 61234, -1)
+    serve.start("--accept-degraded")
+    refused = serve.call("POST", "/v1/containers", {"agent": "analyst", "command": ["true"], "waitSeconds": 60})
+    assert refused.status == 503 and f"{above} belongs to user 61234" in refused.json()["detail"], refused.body
+    for answer in (serve.call("DELETE", HERE), serve.call("GET", f"{HERE}/files/a")):
+        assert answer.status >= 500 and "nobody else may write" in answer.json()["detail"], answer.body
+    os.chown(above, 0, -1)
+    assert serve.finish("cat", "a")["stdout"] == "x"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="it makes servers of other users")
 def test_an_ordinary_users(box):  # noqa: F811
     """A plain folder, whose size nobody holds: only where that is accepted, and the refusal says what to do."""
