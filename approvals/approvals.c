@@ -454,7 +454,6 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
         bool begun = !filter->cursor, more = false;
         const char *last = NULL;
 
-        (void)problem;
         pthread_mutex_lock(&approvals->lock);
         for (const struct approval *approval = approvals->newest; approval && !more;
              approval = approval->next) {
@@ -470,11 +469,18 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
                 if (!more)
                         json_add(items, approval_json(approval, false));
         }
+        pthread_mutex_unlock(&approvals->lock);
+        if (!begun) {
+                /* That nothing comes behind it is not known: what waits may be older than what was forgotten meanwhile. */
+                json_decref(items);
+                return problem_set(
+                        problem, PROBLEM_INVALID,
+                        "cursor is none that a list has given, or what it stood for is not kept any more: begin again");
+        }
         if (more)
                 last = json_text(json_array_get(items, json_array_size(items) - 1), "id");
         *ret = json_checked(json_pack("{s:s?}", "cursor", last));
         json_put(*ret, "items", items);
-        pthread_mutex_unlock(&approvals->lock);
         return 0;
 }
 

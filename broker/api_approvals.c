@@ -117,10 +117,17 @@ static const struct operation_answer list_answers[] = {
         { 0 }
 };
 
-static const char *const shell_problems[] = {
-        "unknown-agent", "agent-out-of-service", "idempotency-key-reused", "busy",     "conflict",
-        "too-large",     "owner-limit",          "server-limit",           "no-shell", NULL
-};
+static const char *const shell_problems[] = { "unknown-agent",
+                                              "agent-out-of-service",
+                                              "idempotency-key-reused",
+                                              "busy",
+                                              "conflict",
+                                              "too-large",
+                                              "owner-limit",
+                                              "server-limit",
+                                              "no-shell",
+                                              "workspace-full",
+                                              NULL };
 static const char *const list_problems[] = { "no-shell", NULL };
 static const char *const found_problems[] = { "not-found", "no-shell", NULL };
 static const char *const decide_problems[] = { "not-found",    "not-allowed", "conflict", "store-failed",

@@ -148,7 +148,11 @@ int broker_approvals_ask(struct server_request *request, const struct approvals_
                 .key = key,
         };
         json_t *approval;
+        struct error err;
 
+        /* What is asked for, and what it prints, stays in the log for good: an agent does not fill the disk with it. */
+        if (broker_sessions_check_disk(broker->sessions, &err) < 0)
+                return problem_from_error(problem, PROBLEM_WORKSPACE_FULL, &err);
         if (check_agent(request, caller, wish.agent, problem) < 0 ||
             approvals_ask(broker->approvals, caller, &wish, &approval, problem) < 0)
                 return -1;

@@ -397,6 +397,31 @@ def test_another_user_for_good(serve, room):
     assert "denied" in done["result"]["stderr"]["content"] and done["result"]["status"] == "error"
 
 
+def test_the_log_leaves_room_on_the_disk(serve):
+    waiting = [serve.ask_for("true"), serve.ask_for("true")]
+    assert serve.stop() == 0
+    serve.configure(clients=CLIENTS, sessions=SHARED, workspaces={"minFreeMB": 999999999}, shell={"enabled": True, "user": USER})
+    serve.start("--accept-degraded")
+    wish = {"agent": "analyst", "command": ["true"], "cwd": "/"}
+    assert "minFreeMB" in serve.call("POST", "/v1/shell", wish, "alice", TOKENS["users"]).problem(507, "workspace-full")["detail"]
+    assert serve.decide(waiting[0], "deny").json()["status"] == "denied"
+    assert serve.decide(waiting[1]).status == 200 and serve.finish(waiting[1])["result"]["status"] == "ok"
+
+
+def test_a_list_that_cannot_go_on_says_so(serve):
+    asked = [serve.ask_for("true")["id"] for _ in range(3)]
+
+    def page(cursor):
+        return serve.call("GET", f"/v1/approvals?limit=2{cursor and '&cursor='}{cursor}", token=TOKENS["self"])
+
+    first = page("").json()
+    assert [one["id"] for one in first["items"]] == asked[:0:-1]
+    rest = page(first["cursor"]).json()
+    assert ([one["id"] for one in rest["items"]], rest["cursor"]) == (asked[:1], None)
+    for cursor in ("a-" + "a" * 26, "x"):
+        page(cursor).problem(400, "invalid")
+
+
 def test_what_nobody_decides_on_expires(serve):
     assert serve.stop() == 0
     serve.configure(clients=CLIENTS, sessions=SHARED, shell={"enabled": True, "user": USER, "approvalSeconds": 1})
