@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections, two sockets each, and one thread that moves bytes between them. What one side sends is read only once the other has taken
- * what came before, so that whoever reads slowly slows down who writes, and nothing grows. The end of what one side sends is passed on
- * as such (half-closed connections go on the other way), and a connection that breaks on one side is broken on the other.
+ * Connections, two sockets each, and one thread that moves bytes between them. What one side sends is read only once the other
+ * has taken what came before, so that whoever reads slowly slows down who writes, and nothing grows. The end of what one side
+ * sends is passed on as such (half-closed connections go on the other way), and a connection that breaks on one side is broken
+ * on the other.
  *
- * Where much comes, pages are passed on by splice(2) through a pipe, and not copied. There are a few pipes, made before the sandbox's
- * program runs: each has one direction's bytes at a time, and is free again once they are sent. Where none is free, or the machine gave
- * none, there is the buffer; and what nobody takes is copied there from the last pipe, which is not left to who does not read. What pages
- * a pipe keeps is counted against nobody, and how many pages of pipes a user has is bounded (pipe(7)): so there are few.
+ * Where much comes, pages are passed on by splice(2) through a pipe, and not copied. There are a few pipes, made before the
+ * sandbox's program runs: each has one direction's bytes at a time, and is free again once they are sent. Where none is free, or
+ * the machine gave none, there is the buffer; and what nobody takes is copied there from the last pipe, which is not left to who
+ * does not read. What pages a pipe keeps is counted against nobody, and how many pages of pipes a user has is bounded (pipe(7)):
+ * so there are few.
  *
- * That splice(2) brings nothing is no end: at an urgent byte it stands still, and returns the same. recv(2) goes past it, and says whether
- * there is an end. But an error that splice(2) returns counts: it is told once, and recv(2) would see an end where there is none.
+ * That splice(2) brings nothing is no end: at an urgent byte it stands still, and returns the same. recv(2) goes past it, and
+ * says whether there is an end. But an error that splice(2) returns counts: it is told once, and recv(2) would see an end
+ * instead.
  */
 #include "providers/local/sandbox/sandbox_ports.h"
 
@@ -64,6 +67,7 @@ struct side {
         struct pipe *pipe;
         size_t at, length;
         size_t piece;  /* bytes that are read from it at once */
+        bool breaks;   /* if it is closed as it is: with us, where we are killed */
         bool read_all; /* it sends no more */
         bool told_end; /* that the other side sends no more */
 };
@@ -143,16 +147,23 @@ static void empty_pipe(struct ports *ports, struct side *side) {
         free_pipe(ports, side);
 }
 
+/* What is closed so is broken for the other end: it does not take a part for the whole. */
+static void set_breaks(struct side *side, bool breaks) {
+        const struct linger linger = { breaks, 0 };
+
+        if (side->breaks != breaks)
+                (void)setsockopt(side->socket, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+        side->breaks = breaks;
+}
+
 static void end_connection(struct ports *ports, struct connection *connection, bool broken) {
-        const struct linger at_once = { 1, 0 };
         struct side *sides[] = { &connection->outside, &connection->inside };
 
         if (connection->over)
                 return;
         for (size_t i = 0; i < 2; i++) {
-                /* What is closed so is broken for the other end: it does not take a part for the whole. */
-                if (broken && sides[i]->socket >= 0)
-                        (void)setsockopt(sides[i]->socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+                if (sides[i]->socket >= 0)
+                        set_breaks(sides[i], broken);
                 close_descriptor(&sides[i]->socket);
                 free(sides[i]->held);
                 sides[i]->held = NULL;
@@ -176,13 +187,15 @@ static void wait_for(struct ports *ports, struct side *side) {
                         event.events |= EPOLLIN;
                 if (is_full(side))
                         event.events |= EPOLLOUT;
-                /* One whose both directions have ended is always ready, whatever is waited for. That it breaks is told once. */
+                /* One whose both directions have ended is always ready for what is waited for: that it breaks is told once. */
                 if (!event.events && side->told_end)
                         event.events = EPOLLET;
         }
         if (event.events != side->events)
                 (void)epoll_ctl(ports->waits, EPOLL_CTL_MOD, side->socket, &event);
         side->events = event.events;
+        if (!connection->connects)
+                set_breaks(side, is_full(side));
 }
 
 static int copy_held(struct ports *ports, struct side *side) {
@@ -330,6 +343,7 @@ static int connect_inside(struct ports *ports, struct connection *connection) {
                 return -1;
         close_descriptor(&connection->inside.socket);
         connection->inside.socket = made;
+        connection->inside.breaks = false;
         connection->inside.events = event.events;
         set_up(made);
         if ((connection->by_six ? connect(made, (const struct sockaddr *)&six, sizeof(six))
@@ -347,6 +361,18 @@ static int connect_failed(struct ports *ports, struct connection *connection) {
         return connect_inside(ports, connection);
 }
 
+/*
+ * Where nobody listens, and the port that the kernel chose for our end is that very one, there is a connection all the same: who
+ * came would hear himself, and the program that is to listen there would find the port taken.
+ */
+static bool is_connected_to_itself(const struct side *inside) {
+        struct sockaddr_in6 own = { 0 }; /* one of IPv4 has its port at the same place */
+        socklen_t length = sizeof(own);
+
+        return getsockname(inside->socket, (struct sockaddr *)&own, &length) == 0 &&
+               ntohs(own.sin6_port) == inside->connection->port;
+}
+
 static int go_on_connecting(struct ports *ports, struct connection *connection, uint32_t events) {
         int failed = 0;
         socklen_t length = sizeof(failed);
@@ -355,6 +381,10 @@ static int go_on_connecting(struct ports *ports, struct connection *connection, 
                 return 0;
         if (getsockopt(connection->inside.socket, SOL_SOCKET, SO_ERROR, &failed, &length) < 0 || failed)
                 return connect_failed(ports, connection);
+        if (is_connected_to_itself(&connection->inside)) {
+                set_breaks(&connection->inside, true); /* so that the port is free at once */
+                return connect_failed(ports, connection);
+        }
         connection->connects = false;
         return 0;
 }
@@ -374,8 +404,8 @@ static int move(struct ports *ports, struct side *side, uint32_t events) {
 }
 
 /*
- * Of a connection that broke: what came before, as far as the other side takes it at once. Who answers, closes, and leaves unread what he was
- * sent, has answered all the same. What is read of the side that is whole, the other does not take.
+ * Of a connection that broke: what came before, as far as the other side takes it at once. Who answers, closes, and leaves
+ * unread what he was sent, has answered all the same. What is read of the side that is whole, the other does not take.
  */
 static void pass_the_rest(struct ports *ports, struct side *side) {
         for (int i = 0; i < REST_PIECES && !side->connection->connects && read_side(ports, side) > 0; i++) {

@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,13 +53,14 @@ static int listen_somewhere(uint16_t *ret_port) {
         return made;
 }
 
-/* `before`, if any, is called in its process first. */
-static struct passer start(void (*before)(void)) {
+/* `number`: 0: where the test listens. `before`, if any, is called in its process first. */
+static struct passer start_for(uint16_t number, void (*before)(void)) {
         struct passer passer;
-        uint16_t number;
+        uint16_t ours;
         int listener;
 
-        passer.inside = listen_somewhere(&number);
+        passer.inside = listen_somewhere(&ours);
+        number = number ? number : ours;
         listener = listen_somewhere(&passer.port);
         passer.pid = fork();
         assert_true(passer.pid >= 0);
@@ -69,6 +73,10 @@ static struct passer start(void (*before)(void)) {
         }
         close(listener);
         return passer;
+}
+
+static struct passer start(void (*before)(void)) {
+        return start_for(0, before);
 }
 
 static void stop(struct passer *passer) {
@@ -89,17 +97,23 @@ struct pair {
         int outside, inside;
 };
 
-static struct pair connect_through(const struct passer *passer) {
+static int connect_outside(const struct passer *passer) {
         struct sockaddr_in at = { .sin_family = AF_INET,
                                   .sin_port = htons(passer->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-        struct pair pair = { .outside = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+        int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-        assert_true(pair.outside >= 0);
-        assert_int_equal(connect(pair.outside, (struct sockaddr *)&at, sizeof(at)), 0);
+        assert_true(made >= 0);
+        assert_int_equal(connect(made, (struct sockaddr *)&at, sizeof(at)), 0);
+        be_patient(made);
+        return made;
+}
+
+static struct pair connect_through(const struct passer *passer) {
+        struct pair pair = { .outside = connect_outside(passer) };
+
         pair.inside = accept4(passer->inside, NULL, NULL, SOCK_CLOEXEC);
         assert_true(pair.inside >= 0);
-        be_patient(pair.outside);
         be_patient(pair.inside);
         return pair;
 }
@@ -122,8 +136,8 @@ static unsigned char byte_at(size_t at, unsigned char key) {
 }
 
 /*
- * So many bytes of the stream from one end to the other, both kept full; what comes must be it. Some of those that are sent are urgent: every `urgent`
- * pieces one; 0: none.
+ * So many bytes of the stream from one end to the other, both kept full; what comes must be it. Of the pieces that are sent, each
+ * `urgent`-th is one urgent byte; 0: none.
  */
 static void pump(int from, int to, size_t bytes, unsigned char key, size_t urgent) {
         static unsigned char piece[(size_t)256 << 10];
@@ -411,6 +425,74 @@ static void test_an_answer_before_a_break_comes(void **state) {
         stop(&passer);
 }
 
+static char state_of(pid_t pid) {
+        char path[64], line[1024];
+        const char *end;
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        file = fopen(path, "re");
+        assert_non_null(file);
+        assert_non_null(fgets(line, sizeof(line), file));
+        fclose(file);
+        end = strrchr(line, ')');
+        assert_non_null(end);
+        return end[2];
+}
+
+/* With what was still on its way: who reads must not take a part for the whole. */
+static void test_a_passer_that_is_killed_breaks_what_it_has(void **state) {
+        struct passer passer = start(NULL);
+        struct pair pair = connect_through(&passer), idle = connect_through(&passer);
+        struct pollfd polled = { .fd = pair.inside, .events = POLLOUT };
+
+        (void)state;
+        pump(idle.inside, idle.outside, MUCH, 15, 0);
+        /* It has something for `outside` once it waits and reads no more. */
+        do
+                (void)fill(pair.inside);
+        while (poll(&polled, 1, 0) != 0 || state_of(passer.pid) != 'S' || poll(&polled, 1, 0) != 0);
+        stop(&passer);
+        assert_broken(pair.outside);
+        assert_end(idle.outside);
+        close_pair(&pair);
+        close_pair(&idle);
+}
+
+static uint16_t itself;
+
+/* A network of its own, where a port for oneself is this one or none. */
+static void have_one_port(void) {
+        char range[32];
+        struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+        int made, file;
+
+        if (unshare(CLONE_NEWNET) < 0)
+                return;
+        made = socket(AF_INET, SOCK_DGRAM, 0);
+        (void)ioctl(made, SIOCSIFFLAGS, &loopback);
+        close(made);
+        file = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY);
+        (void)snprintf(range, sizeof(range), "%u %u", itself, itself);
+        (void)!write(file, range, strlen(range));
+        close(file);
+}
+
+/* Where nobody listens, nobody hears himself. */
+static void test_nobody_is_connected_to_himself(void **state) {
+        struct passer passer;
+        int made = listen_somewhere(&itself);
+
+        (void)state;
+        close(made);
+        passer = start_for(itself, have_one_port);
+        made = connect_outside(&passer);
+        (void)send(made, "myself?", 7, MSG_NOSIGNAL);
+        assert_broken(made);
+        close(made);
+        stop(&passer);
+}
+
 static void have_few_descriptors(void) {
         const struct rlimit few = { 40, 40 };
 
@@ -470,6 +552,8 @@ int main(void) {
                 cmocka_unit_test(test_nobody_spins),
                 cmocka_unit_test(test_who_does_not_read_holds_up_nobody_else),
                 cmocka_unit_test(test_an_answer_before_a_break_comes),
+                cmocka_unit_test(test_a_passer_that_is_killed_breaks_what_it_has),
+                cmocka_unit_test(test_nobody_is_connected_to_himself),
                 cmocka_unit_test(test_without_pipes_there_is_a_buffer),
         };
 
