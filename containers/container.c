@@ -592,10 +592,25 @@ int container_open(struct container *container, struct error *err) {
         return result;
 }
 
+static bool is_of_others(const void *context, int64_t port) {
+        const struct container *container = context;
+        json_t *ports JSON_CLEANUP = json_checked(json_pack("[{s:I}]", "hostPort", (json_int_t)port));
+
+        for (const struct container *other = container->containers->first; other; other = other->next) {
+                bool lives = other->record.service || other->record.status == CONTAINER_QUEUED ||
+                             other->record.status == CONTAINER_RUNNING;
+
+                if (other != container && !other->record.gone && lives &&
+                    container_ports_share(ports, other->record.ports, true) > 0)
+                        return true;
+        }
+        return false;
+}
+
 int container_listen(struct container *container, struct error *err) {
-        return container->listeners.count > 0
-                       ? 0
-                       : container_ports_listen(container->record.ports, &container->listeners, err);
+        return container->listeners.count > 0 ? 0
+                                              : container_ports_listen(container->record.ports, is_of_others,
+                                                                       container, &container->listeners, err);
 }
 
 static void rejoin_failed(struct container *container, const struct error *why) {

@@ -14,6 +14,8 @@
 /* Those below are for services of the machine: a server that is root could listen there, and its clients are nobody's administrators. */
 #define HOST_PORT_LEAST 1024
 #define BACKLOG 1024
+/* One that the machine finds free may be that of a service which is stopped. */
+#define TRIES 64
 
 static bool is_name(const char *name) {
         size_t length = strlen(name);
@@ -156,7 +158,32 @@ static int check_host_port(int64_t number, struct error *err) {
                                  (long long)number, HOST_PORT_LEAST);
 }
 
-int container_ports_listen(json_t *ports, struct container_listeners *ret, struct error *err) {
+/* Those that are not to be had are held until there is one, so that none is found twice. */
+static int listen_somewhere(container_port_of_others *is_of_others, const void *context, int *ret,
+                            int64_t *ret_number, struct error *err) {
+        int held[TRIES], made = -1, result;
+        int64_t number = 0;
+        size_t count = 0;
+
+        while ((result = listen_at(0, &made, &number, err)) == 0 && is_of_others(context, number) &&
+               count < TRIES)
+                held[count++] = made;
+        while (count > 0)
+                close_descriptor(&held[--count]);
+        if (result < 0)
+                return -1;
+        if (is_of_others(context, number)) {
+                close_descriptor(&made);
+                return error_set_kind(err, ERROR_REFUSED,
+                                      "of 127.0.0.1 nearly all ports are taken on this machine");
+        }
+        *ret = made;
+        *ret_number = number;
+        return 0;
+}
+
+int container_ports_listen(json_t *ports, container_port_of_others *is_of_others, const void *context,
+                           struct container_listeners *ret, struct error *err) {
         json_t *item;
         size_t index;
 
@@ -167,7 +194,9 @@ int container_ports_listen(json_t *ports, struct container_listeners *ret, struc
                 if (number < 0)
                         continue;
                 if (check_host_port(number, err) < 0 ||
-                    listen_at(number, &ret->sockets[ret->count], &number, err) < 0) {
+                    (number > 0 ? listen_at(number, &ret->sockets[ret->count], &number, err)
+                                : listen_somewhere(is_of_others, context, &ret->sockets[ret->count], &number,
+                                                   err)) < 0) {
                         container_listeners_close(ret);
                         return -1;
                 }

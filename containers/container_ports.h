@@ -30,8 +30,14 @@ struct container_listeners {
         uint16_t ports[CONTAINER_PORTS_MAX];
         size_t count;
 };
-/* Those of all that are exposed; numbers that were found are put into `ports`. ERROR_REFUSED: one is taken, or this user may not. */
-int container_ports_listen(json_t *ports, struct container_listeners *ret, struct error *err) MUST_USE;
+/* Whether this port of the machine is another container's, though nobody may listen there now. */
+typedef bool container_port_of_others(const void *context, int64_t port);
+/*
+ * Those of all that are exposed; numbers that were found are put into `ports`, none of them another's. ERROR_REFUSED: one is taken, or
+ * this user may not.
+ */
+int container_ports_listen(json_t *ports, container_port_of_others *is_of_others, const void *context,
+                           struct container_listeners *ret, struct error *err) MUST_USE;
 void container_listeners_close(struct container_listeners *listeners);
 
 #endif
