@@ -56,14 +56,19 @@ def await_peer(port):
     sys.exit("the service does not listen")
 
 
+def ask(port, *wish):
+    """By a connection of its own: the server ends one that is idle for as long as all transfers take on a busy machine."""
+    with contextlib.closing(Client(port)) as client:
+        return client.must(*wish)
+
+
 def bench_ports(build, quick):
     with serving(build) as (_, port):
-        client = Client(port)
         wish = {
             "agent": "bench", "type": "service", "command": ["python3", "-c", PEER.replace("PORT", "7000")],
             "ports": [{"port": 7000, "expose": 0}],
         }  # fmt: skip
-        made = client.must("POST", "/v1/containers", wish)
+        made = ask(port, "POST", "/v1/containers", wish)
         plain = subprocess.Popen([sys.executable, "-c", PEER.replace("PORT", "0")], stdout=subprocess.PIPE, text=True)
         try:
             exposed, floor = made["ports"][0]["hostPort"], int(plain.stdout.readline())
@@ -79,7 +84,6 @@ def bench_ports(build, quick):
         finally:
             plain.kill()
             plain.wait()
-            client.must("DELETE", f"/v1/containers/{made['id']}")
-            client.close()
+            ask(port, "DELETE", f"/v1/containers/{made['id']}")
             # What is removed is ended by and by: a server that ends in between would leave that to the next one, and there is none.
             await_workers()

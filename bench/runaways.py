@@ -95,14 +95,16 @@ def running_away(port, parts, more):
     with contextlib.closing(Client(port, "runaway")) as client:
         for name in parts:
             client.must("POST", "/v1/containers", {"agent": "runaway", "type": "service", "restart": "always", "command": PARTS[name]})
+    if more:
+        asking.start()
+    try:
+        yield
+    finally:
+        over.set()
         if more:
-            asking.start()
-        try:
-            yield
-        finally:
-            over.set()
-            if more:
-                asking.join()
+            asking.join()
+        # By a connection of its own: the first would be idle for as long as the block lasts, and be closed by the server on a busy machine.
+        with contextlib.closing(Client(port, "runaway")) as client:
             until = time.monotonic() + STILL_S
             # What is removed is ended by and by; what a server leaves that ends in between the next one would clear away, and there is none.
             while (left := client.must("GET", "/v1/containers?limit=1000")["items"]) or workers():
