@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -663,3 +664,45 @@ def test_a_file_that_is_put_while_it_is_deleted(world, cloud, tmp_path):
     assert ask().body == b"new" and paths(index(cloud, tmp_path, read=session.id)) == [("f", 3)]
     assert delete_meanwhile({"operation": "DeleteObject"}, "HeadObject", b"newer") == 204
     assert ask().status == 404 and paths(index(cloud, tmp_path, read=session.id)) == []
+
+
+LARGE = """
+import hashlib, os
+data = os.urandom(1 << 20) * 100
+open('large', 'wb').write(data)
+hashlib.sha256(data).hexdigest()
+"""
+FOLDERS = """
+import os
+for i in range(100):
+    os.makedirs(f'many/{i}')
+    for j in range(100): open(f'many/{i}/{j}', 'w').write(f'{i} {j}')
+"""
+COUNTED = "sum(open(f'many/{i}/{j}').read() == f'{i} {j}' for i in range(100) for j in range(100))"
+
+
+@pytest.mark.skipif(not os.environ.get("BERTH_EXHAUSTIVE"), reason="a minute of requests")
+def test_a_large_file_and_many(world, cloud):
+    """100 MB, and 10,000 files: brought out of one environment, to a client, and into the next environment."""
+    world.declare()
+    server = world.serve()
+    session = Session(server)
+    files = f"/v1/workspaces/{session.id}/files"
+
+    def run(code):
+        began = time.monotonic()
+        n = begin(session, code, timeoutSeconds=600)
+        wait_until(lambda: session.server.ask_socket(f"{session.path}/executions/{n}").json()["status"] not in ("queued", "running"), timeout=660)
+        print(f"{time.monotonic() - began:.1f} s")
+        return result(session, n)
+
+    digest = text_of(run(LARGE)).strip("'")
+    assert hashlib.sha256(server.ask_socket(f"{files}/large").body).hexdigest() == digest
+    lose(cloud, session)
+    assert text_of(run("import hashlib\nhashlib.sha256(open('large', 'rb').read()).hexdigest()")) == f"'{digest}'"
+    found = run(FOLDERS)
+    assert found["status"] == "ok" and found["detail"] is None, found
+    assert server.ask_socket(f"{files}/many/99/99").body == b"99 99"
+    lose(cloud, session)
+    assert text_of(run(COUNTED)) == "10000"
+    assert len(cloud.calls(operation="InvokeWithResponseStream")) == 4

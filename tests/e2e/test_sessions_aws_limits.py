@@ -213,6 +213,8 @@ def test_killed_between_taking_a_place_and_the_end(team, tmp_path, call, when):
     first = None
     with contextlib.suppress(OSError, http.client.HTTPException):
         first = team.open(0)
+        # Until then an execution is put in line by one write, and said to begin by the next: on a busy machine that takes a moment.
+        wait_until(lambda: team.status(first, 0) == "idle")
         kill_at(1 if call == "asked" else 2, resource=first)
         team.put(first, "import time\ntime.sleep(2)", 0, timeout=10)
     wait_until(lambda: team.servers[0].process.poll() is not None, timeout=30)
