@@ -548,12 +548,24 @@ static bool is_trusted(const struct approvals *approvals, const struct approvals
 
 static int count_limits(const struct approvals *approvals, const char *owner, bool trusted,
                         struct problem *problem) {
-        size_t pending = 0, of_owner = 0;
+        size_t pending = 0, of_owner = 0, trusted_now = 0, trusted_of_owner = 0;
 
         for (const struct approval *approval = approvals->newest; approval; approval = approval->next) {
+                bool runs = approval->status == APPROVED &&
+                            json_is_true(json_object_get(approval->asked, "trusted"));
+
+                trusted_now += runs;
+                trusted_of_owner += runs && strcmp(approval->owner, owner) == 0;
                 pending += approval->status == PENDING;
                 of_owner += approval->status == PENDING && strcmp(approval->owner, owner) == 0;
         }
+        if (trusted && trusted_of_owner >= APPROVALS_TRUSTED_OWNER_MAX)
+                return problem_set(problem, PROBLEM_OWNER_LIMIT,
+                                   "%d trusted commands of this owner run on the host already",
+                                   APPROVALS_TRUSTED_OWNER_MAX);
+        if (trusted && trusted_now >= APPROVALS_TRUSTED_MAX)
+                return problem_set(problem, PROBLEM_SERVER_LIMIT,
+                                   "%d trusted commands run on the host already", APPROVALS_TRUSTED_MAX);
         if (trusted && approvals->running >= APPROVALS_RUNNING_MAX)
                 return problem_set(problem, PROBLEM_SERVER_LIMIT, "%d commands run on the host already",
                                    APPROVALS_RUNNING_MAX);

@@ -29,6 +29,9 @@
 #define APPROVALS_PENDING_MAX 100 /* of one owner, that are not decided */
 #define APPROVALS_ALL_PENDING_MAX 1000
 #define APPROVALS_RUNNING_MAX 16
+#define APPROVALS_TRUSTED_MAX \
+        12 /* that run at the same time without anybody's decision; the rest is for what is decided on */
+#define APPROVALS_TRUSTED_OWNER_MAX 4                 /* of those, one owner's */
 #define APPROVALS_KEPT_MS ((int64_t)7 * 86400 * 1000) /* behind the end; then they stand in the log alone */
 #define APPROVALS_KEPT_MAX 10000
 #define APPROVALS_KEPT_BYTES ((size_t)64 << 20) /* of what the ended ones printed */

@@ -320,6 +320,28 @@ def test_trusted_word_by_word(serve, room):
     assert once[0]["id"] == once[1]["id"]
 
 
+def test_one_owners_trusted_commands_leave_room(serve, room):
+    (room / "ran").touch()
+    (room / "ran").chmod(0o666)
+    slow = program(room, "slow", f"echo x >> {room}/ran\nexec sleep 600\n")
+    assert serve.stop() == 0
+    trusted = [{"agent": "analyst", "command": [str(slow)], "cwd": str(room)}]
+    serve.configure(clients=CLIENTS, sessions=SHARED, shell={"enabled": True, "user": USER, "trusted": trusted})
+    serve.start("--accept-degraded")
+
+    def ask():
+        wish = {"agent": "analyst", "command": [str(slow)], "cwd": str(room)}
+        return serve.call("POST", "/v1/shell", wish, "alice", TOKENS["users"])
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(ask)
+        wait_until(lambda: (room / "ran").read_text() == "x\n" * 4, timeout=60 * PATIENCE)
+        ask().problem(429, "owner-limit")
+        assert serve.run("true", owner="bob")["result"]["status"] == "ok"
+        assert serve.stop() == 0
+
+
 def test_events(serve):
     """Each change, to those whom a list shows it, and to nobody else."""
     streams = {
