@@ -59,6 +59,21 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=128) as serve
     while True:
         threading.Thread(target=answer, args=(server.accept()[0],)).start()
 """
+# Echoes at an address of either family; of the second, for that alone or for both.
+FAMILY = r"""
+import socket, sys, threading
+with socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET) as made:
+    if made.family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, sys.argv[3] == "alone")
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((sys.argv[1], int(sys.argv[2])))
+    made.listen(128)
+    def answer(one):
+        with one:
+            one.sendall(b"".join(iter(lambda: one.recv(65536), b"")))
+    while True:
+        threading.Thread(target=answer, args=(made.accept()[0],)).start()
+"""
 ASK = r"""
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 20) as made:
@@ -234,6 +249,25 @@ def echoes(port):
         return ask(port, b"ping") == b"ping"
     except OSError:
         return False
+
+
+def test_what_listens_at_any_address_is_found(serve):
+    """That is the sandbox's own loopback's, or all of its."""
+    ways = [("0.0.0.0", ""), ("::", ""), ("::", "alone"), ("::1", "alone")]
+    made = [serve.service("python3", "-c", FAMILY, host, str(7100 + n), how, ports=[{"port": 7100 + n, "expose": 0}]) for n, (host, how) in enumerate(ways)]
+    for one in made:
+        port = host_port(serve, one)
+        wait_until(lambda port=port: echoes(port), timeout=60 * PATIENCE)
+
+
+def test_of_many_who_ask_at_once_each_owner_has_one(serve):
+    """The same name, and the same port of their network."""
+    wish = {"agent": "analyst", "type": "service", "command": ["sleep", "600"], "name": "same", "ports": [{"port": 7000, "expose": 0}]}
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers_ = list(pool.map(lambda n: serve.call("POST", "/v1/containers", wish, ("alice", "bob")[n % 2]), range(16)))
+    assert sorted(answer.status for answer in answers_) == [201, 201] + 14 * [409], answers_
+    found = [answer.json() for answer in answers_ if answer.status == 201]
+    assert len({one["owner"] for one in found}) == 2 and len({one["ports"][0]["hostPort"] for one in found}) == 2, found
 
 
 def test_thousands_of_connections(serve):
