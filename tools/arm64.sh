@@ -7,10 +7,14 @@
 source tools/crossing.sh
 
 ARM64_PACKAGES=(build-essential cmake ninja-build pkg-config python3 git crossbuild-essential-arm64 qemu-user)
-# Tests of what qemu-user has not or cannot be: namespaces, filters, cgroups, Landlock, openat2(2), processes looked at in /proc, locks and
-# shared memory between processes.
-ARM64_LEFT_OUT='^(base/beneath_|controller/transfer_|gitops/controller_metrics_|process/|providers/aws/client/(command|quota_shared)_'
-ARM64_LEFT_OUT+='|providers/aws/shared/lock_holder_|providers/local/|server/(listen|self)_|state/shared_interleaving_)'
+# What qemu-user has not or cannot be: "TESTS: why they are left out". It is said each time.
+ARM64_LEFT_OUT=(
+    'base/beneath_|sessions/workspace_still_: qemu-user has no openat2(2)'
+    'controller/transfer_|state/shared_interleaving_|providers/aws/client/quota_shared_|providers/aws/shared/lock_holder_: locks and memory shared by processes'
+    'gitops/controller_metrics_|server/self_: a process that looks at itself in /proc sees qemu-user'
+    'process/|providers/aws/client/command_|providers/local/|server/listen_: namespaces, filters, cgroups, Landlock, how processes are started, waited for and end'
+    'sessions/engine_slow_: counts threads, and one that has been joined is in /proc a while longer there'
+)
 
 # arm64_libraries: those that the program and its tests are built with, of that architecture.
 arm64_libraries() {
@@ -21,9 +25,13 @@ arm64_libraries() {
 }
 
 run_arm64() {
-    local root=$ROOTS/bookworm-crossing libraries
+    local root=$ROOTS/bookworm-crossing libraries row left_out=''
     need_roots
     mapfile -t libraries < <(arm64_libraries)
     root_unpack "$(root_archive bookworm arm64 "${ARM64_PACKAGES[@]}" "${libraries[@]}")" "$root"
-    crossing_test "$root" arm64 "$ARM64_LEFT_OUT" "$@"
+    for row in "${ARM64_LEFT_OUT[@]}"; do
+        say "left out: ${row%%: *}: ${row#*: }"
+        left_out+=${left_out:+|}${row%%: *}
+    done
+    crossing_test "$root" arm64 "^($left_out)" "$@"
 }
