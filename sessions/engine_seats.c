@@ -782,7 +782,10 @@ int engine_seat_take(struct engine *engine, struct session *session, struct erro
                               agent, (long long)seating.limit);
 }
 
-/* Where that cannot be written, the dead server's seat stands for it as long as something runs; then it is left, and has to take one. */
+/*
+ * Where nobody knows whether that was written, this server's seat or the dead one's stands for it as long as something runs; then it is left,
+ * and has to take one.
+ */
 void engine_seat_keep(struct engine *engine, struct session *session) {
         struct seating seating = { .wants = session, .keeps = true };
         struct error err = { 0 };
@@ -792,7 +795,8 @@ void engine_seat_keep(struct engine *engine, struct session *session) {
         seating.limit = limit_of(engine, session->record.agent, NULL);
         if (change(engine, find_or_add(engine, session->record.agent), &seating, &err) < 0) {
                 log_warning("session %s: its seat is not kept: %s", session->record.id, err.message);
-                session->seat_lost = true;
+                session->seated = session->seat_lost = true;
+                session->seat_lapses = servers_lapses(engine->servers);
         }
 }
 

@@ -707,6 +707,54 @@ static void a_dead_one_had_many(void **state) {
         assert_string_equal(hear_all(servers[1], follower), "done(ok)");
 }
 
+/* Who takes over what runs does not hear that its seat is written: that is nobody else's as long as it runs. */
+static void whose_seat_is_kept_unheard(void **state) {
+        struct engine_follower *holds, *waits;
+        struct fake_place *place = &servers[1]->place;
+        struct fake_sandbox *sandbox = &place->sandboxes[0];
+        const char *first, *second;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        /* The second one finds what runs, as on AWS. */
+        pthread_mutex_lock(&place->lock);
+        *sandbox = (struct fake_sandbox){ .lives = true,
+                                          .of_agent = true,
+                                          .last = 1,
+                                          .running = 1,
+                                          .generation = 1,
+                                          .holding = true,
+                                          .descriptor = -1 };
+        snprintf(sandbox->id, sizeof(sandbox->id), "%s", first);
+        snprintf(sandbox->owner, sizeof(sandbox->owner), "%s", servers[0]->place.sandboxes[0].owner);
+        place->count = 1;
+        pthread_mutex_unlock(&place->lock);
+        pthread_mutex_lock(&views[1]->shut);
+        atomic_store(&views[1]->slow_key, "~seats/");
+        atomic_store(&views[0]->down, true);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[1]->standing) == 0; i++)
+                usleep(1000);
+        assert_int_equal(atomic_load(&views[1]->standing), 1);
+        atomic_store(&views[1]->lose, 1);
+        atomic_store(&views[1]->slow_key, NULL);
+        pthread_mutex_unlock(&views[1]->shut);
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[1]->lose) > 0; i++)
+                usleep(1000);
+        second = session_for(1, &bob);
+        waits = begin(1, &bob, second, "say second");
+        usleep(2500 * 1000); /* meanwhile the record is written once more */
+        assert_string_equal(status_of(servers[1], &bob, second, 1), "queued");
+        assert_string_equal(status_of(servers[1], &alice, first, 1), "running");
+        release_when_held(servers[1], first);
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+        assert_string_equal(status_of(servers[1], &alice, first, 1), "ok");
+        engine_follower_close(holds);
+        release_when_held(servers[0], first);
+}
+
 /* Answers are lost, and writes: nothing is counted twice for long, and nothing that runs is forgotten. */
 static void answers_are_lost(void **state) {
         (void)state;
@@ -791,6 +839,7 @@ int main(void) {
                 MANY_TEST(a_record_that_is_full),
                 MANY_TEST(who_is_out_of_touch_says_so),
                 MANY_TEST(what_begins_is_not_parked),
+                MANY_TEST(whose_seat_is_kept_unheard),
                 MANY_TEST(answers_are_lost),
                 MANY_TEST(a_limit_comes_and_goes),
         };
