@@ -12,8 +12,7 @@ ARM64_LEFT_OUT=(
     'base/beneath_|sessions/workspace_still_: qemu-user has no openat2(2)'
     'controller/transfer_|state/shared_interleaving_|providers/aws/client/quota_shared_|providers/aws/shared/lock_holder_: locks and memory shared by processes'
     'gitops/controller_metrics_|server/self_: a process that looks at itself in /proc sees qemu-user'
-    'process/|providers/aws/client/command_|providers/local/|server/listen_: namespaces, filters, cgroups, Landlock, how processes are started, waited for and end'
-    'sessions/engine_slow_: counts threads, and one that has been joined is in /proc a while longer there'
+    'process/|providers/aws/client/command_|providers/local/|server/listen_: namespaces, filters, cgroups, Landlock, how processes start and end'
 )
 
 # arm64_libraries: those that the program and its tests are built with, of that architecture.
