@@ -491,7 +491,7 @@ def test_containers_and_approvals(looking, serve):
         assert call in calls
     go(page, "Approvals")
     article = page.get_by_role("article")
-    expect(article).to_contain_text(f"df -h '{SAID}'".replace("='window.pwned=1'", "='\\''window.pwned=1'\\''"))
+    expect(article).to_contain_text(f"df -h '{SAID}'".replace("='window.pwned=1'", "=\\'window.pwned=1\\'"))
     for text in ("/srv", "ops", "coder", "assistant", "company/alice", MARKUP, "LANG=C", "pending"):
         expect(article).to_contain_text(text)
     expect(article.get_by_role("button", name="Deny")).to_be_visible()
