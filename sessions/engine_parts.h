@@ -354,7 +354,10 @@ bool session_write_ends(struct engine *engine, struct session *session);
  */
 int session_open_or_wait(struct engine *engine, struct session *session, bool must_take,
                          struct error *err) MUST_USE;
-/* PROBLEM_PLACE_FAILED where this server is out of touch with others; PROBLEM_AGENT_LIMIT where it is clear before anything is made that the agent's limits turn another session away. */
+/*
+ * PROBLEM_PLACE_FAILED where this server is out of touch with others; PROBLEM_AGENT_LIMIT where it is clear before anything is made that
+ * the agent's limits turn another session away.
+ */
 int engine_check_limits(struct engine *engine, const char *agent, struct problem *problem) MUST_USE;
 /* It is idle, and nothing keeps it from being parked now. */
 bool engine_can_make_room(const struct session *session);
