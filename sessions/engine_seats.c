@@ -565,8 +565,8 @@ struct draft {
         bool again; /* it waits for so long that others are to have word again */
 };
 
-/* True: it is time to, once that was never, or for long. */
-static bool looks_again(const struct engine *engine, struct agent_seats *seats) {
+/* Whether others are to have word again, and their seats to be looked at: long after the first time, which is noted here, or the last. */
+static bool is_due_again(const struct engine *engine, struct agent_seats *seats) {
         int64_t now_ms = pace_ms(),
                 after_ms = ghost_ms(engine) < LOOK_AGAIN_MS ? ghost_ms(engine) : LOOK_AGAIN_MS;
         bool again = seats->looked_ms > 0 && now_ms - seats->looked_ms >= after_ms;
@@ -590,7 +590,7 @@ static void find_room(struct engine *engine, struct agent_seats *seats, const st
                 if ((int64_t)ahead < seating->limit)
                         free_dead_seats(engine, seats, draft->all, (size_t)seating->limit - ahead);
                 draft->again = (int64_t)(count_seats(draft->all) + ahead) >= seating->limit &&
-                               looks_again(engine, seats);
+                               is_due_again(engine, seats);
                 if (draft->again)
                         free_seats_of_none(engine, seats, draft->all);
         }

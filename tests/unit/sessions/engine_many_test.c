@@ -276,15 +276,7 @@ static void taken_over_from_one_that_stopped(void **state) {
 
 /* How many servers say that they live. */
 static size_t count_servers(void) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct session_item *items;
-        struct error err;
-        size_t count;
-
-        assert_int_equal(session_store_list(table, SESSION_TABLE_SESSIONS, "~server/", NULL, false, 10, arena,
-                                            &items, &count, &err),
-                         0);
-        return count;
+        return count_items(SESSION_TABLE_SESSIONS, "~server/");
 }
 
 static void await_servers(size_t count) {

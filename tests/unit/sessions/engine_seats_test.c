@@ -81,15 +81,7 @@ static struct engine_follower *begin(size_t at, const struct engine_caller *call
 
 /* How many records of seats there are. */
 static size_t count_records(void) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct session_item *items;
-        struct error err;
-        size_t count;
-
-        assert_int_equal(session_store_list(table, SESSION_TABLE_KEYS, "~seats/", NULL, false, 10, arena,
-                                            &items, &count, &err),
-                         0);
-        return count;
+        return count_items(SESSION_TABLE_KEYS, "~seats/");
 }
 
 static void await_no_record(void) {

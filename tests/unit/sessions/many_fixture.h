@@ -76,6 +76,18 @@ static inline int teardown_many(void **state) {
         return 0;
 }
 
+/* How many items of a table begin so, up to ten. */
+static inline size_t count_items(enum session_table of, const char *prefix) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        assert_int_equal(session_store_list(table, of, prefix, NULL, false, 10, arena, &items, &count, &err),
+                         0);
+        return count;
+}
+
 /* What the record of a session says in the store. */
 static inline json_t *record_of(const char *id) {
         struct arena *arena ARENA_CLEANUP = arena_new();

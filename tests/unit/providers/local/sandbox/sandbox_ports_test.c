@@ -317,22 +317,30 @@ static void test_who_does_not_read_hears_of_a_break(void **state) {
         stop(&passer);
 }
 
-/* In clock ticks. */
-static unsigned long time_used(pid_t pid) {
-        unsigned long user = 0, system = 0;
-        char path[64], line[1024];
+/* What the kernel says of a process, behind its name (proc(5)). */
+static const char *read_stat(pid_t pid, char *line, int size) {
+        char path[64];
         const char *end;
         FILE *file;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
         file = fopen(path, "re");
         assert_non_null(file);
-        assert_non_null(fgets(line, sizeof(line), file));
+        assert_non_null(fgets(line, size, file));
         fclose(file);
         end = strrchr(line, ')');
         assert_non_null(end);
-        assert_int_equal(
-                sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+        return end + 1;
+}
+
+/* In clock ticks. */
+static unsigned long time_used(pid_t pid) {
+        unsigned long user = 0, system = 0;
+        char line[1024];
+        const char *stat = read_stat(pid, line, sizeof(line));
+
+        assert_int_equal(sscanf(stat, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system),
+                         2);
         return user + system;
 }
 
@@ -426,18 +434,9 @@ static void test_an_answer_before_a_break_comes(void **state) {
 }
 
 static char state_of(pid_t pid) {
-        char path[64], line[1024];
-        const char *end;
-        FILE *file;
+        char line[1024];
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-        file = fopen(path, "re");
-        assert_non_null(file);
-        assert_non_null(fgets(line, sizeof(line), file));
-        fclose(file);
-        end = strrchr(line, ')');
-        assert_non_null(end);
-        return end[2];
+        return read_stat(pid, line, sizeof(line))[1];
 }
 
 /* With what was still on its way: who reads must not take a part for the whole. */
