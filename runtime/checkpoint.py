@@ -195,6 +195,11 @@ def number_of(pickled):
     return struct.unpack("<I", pickled[-5:-1])[0]
 
 
+def raw(data):
+    """Arrays of 64 KiB and more come to a pickler's file as a PickleBuffer, which has no length; a memoryview of bytes has one."""
+    return data.raw() if isinstance(data, pickle.PickleBuffer) else data
+
+
 class Counter:
     """Takes what is pickled, and keeps nothing but the last piece."""
 
@@ -202,11 +207,11 @@ class Counter:
         self.count, self.most, self.last = 0, None, b""
 
     def write(self, data):
-        self.last = data
-        self.count += len(data)
+        self.last = raw(data)
+        self.count += len(self.last)
         if self.most is not None and self.count > self.most:
             raise TooLarge
-        return len(data)
+        return len(self.last)
 
 
 class Alarm:
@@ -321,6 +326,7 @@ class Writer:
         self.waiting, self.waiting_bytes = [], 0
 
     def write(self, data):
+        """Bytes, or a memoryview of bytes."""
         self.checksum = binascii.crc32(data, self.checksum)
         self.total += len(data)
         if len(data) >= DATA_MAX:
@@ -343,6 +349,7 @@ class Entries:
         self.writer, self.last, self.held = writer, b"", True
 
     def write(self, data):
+        data = raw(data)
         if self.held:
             self.last = bytes(data)
         else:
