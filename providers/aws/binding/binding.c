@@ -324,7 +324,6 @@ static struct binding_place place_of_turn(const struct stage_turn *turn) {
 /* With `if_match` over that version of it, or else where there is none. */
 static int put_record(struct stage_turn *turn, const char *if_match) {
         static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", NULL };
-        static const char *const passing[] = { "ConditionalRequestConflict", "NoSuchBucket", NULL };
         struct arena *arena = turn->progress->arena;
         const struct binding_place place = place_of_turn(turn);
         const struct s3_bucket bucket = aws_bucket(turn->provider);
@@ -332,7 +331,7 @@ static int put_record(struct stage_turn *turn, const char *if_match) {
         struct aws_request request = s3_put_object(&bucket, binding_key(&place, arena), text, strlen(text),
                                                    "application/json", if_match, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, moved, passing, &response);
+        int result = stage_call(turn, &request, moved, &response);
 
         if (result != 0)
                 return result;
@@ -359,7 +358,7 @@ static int get_record(struct stage_turn *turn, const char *const *gone, struct a
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct aws_request request = s3_get_object(&bucket, binding_key(&place, arena), arena);
 
-        return stage_call(turn, &request, gone, NULL, response);
+        return stage_call(turn, &request, gone, response);
 }
 
 static int fail_changed(struct stage_turn *turn) {
@@ -398,14 +397,13 @@ static int compare_record(struct stage_turn *turn) {
 
 static int delete_record(struct stage_turn *turn) {
         static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", "NoSuchBucket", NULL };
-        static const char *const passing[] = { "ConditionalRequestConflict", NULL };
         struct arena *arena = turn->progress->arena;
         const struct binding_place place = place_of_turn(turn);
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct aws_request request = s3_delete_object(&bucket, binding_key(&place, arena),
                                                       turn->change->observed->fingerprint, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, moved, passing, &response);
+        int result = stage_call(turn, &request, moved, &response);
 
         if (result != 0)
                 return result;

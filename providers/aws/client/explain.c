@@ -74,6 +74,9 @@ static void append_hint(const struct circumstances *circumstances, const struct 
 
         switch (trouble_of(response)) {
         case TROUBLE_DENIED:
+                /* EC2 has denied the role that Lambda calls it with, not the caller. */
+                if (strstr(response->error_message, "function execution role"))
+                        break;
                 strbuf_append(text, "; allow ");
                 service_action(request->service, request->operation, text);
                 strbuf_printf(text, " to whom the credentials of %s belong", origin);

@@ -46,7 +46,7 @@ int environment_run_look_logs(struct stage_turn *turn) {
         struct aws_request request =
                 environment_log_group_tags(turn->provider, turn->change->name, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, environment_not_there, NULL, &response);
+        int result = stage_call(turn, &request, environment_not_there, &response);
 
         if (result != 0)
                 return result;
@@ -61,7 +61,7 @@ int environment_run_delete_logs(struct stage_turn *turn) {
         *turn->observed = (struct observation){ .name = turn->change->name };
         if (value_get_boolean(turn->progress->data, "foreignLogs", false))
                 return STAGE_OVER;
-        return stage_call_over(turn, request, environment_not_there, NULL);
+        return stage_call_over(turn, request, environment_not_there);
 }
 
 /* The key's own policy has to name CloudWatch Logs, which KMS asks of no other service here. */
@@ -87,7 +87,7 @@ int environment_run_log_group(struct stage_turn *turn) {
         struct aws_request request = logs_create_group(environment_log_group_of(turn), key,
                                                        value_get(desired, "tags"), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, there, NULL, &response);
+        int result = stage_call(turn, &request, there, &response);
 
         if (result < 0)
                 return explain_log_key(turn, &response);
@@ -105,7 +105,7 @@ int environment_run_log_key(struct stage_turn *turn) {
                 logs_associate_key(environment_log_group_of(turn),
                                    value_get_text(turn->change->desired, "logKmsKey"), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, NULL, &response);
+        int result = stage_call(turn, &request, NULL, &response);
 
         if (result < 0)
                 return explain_log_key(turn, &response);
@@ -118,7 +118,7 @@ int environment_run_retention(struct stage_turn *turn) {
         struct aws_request request = days > 0 ? logs_put_retention(group, days, turn->progress->arena)
                                               : logs_delete_retention(group, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, environment_not_there, NULL, &response);
+        int result = stage_call(turn, &request, environment_not_there, &response);
 
         if (result != 0)
                 return result;

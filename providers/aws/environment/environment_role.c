@@ -570,7 +570,7 @@ int environment_run_look_role(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         struct aws_request request = iam_get_role(dropped_role(turn->change), arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, gone, NULL, &response);
+        int result = stage_call(turn, &request, gone, &response);
         const char *owner;
         struct iam_role role = { 0 };
 

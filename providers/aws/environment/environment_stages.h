@@ -75,8 +75,8 @@ extern const char *const environment_not_there[];
 int environment_look(struct stage_turn *turn, const char *const *codes,
                      struct aws_response *response) MUST_USE;
 /*
- * A call that changes the function: as stage_call(), and STEP_AGAIN while Lambda cannot take it yet, since another
- * change is in progress (5 minutes at the most) or it has not heard of a role that IAM has just made (a minute).
+ * A call that changes the function: as stage_call(), whose error then says what another account's repository lacks, and holds
+ * no value of a variable.
  */
 int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
                      struct aws_response *response) MUST_USE;

@@ -93,7 +93,7 @@ int environment_run_tag(struct stage_turn *turn) {
                 aws_tags_beyond(value_get(turn->change->desired, "tags"),
                                 value_get(turn->change->observed->spec, "tags"), false, arena);
 
-        return stage_call_over(turn, lambda_tag_resource(environment_arn_of(turn), tags, arena), NULL, NULL);
+        return stage_call_over(turn, lambda_tag_resource(environment_arn_of(turn), tags, arena), NULL);
 }
 
 int environment_run_untag(struct stage_turn *turn) {
@@ -103,7 +103,7 @@ int environment_run_untag(struct stage_turn *turn) {
         uint32_t from = (uint32_t)value_get_integer(turn->progress->data, "untagged", 0);
         struct aws_request request = lambda_untag_resource(environment_arn_of(turn), keys, &from, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, NULL, &response);
+        int result = stage_call(turn, &request, NULL, &response);
 
         if (result != 0)
                 return result;
@@ -121,7 +121,7 @@ int environment_run_look_log_tags(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         struct aws_request request = environment_log_group_tags(turn->provider, turn->change->name, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, environment_not_there, NULL, &response);
+        int result = stage_call(turn, &request, environment_not_there, &response);
 
         if (result != 0)
                 return result;
@@ -144,7 +144,7 @@ int environment_run_tag_logs(struct stage_turn *turn) {
                         turn,
                         logs_tag(environment_log_group_arn(turn->provider, turn->change->name, arena), tags,
                                  arena),
-                        environment_not_there, NULL);
+                        environment_not_there);
         return result == STAGE_OVER ? next_of_log_tags(turn, ENVIRONMENT_STAGE_UNTAG_LOGS) : result;
 }
 
@@ -161,7 +161,7 @@ int environment_run_untag_logs(struct stage_turn *turn) {
                 return STAGE_OVER;
         return stage_call_over(
                 turn, logs_untag(environment_log_group_arn(turn->provider, change->name, arena), tags, arena),
-                environment_not_there, NULL);
+                environment_not_there);
 }
 
 int environment_run_concurrency(struct stage_turn *turn) {

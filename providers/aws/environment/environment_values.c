@@ -171,7 +171,7 @@ static int fetch_secret(struct stage_turn *turn, const struct missing *first) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct missing other;
         uint32_t at = 0;
-        int result = stage_call(turn, &request, NULL, NULL, &response);
+        int result = stage_call(turn, &request, NULL, &response);
 
         if (result < 0)
                 return blame(turn, first);
@@ -245,7 +245,7 @@ static int fetch_parameters(struct stage_turn *turn, const struct missing *first
                 batch[count++] = other;
         }
         request = ssm_get(names, first->source.region, turn->progress->arena);
-        result = stage_call(turn, &request, NULL, NULL, &response);
+        result = stage_call(turn, &request, NULL, &response);
         if (result < 0)
                 return blame(turn, first);
         if (result > 0)

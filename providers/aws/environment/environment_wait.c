@@ -13,11 +13,6 @@
 
 #include <string.h>
 
-/* How long a new role may take to be known to Lambda. */
-#define ROLE_DEADLINE_MS (60 * 1000)
-/* How long a function that was just made may be unknown to the next call. */
-#define UNKNOWN_DEADLINE_MS (10 * 1000)
-
 const char *environment_function_of(const struct stage_turn *turn) {
         return environment_function(turn->provider, turn->change->name, turn->progress->arena);
 }
@@ -94,7 +89,7 @@ const char *const environment_not_there[] = { "ResourceNotFoundException", NULL 
 int environment_look(struct stage_turn *turn, const char *const *codes, struct aws_response *response) {
         struct aws_request request =
                 lambda_get_function(environment_function_of(turn), turn->progress->arena);
-        int result = stage_call(turn, &request, codes, NULL, response);
+        int result = stage_call(turn, &request, codes, response);
 
         if (result != 0 || *response->error_code)
                 return result;
@@ -104,36 +99,9 @@ int environment_look(struct stage_turn *turn, const char *const *codes, struct a
         return 0;
 }
 
-/*
- * Lambda and KMS each hear of a new role in their own time: "The role defined for the function cannot be assumed by Lambda",
- * and, where there are variables to encrypt, "... the KMS key is invalid for CreateGrant ... ARN does not refer to a valid
- * principal".
- */
-static bool says_role_is_unknown(const struct aws_response *response) {
-        const char *message = response->error_message;
-
-        if (!aws_failed_with(response, "InvalidParameterValueException"))
-                return false;
-        return strstr(message, "cannot be assumed by Lambda") ||
-               (strstr(message, "CreateGrant") && strstr(message, "valid principal"));
-}
-
-/* Whether the role has been unknown for no longer than a new one may be, in whichever stage. */
-static bool may_role_still_come(struct stage_turn *turn) {
-        const struct clock *clock = aws_client_clock(turn->provider->client);
-        int64_t now = clock->monotonic_ms(clock),
-                since = value_get_integer(turn->progress->data, "roleSince", 0);
-
-        if (since == 0) {
-                value_set_integer(turn->progress->arena, stage_data(turn), "roleSince", now);
-                since = now;
-        }
-        return now - since < ROLE_DEADLINE_MS;
-}
-
 /* Lambda denies us what another account's repository denies Lambda, which it reads when a function is given an image. */
 static void explain_denied_image(struct stage_turn *turn, const struct aws_request *request,
-                                 const struct aws_response *response, struct error *failure) {
+                                 const struct aws_response *response) {
         const char *repository = value_get_text(value_get(turn->change->desired, "image"), "repository");
         const char *other = repository ? ecr_other_account(repository, turn->progress->arena) : NULL;
 
@@ -142,7 +110,7 @@ static void explain_denied_image(struct stage_turn *turn, const struct aws_reque
              strcmp(request->operation, "UpdateFunctionCode") != 0))
                 return;
         (void)error_context(
-                failure,
+                turn->err,
                 "the image is account %s's, whose repository must have the policy that this prints: "
                 "berth image instructions %s",
                 other, repository);
@@ -150,24 +118,15 @@ static void explain_denied_image(struct stage_turn *turn, const struct aws_reque
 
 int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
                      struct aws_response *response) {
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, request, turn->progress, response, &failure);
+        int result = stage_call(turn, request, codes, response);
 
         if (result >= 0)
                 return result;
-        if (aws_failed_with_any(response, codes))
-                return 0;
-        if (aws_failed_with(response, "ResourceConflictException") &&
-            stage_elapsed_ms(turn) < READY_DEADLINE_MS)
-                return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
-        if (says_role_is_unknown(response) && may_role_still_come(turn))
-                return stage_wait(turn, 2000);
-        explain_denied_image(turn, request, response, &failure);
+        explain_denied_image(turn, request, response);
         environment_withhold(environment_variables(turn->change,
                                                    value_get(turn->progress->data, ENVIRONMENT_FETCHED),
                                                    turn->progress->arena),
-                             value_get(turn->progress->data, "foreign"), &failure);
-        *turn->err = failure;
+                             value_get(turn->progress->data, "foreign"), turn->err);
         return -1;
 }
 
@@ -201,12 +160,9 @@ static int wait_ready(struct stage_turn *turn, atomic_llong *usual) {
                 value_set_boolean(turn->progress->arena, stage_data(turn), "looked", true);
                 return stage_wait(turn, environment_poll_gap_ms(0, atomic_load(usual)));
         }
-        result = environment_look(turn, elapsed < UNKNOWN_DEADLINE_MS ? environment_not_there : NULL,
-                                  &response);
+        result = environment_look(turn, NULL, &response);
         if (result != 0)
                 return result;
-        if (*response.error_code)
-                return stage_wait(turn, stage_retry_gap_ms(elapsed));
         if (turn->observed->health == HEALTH_PENDING) {
                 if (elapsed < READY_DEADLINE_MS)
                         return stage_wait(turn, environment_poll_gap_ms(elapsed, atomic_load(usual)));

@@ -59,7 +59,7 @@ static const char *released_arn(const struct stage_turn *turn) {
 static int check_released_owner(struct stage_turn *turn) {
         struct aws_request request = ecr_list_tags(released_arn(turn), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, no_repository, NULL, &response);
+        int result = stage_call(turn, &request, no_repository, &response);
         const char *owner;
         enum ownership ownership;
 
@@ -89,7 +89,7 @@ static int delete_released(struct stage_turn *turn) {
 
         if (is_remembered(turn, "gone") || is_remembered(turn, "kept"))
                 return STAGE_OVER;
-        result = stage_call(turn, &request, kept_or_gone, NULL, &response);
+        result = stage_call(turn, &request, kept_or_gone, &response);
         if (result != 0)
                 return result;
         if (!aws_failed_with(&response, "RepositoryNotEmptyException"))
@@ -113,7 +113,7 @@ static int check_released_policy(struct stage_turn *turn) {
 
         if (is_remembered(turn, "gone"))
                 return STAGE_OVER;
-        result = stage_call(turn, &request, neither, NULL, &response);
+        result = stage_call(turn, &request, neither, &response);
         if (result != 0)
                 return result;
         text = *response.error_code ? NULL : json_text(response.json, "lifecyclePolicyText");
@@ -129,7 +129,7 @@ static int delete_released_policy(struct stage_turn *turn) {
 
         if (!is_remembered(turn, "policy"))
                 return STAGE_OVER;
-        return stage_call_over(turn, request, no_policy, NULL);
+        return stage_call_over(turn, request, no_policy);
 }
 
 /* A repository that is kept, for the images in it, loses our tags: the next plan must not take it for a leftover. */
@@ -144,7 +144,7 @@ static int disown_released(struct stage_turn *turn) {
         if (!tags || tags->count == 0)
                 return STAGE_OVER;
         request = ecr_untag(released_arn(turn), tags, turn->progress->arena);
-        return stage_call_over(turn, request, no_repository, NULL);
+        return stage_call_over(turn, request, no_repository);
 }
 
 /* --- making --- */
@@ -167,7 +167,7 @@ static int create_repository(struct stage_turn *turn) {
                 repository_of(turn), value_get(spec, "tags"), value_get(spec, "scanOnPush"),
                 value_get(spec, "immutableTags"), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, taken, NULL, &response);
+        int result = stage_call(turn, &request, taken, &response);
 
         if (result != 0)
                 return result;
@@ -180,7 +180,7 @@ static int check_existing(struct stage_turn *turn) {
         struct aws_request request =
                 ecr_list_tags(ecr_repository_arn(turn->provider, repository_of(turn), arena), arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, NULL, &response);
+        int result = stage_call(turn, &request, NULL, &response);
         const char *owner;
 
         if (result != 0)
@@ -214,7 +214,7 @@ static int set_scanning(struct stage_turn *turn) {
                 repository_of(turn), value_get_boolean(turn->change->desired, "scanOnPush", false),
                 turn->progress->arena);
 
-        return stage_call_over(turn, request, NULL, NULL);
+        return stage_call_over(turn, request, NULL);
 }
 
 static bool needs_mutability(const struct change *change) {
@@ -226,7 +226,7 @@ static int set_mutability(struct stage_turn *turn) {
                 repository_of(turn), value_get_boolean(turn->change->desired, "immutableTags", false),
                 turn->progress->arena);
 
-        return stage_call_over(turn, request, NULL, NULL);
+        return stage_call_over(turn, request, NULL);
 }
 
 /* CreateRepository takes no policy, so that one is set after it too. Into another registry nothing is ever written. */
@@ -242,7 +242,7 @@ static int set_policy(struct stage_turn *turn) {
                                                   arena)
                        : ecr_delete_lifecycle_policy(repository_of(turn), arena);
 
-        return stage_call_over(turn, request, retain ? NULL : no_policy, NULL);
+        return stage_call_over(turn, request, retain ? NULL : no_policy);
 }
 
 static bool keeps_repository(const struct change *change) {
@@ -267,7 +267,7 @@ static int tag_repository(struct stage_turn *turn) {
         struct aws_request request =
                 ecr_tag(ecr_repository_arn(turn->provider, repository_of(turn), arena), tags, arena);
 
-        return stage_call_over(turn, request, NULL, NULL);
+        return stage_call_over(turn, request, NULL);
 }
 
 static bool needs_untag(const struct change *change) {
@@ -282,7 +282,7 @@ static int untag_repository(struct stage_turn *turn) {
         struct aws_request request =
                 ecr_untag(ecr_repository_arn(turn->provider, repository_of(turn), arena), keys, arena);
 
-        return stage_call_over(turn, request, NULL, NULL);
+        return stage_call_over(turn, request, NULL);
 }
 
 static const struct stage stages[STAGE_ROWS] = {

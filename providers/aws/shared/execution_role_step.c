@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a role what it shall be, one call a stage. IAM takes its time: what it says does not exist may just have been
- * made, and what it calls unmodifiable is being made, so both are tried again for a minute.
+ * Making a role what it shall be, one call a stage. IAM takes its time: a role that it says does not exist may just have been
+ * made, and one that it calls unmodifiable is being made (passing.c).
  *
  * A document goes from the stage that reads it to the one that writes it in the change's data, as `roleTrust` and `rolePolicy`.
  */
@@ -15,7 +15,6 @@
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 
-static const char *const passing[] = { "NoSuchEntity", "ConcurrentModification", "UnmodifiableEntity", NULL };
 static const char *const no_entity[] = { "NoSuchEntity", NULL };
 
 static bool is_wished_and_there(const struct value *wished, const struct value *seen) {
@@ -112,7 +111,7 @@ int execution_role_create(struct stage_turn *turn, struct execution_role_of of, 
         };
         struct aws_request request = iam_create_role(&role, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, taken, passing, &response);
+        int result = stage_call(turn, &request, taken, &response);
 
         if (result != 0)
                 return result;
@@ -127,7 +126,7 @@ int execution_role_check(struct stage_turn *turn, const struct value *wished, co
         const char *name = value_get_text(wished, "name"), *owner = NULL;
         struct aws_request request = iam_get_role(name, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, passing, &response);
+        int result = stage_call(turn, &request, NULL, &response);
         struct iam_role role;
 
         if (result != 0)
@@ -171,7 +170,7 @@ int execution_role_fetch_trust(struct stage_turn *turn, const struct value *wish
         struct arena *arena = turn->progress->arena;
         struct aws_request request = iam_get_role(value_get_text(wished, "name"), arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, passing, &response);
+        int result = stage_call(turn, &request, NULL, &response);
         struct iam_role role;
 
         if (result != 0)
@@ -189,9 +188,8 @@ int execution_role_write_trust(struct stage_turn *turn, const struct value *wish
 
         if (!text)
                 return -1;
-        return stage_call_over(turn,
-                               iam_update_trust(value_get_text(wished, "name"), text, turn->progress->arena),
-                               NULL, passing);
+        return stage_call_over(
+                turn, iam_update_trust(value_get_text(wished, "name"), text, turn->progress->arena), NULL);
 }
 
 int execution_role_write_boundary(struct stage_turn *turn, const struct value *wished) {
@@ -202,25 +200,23 @@ int execution_role_write_boundary(struct stage_turn *turn, const struct value *w
         return stage_call_over(turn,
                                boundary ? iam_put_role_boundary(name, boundary, arena)
                                         : iam_delete_role_boundary(name, arena),
-                               NULL, passing);
+                               NULL);
 }
 
 int execution_role_tag(struct stage_turn *turn, const struct value *wished, const struct value *seen) {
         const struct value *tags = aws_tags_beyond(value_get(wished, "tags"), value_get(seen, "tags"), false,
                                                    turn->progress->arena);
 
-        return stage_call_over(turn,
-                               iam_tag_role(value_get_text(wished, "name"), tags, turn->progress->arena),
-                               NULL, passing);
+        return stage_call_over(
+                turn, iam_tag_role(value_get_text(wished, "name"), tags, turn->progress->arena), NULL);
 }
 
 int execution_role_untag(struct stage_turn *turn, const struct value *wished, const struct value *seen) {
         const struct value *tags = aws_tags_beyond(value_get(seen, "tags"), value_get(wished, "tags"), true,
                                                    turn->progress->arena);
 
-        return stage_call_over(turn,
-                               iam_untag_role(value_get_text(wished, "name"), tags, turn->progress->arena),
-                               NULL, passing);
+        return stage_call_over(
+                turn, iam_untag_role(value_get_text(wished, "name"), tags, turn->progress->arena), NULL);
 }
 
 int execution_role_fetch_policy(struct stage_turn *turn, const struct value *wished) {
@@ -228,7 +224,7 @@ int execution_role_fetch_policy(struct stage_turn *turn, const struct value *wis
         struct aws_request request =
                 iam_get_role_policy(value_get_text(wished, "name"), EXECUTION_ROLE_POLICY, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, no_entity, NULL, &response);
+        int result = stage_call(turn, &request, no_entity, &response);
         const char *text = NULL;
 
         if (result != 0)
@@ -249,19 +245,18 @@ int execution_role_write_policy(struct stage_turn *turn, const struct value *wis
         return stage_call_over(turn,
                                iam_put_role_policy(value_get_text(wished, "name"), EXECUTION_ROLE_POLICY,
                                                    text, turn->progress->arena),
-                               NULL, passing);
+                               NULL);
 }
 
 int execution_role_delete_policy(struct stage_turn *turn, const char *name) {
-        return stage_call_over(turn,
-                               iam_delete_role_policy(name, EXECUTION_ROLE_POLICY, turn->progress->arena),
-                               no_entity, NULL);
+        return stage_call_over(
+                turn, iam_delete_role_policy(name, EXECUTION_ROLE_POLICY, turn->progress->arena), no_entity);
 }
 
 int execution_role_delete(struct stage_turn *turn, const char *name) {
         struct aws_request request = iam_delete_role(name, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, no_entity, NULL, &response);
+        int result = stage_call(turn, &request, no_entity, &response);
 
         if (result < 0 && aws_failed_with(&response, "DeleteConflict"))
                 return error_context(

@@ -322,7 +322,6 @@ static void list_orphans(const struct provider *provider, const struct orphan **
 int lineage_stage_write(struct stage_turn *turn) {
         static const char *const moved[] = { "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey",
                                              NULL };
-        static const char *const passing[] = { "NoSuchBucket", NULL };
         struct provider *provider = turn->provider;
         struct arena *arena = turn->progress->arena;
         const struct s3_bucket bucket = aws_bucket(provider);
@@ -337,7 +336,7 @@ int lineage_stage_write(struct stage_turn *turn) {
         /* One that is there already is our own: renewed at this apply's start, or written by a try whose answer was lost. */
         request = s3_put_object(&bucket, lineage_key(provider->lineage.id, arena), text, strlen(text),
                                 "application/json", NULL, arena);
-        result = stage_call(turn, &request, moved, passing, &response);
+        result = stage_call(turn, &request, moved, &response);
         return result == 0 ? STAGE_OVER : result;
 }
 

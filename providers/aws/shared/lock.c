@@ -77,7 +77,7 @@ static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, con
         digest_hex(random, sizeof(random), taking);
         text = lock_body(turn->provider->stack_name, process, holder, taking);
         request = s3_put_object(bucket, key, text, strlen(text), "application/json", if_match, arena);
-        result = stage_call(turn, &request, lost, NULL, &response);
+        result = stage_call(turn, &request, lost, &response);
         if (result != 0)
                 return result;
         if (aws_failed_with(&response, "NoSuchBucket"))
@@ -136,7 +136,7 @@ int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const cha
         };
         struct aws_request request = s3_get_object(bucket, key, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, none, NULL, &response);
+        int result = stage_call(turn, &request, none, &response);
         int64_t age_ms, seen_ms;
 
         if (result != 0)
@@ -176,7 +176,7 @@ int lock_release(struct stage_turn *turn, const struct s3_bucket *bucket, const 
 
         if (!etag)
                 return LOCK_FREE;
-        result = stage_call(turn, &request, gone, NULL, &response);
+        result = stage_call(turn, &request, gone, &response);
         if (result != 0)
                 return result;
         value_unset(turn->progress->data, "lockEtag");

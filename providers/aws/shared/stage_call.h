@@ -7,14 +7,13 @@
 #include "providers/aws/shared/stages.h"
 
 /*
- * aws_call_accepting() for a stage, by aws_step_call(). `passing` (may be NULL) are codes of states that pass by themselves, as
- * after a creation that not all of AWS has heard of: STEP_AGAIN, for a minute at the most.
+ * aws_call_accepting() for a stage, by aws_step_call(). STEP_AGAIN as well while an error that passes by itself (passing.h)
+ * may still pass; an error answer with one of `codes` is an answer before it is that.
  */
 int stage_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
-               const char *const *passing, struct aws_response *response) MUST_USE;
+               struct aws_response *response) MUST_USE;
 
 /* The same where nothing of the answer matters: STAGE_OVER in place of 0. */
-int stage_call_over(struct stage_turn *turn, struct aws_request request, const char *const *codes,
-                    const char *const *passing) MUST_USE;
+int stage_call_over(struct stage_turn *turn, struct aws_request request, const char *const *codes) MUST_USE;
 
 #endif

@@ -23,8 +23,6 @@
 #define LAG_MS 2000
 /* How often at least after a CreateVpc without an answer: a VPC too many would be nobody's. */
 #define LOOKS_FOR_VPC 3
-/* Lambda lets go of its network interfaces some 20 minutes after a function's end (Lambda Developer Guide). */
-#define RELEASE_DEADLINE_MS (45 * 60 * 1000)
 
 #define SEEN "network"
 #define PART "networkPart"
@@ -75,7 +73,7 @@ int isolated_network_look(struct stage_turn *turn) {
             (at == ISOLATED_ZONES && value_get(seen, "subnet0") && value_get(seen, "subnet1")))
                 return STAGE_OVER;
         request = isolated_network_request(turn->provider, seen, (enum isolated_part)at, arena);
-        result = stage_call(turn, &request, NULL, NULL, &response);
+        result = stage_call(turn, &request, NULL, &response);
         if (result != 0)
                 return result;
         if (isolated_network_take(turn->provider, (enum isolated_part)at, &response, arena, seen, turn->err) <
@@ -311,14 +309,7 @@ static int explain_limit(struct stage_turn *turn, const struct aws_response *res
 }
 
 int isolated_network_make(struct stage_turn *turn, int look) {
-        /* What was just made may be unknown to the next call, and what an earlier try made is there. */
-        static const char *const passing[] = { "InvalidVpcID.NotFound",
-                                               "InvalidSubnetID.NotFound",
-                                               "InvalidRouteTableID.NotFound",
-                                               "InvalidGroup.NotFound",
-                                               "InvalidVpcEndpointId.NotFound",
-                                               "InvalidID",
-                                               NULL };
+        /* What an earlier try made is there. */
         static const char *const there[] = { "InvalidSubnet.Conflict",
                                              "InvalidGroup.Duplicate",
                                              "InvalidPermission.Duplicate",
@@ -354,7 +345,7 @@ int isolated_network_make(struct stage_turn *turn, int look) {
         /* No copy was there a moment ago: the one that turns up where this answer is lost is the one made now. */
         if (deed == DEED_VPC)
                 value_unset(seen, "known");
-        result = stage_call(turn, &request, there, passing, &response);
+        result = stage_call(turn, &request, there, &response);
         if (result < 0)
                 return explain_limit(turn, &response);
         if (result != 0)
@@ -386,7 +377,6 @@ int isolated_network_remove(struct stage_turn *turn, int look) {
         };
         struct value *seen = seen_of(turn);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure = { 0 };
         struct aws_request request;
         size_t i = 0;
         int result;
@@ -399,21 +389,15 @@ int isolated_network_remove(struct stage_turn *turn, int look) {
         }
         request = ec2_delete(parts[i].operation, parts[i].id, value_get_text(seen, parts[i].seen),
                              turn->progress->arena);
-        result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
-        if (result < 0 && aws_failed_with(&response, "DependencyViolation")) {
-                if (stage_elapsed_ms(turn) < RELEASE_DEADLINE_MS)
-                        return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
-                *turn->err = failure;
+        result = stage_call(turn, &request, gone, &response);
+        if (result < 0 && aws_failed_with(&response, "DependencyViolation"))
                 return error_context(
                         turn->err,
                         "something is still in the VPC %s of the isolated network 45 minutes later: a network interface that "
                         "Lambda keeps, or something that somebody else put there. Destroy again once it is gone",
                         value_get_text(seen, "vpc"));
-        }
-        if (result < 0 && !aws_failed_with_any(&response, gone)) {
-                *turn->err = failure;
+        if (result < 0)
                 return error_context(turn->err, "the isolated network (aws.network)");
-        }
         if (result > 0)
                 return result;
         value_unset(seen, parts[i].seen);

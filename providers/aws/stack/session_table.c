@@ -312,7 +312,7 @@ int session_table_look(struct stage_turn *turn) {
 
         if (turn->provider->table_in_use)
                 return STAGE_OVER;
-        result = stage_call(turn, &request, no_table, NULL, &response);
+        result = stage_call(turn, &request, no_table, &response);
         if (result != 0)
                 return result;
         if (json_integer_or(response.json, "Count", 0) > 0)

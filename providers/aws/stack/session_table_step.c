@@ -23,8 +23,6 @@
 
 static const char *const gone[] = { DYNAMODB_NO_TABLE, NULL };
 static const char *const busy[] = { DYNAMODB_IN_USE, NULL };
-/* Not every server has heard of a new table at once. */
-static const char *const new_or_busy[] = { DYNAMODB_IN_USE, DYNAMODB_NO_TABLE, NULL };
 
 static const char *wished_name(const struct change *change) {
         return value_text_of(value_path(change->desired, SESSIONS_TABLE));
@@ -106,7 +104,7 @@ int session_table_create(struct stage_turn *turn, int check) {
         struct aws_request request = dynamodb_create_table(&table, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         /* An earlier try of ours may have made it: whose it is, its tags say. */
-        int result = stage_call(turn, &request, busy, NULL, &response);
+        int result = stage_call(turn, &request, busy, &response);
 
         if (result < 0)
                 return explain(turn, table.name);
@@ -122,7 +120,7 @@ int session_table_check_owner(struct stage_turn *turn) {
                 dynamodb_list_tags(session_table_arn(turn->provider, name, arena), NULL, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         /* One that is on its way out has no tags any more: the next stage sees that, and comes back. */
-        int result = stage_call(turn, &request, gone, NULL, &response);
+        int result = stage_call(turn, &request, gone, &response);
 
         if (result < 0)
                 return explain(turn, name);
@@ -142,7 +140,7 @@ int session_table_wait(struct stage_turn *turn, int create) {
         const char *name = wished_name(turn->change);
         struct aws_request request = dynamodb_describe_table(name, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, gone, NULL, &response);
+        int result = stage_call(turn, &request, gone, &response);
         const json_t *table = json_object_get(response.json, "Table");
 
         if (result < 0)
@@ -166,28 +164,25 @@ int session_table_wait(struct stage_turn *turn, int create) {
 }
 
 /* A change of what is there already. */
-static int update(struct stage_turn *turn, struct aws_request request, const char *const *passing) {
-        int result = stage_call_over(turn, request, NULL, passing);
+static int update(struct stage_turn *turn, struct aws_request request) {
+        int result = stage_call_over(turn, request, NULL);
 
         return result < 0 ? explain(turn, wished_name(turn->change)) : result;
 }
 
 int session_table_protect(struct stage_turn *turn) {
-        return update(turn, dynamodb_protect_table(wished_name(turn->change), true, turn->progress->arena),
-                      busy);
+        return update(turn, dynamodb_protect_table(wished_name(turn->change), true, turn->progress->arena));
 }
 
 int session_table_bill(struct stage_turn *turn) {
-        return update(turn, dynamodb_pay_per_request(wished_name(turn->change), turn->progress->arena), busy);
+        return update(turn, dynamodb_pay_per_request(wished_name(turn->change), turn->progress->arena));
 }
 
 int session_table_encrypt(struct stage_turn *turn) {
-        return update(
-                turn,
-                dynamodb_encrypt_table(wished_name(turn->change),
-                                       value_text_of(value_path(turn->change->desired, SESSIONS ".kmsKey")),
-                                       turn->progress->arena),
-                busy);
+        return update(turn, dynamodb_encrypt_table(
+                                    wished_name(turn->change),
+                                    value_text_of(value_path(turn->change->desired, SESSIONS ".kmsKey")),
+                                    turn->progress->arena));
 }
 
 /* ValidationException says that it is on already, and as well that it cannot be: the next stage sees which. */
@@ -195,8 +190,7 @@ int session_table_expire(struct stage_turn *turn) {
         static const char *const invalid[] = { DYNAMODB_INVALID, NULL };
         const char *name = wished_name(turn->change);
         int result = stage_call_over(
-                turn, dynamodb_set_expiry(name, RECORDS_TABLE_EXPIRES, true, turn->progress->arena), invalid,
-                new_or_busy);
+                turn, dynamodb_set_expiry(name, RECORDS_TABLE_EXPIRES, true, turn->progress->arena), invalid);
 
         return result < 0 ? explain(turn, name) : result;
 }
@@ -205,7 +199,7 @@ int session_table_check_expiry(struct stage_turn *turn) {
         const char *name = wished_name(turn->change);
         struct aws_request request = dynamodb_describe_expiry(name, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, new_or_busy, &response);
+        int result = stage_call(turn, &request, NULL, &response);
         const json_t *expiry = json_object_get(response.json, "TimeToLiveDescription");
 
         if (result < 0)
@@ -232,7 +226,7 @@ int session_table_tag(struct stage_turn *turn) {
                 aws_tags_beyond(value_path(turn->change->desired, SESSIONS_TAGS),
                                 value_path(turn->change->observed->spec, SESSIONS_TAGS), false, arena);
 
-        return update(turn, dynamodb_tag(arn, tags, arena), busy);
+        return update(turn, dynamodb_tag(arn, tags, arena));
 }
 
 int session_table_untag(struct stage_turn *turn) {
@@ -242,7 +236,7 @@ int session_table_untag(struct stage_turn *turn) {
                 aws_tags_beyond(value_path(turn->change->observed->spec, SESSIONS_TAGS),
                                 value_path(turn->change->desired, SESSIONS_TAGS), true, arena);
 
-        return update(turn, dynamodb_untag(arn, tags, arena), busy);
+        return update(turn, dynamodb_untag(arn, tags, arena));
 }
 
 /* Taking it down */
@@ -255,16 +249,15 @@ static const char *own_name(const struct stage_turn *turn) {
 static const char *const gone_or_busy[] = { DYNAMODB_NO_TABLE, DYNAMODB_IN_USE, NULL };
 
 int session_table_unprotect(struct stage_turn *turn) {
-        int result =
-                stage_call_over(turn, dynamodb_protect_table(own_name(turn), false, turn->progress->arena),
-                                gone_or_busy, NULL);
+        int result = stage_call_over(
+                turn, dynamodb_protect_table(own_name(turn), false, turn->progress->arena), gone_or_busy);
 
         return result < 0 ? explain(turn, own_name(turn)) : result;
 }
 
 int session_table_delete(struct stage_turn *turn) {
         int result = stage_call_over(turn, dynamodb_delete_table(own_name(turn), turn->progress->arena),
-                                     gone_or_busy, NULL);
+                                     gone_or_busy);
 
         return result < 0 ? explain(turn, own_name(turn)) : result;
 }
@@ -273,7 +266,7 @@ int session_table_wait_gone(struct stage_turn *turn, int unprotect) {
         const char *name = own_name(turn);
         struct aws_request request = dynamodb_describe_table(name, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, gone, NULL, &response);
+        int result = stage_call(turn, &request, gone, &response);
 
         if (result < 0)
                 return explain(turn, name);

@@ -131,7 +131,7 @@ static int list_leftovers(struct stage_turn *turn) {
         const char *prefix = prefix_at(turn->provider, index, progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = s3_list_versions(&bucket, prefix, NULL, NULL, NULL);
-        int result = stage_call(turn, &request, gone, NULL, &response);
+        int result = stage_call(turn, &request, gone, &response);
 
         if (result != 0)
                 return result;
@@ -169,7 +169,7 @@ static int remove_leftovers(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct aws_request request = s3_delete_objects(&bucket, page->objects, page->count, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, NULL, &response);
+        int result = stage_call(turn, &request, NULL, &response);
 
         if (result != 0)
                 return result;
@@ -181,11 +181,10 @@ static int remove_leftovers(struct stage_turn *turn) {
 /* S3 itself is the last guard: it deletes no bucket that holds anything. */
 static int delete_bucket(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
-        static const char *const passing[] = { "OperationAborted", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct aws_request request = s3_delete_bucket(&bucket);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, gone, passing, &response);
+        int result = stage_call(turn, &request, gone, &response);
 
         if (result < 0 && aws_failed_with(&response, "BucketNotEmpty"))
                 return error_set(
@@ -211,8 +210,7 @@ static int delete_note(struct stage_turn *turn) {
 
         if (!key)
                 return STAGE_OVER;
-        result = stage_call_over(turn, s3_delete_object(&bucket, key, NULL, turn->progress->arena), gone,
-                                 NULL);
+        result = stage_call_over(turn, s3_delete_object(&bucket, key, NULL, turn->progress->arena), gone);
         if (result != STAGE_OVER)
                 return result;
         value_set_integer(turn->progress->arena, stage_data(turn), "note", index + 1);

@@ -69,8 +69,6 @@ enum stack_stage {
 };
 
 /* Not all of S3 has heard of a new bucket at once, and one of that name may still be on its way out. */
-static const char *const bucket_passing[] = { "OperationAborted", "NoSuchBucket", NULL };
-
 static const struct value *desired_at(const struct change *change, const char *path) {
         return value_path(change->desired, path);
 }
@@ -173,7 +171,6 @@ static int create_bucket(struct stage_turn *turn) {
         static const char *const mine[] = { "BucketAlreadyOwnedByYou", NULL };
         static const char *const mine_or_untagged[] = { "BucketAlreadyOwnedByYou", "AccessDenied",
                                                         "MalformedXML", NULL };
-        static const char *const passing[] = { "OperationAborted", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct arena *arena = turn->progress->arena;
         bool tagged = !value_get_boolean(turn->progress->data, "untagged", false);
@@ -182,7 +179,7 @@ static int create_bucket(struct stage_turn *turn) {
                                  tagged ? desired_at(turn->change, "bucket.tags") : NULL, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         /* An earlier try of ours may have made it: whose it is, its tags say in the next stage. */
-        int result = stage_call(turn, &request, tagged ? mine_or_untagged : mine, passing, &response);
+        int result = stage_call(turn, &request, tagged ? mine_or_untagged : mine, &response);
 
         if (result == 0 && *response.error_code && !aws_failed_with(&response, mine[0])) {
                 value_set_boolean(arena, stage_data(turn), "untagged", true);
@@ -220,7 +217,7 @@ static int read_tags(struct stage_turn *turn) {
         struct aws_request request = s3_get_bucket_tagging(&bucket);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct value *tags = value_new_map(arena);
-        int result = stage_call(turn, &request, none, bucket_passing, &response);
+        int result = stage_call(turn, &request, none, &response);
         const char *owner;
 
         if (result != 0)
@@ -252,7 +249,7 @@ static int write_tags(struct stage_turn *turn) {
         int result;
 
         quiet.err = &refusal;
-        result = stage_call(&quiet, &request, NULL, bucket_passing, &response);
+        result = stage_call(&quiet, &request, NULL, &response);
         if (result == 0)
                 return STAGE_OVER;
         if (result > 0)
@@ -282,9 +279,8 @@ static int add_tags(struct stage_turn *turn) {
         int result = STAGE_OVER;
 
         if (tags->count > 0)
-                result = stage_call_over(turn,
-                                         s3_tag_resource(&bucket, turn->provider->partition, tags, arena),
-                                         NULL, bucket_passing);
+                result = stage_call_over(
+                        turn, s3_tag_resource(&bucket, turn->provider->partition, tags, arena), NULL);
         if (result < 0)
                 return explain_both(turn);
         return result == STAGE_OVER ? stage_enter(turn, STAGE_TAKE_TAGS) : result;
@@ -304,7 +300,7 @@ static int take_tags(struct stage_turn *turn) {
 
         if (tags->count == 0)
                 return STAGE_OVER;
-        result = stage_call(turn, &request, NULL, bucket_passing, &response);
+        result = stage_call(turn, &request, NULL, &response);
         if (result < 0)
                 return explain_both(turn);
         if (result > 0)
@@ -316,8 +312,7 @@ static int take_tags(struct stage_turn *turn) {
 static int block_access(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
-        return stage_call_over(turn, s3_put_public_access_block(&bucket, turn->progress->arena), NULL,
-                               bucket_passing);
+        return stage_call_over(turn, s3_put_public_access_block(&bucket, turn->progress->arena), NULL);
 }
 
 /*
@@ -329,7 +324,7 @@ static int read_encryption(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct aws_request request = s3_get_bucket_encryption(&bucket);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, none, bucket_passing, &response);
+        int result = stage_call(turn, &request, none, &response);
         struct value *encryption = NULL;
         const char *algorithm;
 
@@ -358,7 +353,7 @@ static int encrypt(struct stage_turn *turn) {
                                s3_put_bucket_encryption(&bucket, key,
                                                         value_get(turn->progress->data, "blocked"),
                                                         turn->progress->arena),
-                               NULL, bucket_passing);
+                               NULL);
 }
 
 static int read_policy(struct stage_turn *turn) {
@@ -366,7 +361,7 @@ static int read_policy(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct aws_request request = s3_get_bucket_policy(&bucket);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, none, bucket_passing, &response);
+        int result = stage_call(turn, &request, none, &response);
 
         if (result != 0)
                 return result;
@@ -387,7 +382,7 @@ static int write_policy(struct stage_turn *turn) {
         if (!kept)
                 return error_set(turn->err, "the policy of the bucket %s is not a policy document: %.200s",
                                  bucket.name, before);
-        return stage_call_over(turn, s3_put_bucket_policy(&bucket, kept), NULL, bucket_passing);
+        return stage_call_over(turn, s3_put_bucket_policy(&bucket, kept), NULL);
 }
 
 static int create_role(struct stage_turn *turn) {

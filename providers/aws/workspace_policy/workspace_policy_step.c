@@ -20,6 +20,7 @@
 #define LOCK_PATIENCE_MS (10 * 60 * 1000)
 #define TURN_WAIT_MS 50
 #define RENEWALS_MAX 5
+#define BUCKET_LOOKS_MAX 60 /* a second apart */
 
 enum policy_stage {
         STAGE_BEGIN,
@@ -67,10 +68,12 @@ void workspace_policy_abandon(struct provider *provider, const struct change *ch
         pthread_mutex_unlock(&provider->lifecycle_lock);
 }
 
-/* Deleting rules from a bucket that is gone is done; making some there cannot be. */
+/* Deleting rules from a bucket that is gone is done. A bucket that was just made may not be known to all of S3 yet. */
 static int without_bucket(struct stage_turn *turn) {
         if (turn->change->action == ACTION_DELETE)
                 return STEP_DONE;
+        if (stage_start_over(turn, STAGE_TAKE, "withoutBucket", BUCKET_LOOKS_MAX) == STEP_AGAIN)
+                return STEP_AGAIN;
         return error_set(turn->err, "the bucket %s does not exist", turn->provider->bucket);
 }
 
@@ -194,7 +197,7 @@ static int read_document(struct stage_turn *turn) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = s3_get_lifecycle(&bucket);
         struct workspace_rules there = { 0 };
-        int result = stage_call(turn, &request, none, NULL, &response);
+        int result = stage_call(turn, &request, none, &response);
 
         if (result != 0)
                 return result;
@@ -219,7 +222,6 @@ static int read_document(struct stage_turn *turn) {
 }
 
 static int write_document(struct stage_turn *turn) {
-        static const char *const passing[] = { "OperationAborted", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         const char *text = value_get_text(turn->progress->data, "lifecycle");
         const char *minimum_size = value_get_text(turn->progress->data, "minimumSize");
@@ -240,7 +242,7 @@ static int write_document(struct stage_turn *turn) {
                                          "renewed %d times, and each time half of its minute was over before "
                                          "the rules could be written; try again later",
                                          bucket.name, RENEWALS_MAX);
-        return stage_call_over(turn, request, NULL, passing);
+        return stage_call_over(turn, request, NULL);
 }
 
 /* The change ends here, well or with the failure that was kept for after the lock's release. */
