@@ -143,14 +143,20 @@ static void answer_result(struct server_request *request) {
         answer_result_of(request, call_of(request), 200, number_of(request->parameters[1]));
 }
 
+/* The first event that is wanted. The header comes from a client that goes on, and wins: its query is the one that it began with. */
+static int64_t first_event(struct server_request *request) {
+        const char *seen = server_header(request, "Last-Event-ID");
+
+        return seen ? strtoll(seen, NULL, 10) + 1 : json_integer_or(call_of(request)->query, "from", 0);
+}
+
 static void answer_events(struct server_request *request) {
         struct call *call = call_of(request);
         struct engine_follower *follower;
         struct problem problem;
 
         if (engine_follow(call->engine, &call->caller, request->parameters[0],
-                          number_of(request->parameters[1]), json_integer_or(call->query, "from", 0),
-                          &follower, &problem) < 0)
+                          number_of(request->parameters[1]), first_event(request), &follower, &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 events_answer(request, follower, NULL, NULL);
@@ -236,7 +242,7 @@ static void answer_all_events(struct server_request *request) {
                           (rights & (BROKER_EXECUTE | BROKER_OBSERVE) ? ENGINE_OF_SESSIONS : 0) |
                                   (rights & (BROKER_CONTAINERS | BROKER_OBSERVE) ? ENGINE_OF_CONTAINERS : 0) |
                                   approvals,
-                          &follower);
+                          server_has_header(request, "Last-Event-ID"), &follower);
         events_answer(request, follower, NULL, NULL);
 }
 
@@ -446,7 +452,8 @@ const struct operation api_sessions_operations[] = {
           .doc = "From now on, to all that the client may see: `session` (the session, as its status changes; `{id, owner, status: "
                  "\"ended\"}`), `execution` (`{session, n, status}`, as it begins and ends), `container` (`{id, owner, environment, "
                  "agent, status}`, as its status changes; `removed` at last), `approval` (`{id, owner, agent, status}`, as its status changes, "
-                 "to whom `/v1/approvals` shows it; a client that acts for users names one), `missed` where more happened than is kept. It goes on until the client leaves.",
+                 "to whom `/v1/approvals` shows it; a client that acts for users names one), `missed` where more happened than is kept, and first for a client that comes again (`Last-Event-ID`). It goes on until the client leaves.",
+          .headers = shape_again_headers,
           .answers = stream_answers },
         { .route = { .method = "POST",
                      .path = "/v1/sessions/{id}/executions",
@@ -512,8 +519,10 @@ const struct operation api_sessions_operations[] = {
           .tag = EXECUTIONS,
           .title = "Its events",
           .doc = "`started`, `stdout` and `stderr` (`{text}` or `{contentBase64}`), `display`, `done` (the result), with rising ids; a "
-                 "comment each 10 s. One that has ended is told again, as far as history has kept it.",
+                 "comment each 10 s. One that has ended is told again, as far as history has kept it, by the same ids. `gap` (`{stream, bytes}`) stands "
+                 "for output that is not kept; an event of output whose bytes are kept in part has `gap` (`{at, bytes}`), as in the result. ",
           .query = shape_events_query,
+          .headers = shape_events_headers,
           .answers = stream_answers,
           .problems = found_problems },
         { .route = { .method = "POST",

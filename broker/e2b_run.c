@@ -198,6 +198,15 @@ static void write_state(struct strbuf *to, const json_t *state) {
         write_output(to, "stderr", json_from_text(strbuf_text(&text)));
 }
 
+/* The protocol has no word for output that is missing: it is said where a person looks. */
+static void write_gap(struct strbuf *to, const char *stream, const json_t *gap) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&text, "berth: %" JSON_INTEGER_FORMAT " bytes of %s are left out here\n",
+                      json_integer_or(gap, "bytes", 0), stream);
+        write_output(to, "stderr", json_from_text(strbuf_text(&text)));
+}
+
 static void write_done(struct run *run, struct server_request *request, const json_t *result,
                        struct strbuf *to) {
         const json_t *value = json_object_get(result, "value");
@@ -226,6 +235,8 @@ static bool write_event(void *context, struct server_request *request, const str
                 } else {
                         write_result(to, mime, NULL, false);
                 }
+        } else if (strcmp(event->name, "gap") == 0) {
+                write_gap(to, json_text(data, "stream"), data);
         } else if (strcmp(event->name, "started") == 0) {
                 write_state(to, json_object_get(data, "state"));
         } else if (strcmp(event->name, "done") == 0) {

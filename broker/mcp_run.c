@@ -29,30 +29,60 @@
 
 /* --- what is told of a result --- */
 
-/* Whole characters, or whole groups of base64. */
-static size_t cut_at(const char *text, size_t most, bool base64) {
-        if (base64)
-                return most - most % 4;
+/* Whole characters. */
+static size_t cut_at(const char *text, size_t most) {
         while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
                 most--;
         return most;
 }
 
+/* Characters of a group, and the bytes that it stands for. */
+#define BASE64_UNIT 4
+#define BASE64_BYTES 3
+
+/*
+ * The first and the last half of what fits. Base64 is cut between groups, which have no padding but at the end. Bytes that were
+ * missing before are in the gap, too.
+ */
 static void cut_stream(json_t *result, const char *name) {
         const json_t *stream = json_object_get(result, name), *content = json_object_get(stream, "content");
-        const char *encoding = json_text(stream, "encoding");
+        const char *encoding = json_text(stream, "encoding"), *text = json_string_value(content);
         bool base64 = encoding && strcmp(encoding, "base64") == 0;
-        size_t most = base64 ? STREAM_MAX / 3 * 4 : STREAM_MAX;
-        json_t *shorter;
+        size_t length = json_string_length(content),
+               most = base64 ? STREAM_MAX / BASE64_BYTES * BASE64_UNIT : STREAM_MAX, head, tail, bytes, at;
+        struct strbuf shorter STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *cut;
 
-        if (json_string_length(content) <= most)
+        if (length <= most)
                 return;
-        most = cut_at(json_string_value(content), most, base64);
-        shorter = json_checked(json_copy((json_t *)(uintptr_t)stream));
-        json_put(shorter, "content", json_stringn(json_string_value(content), most));
-        json_put(shorter, "bytesReturned", json_integer((json_int_t)(base64 ? most / 4 * 3 : most)));
-        json_put(shorter, "truncated", json_true());
-        json_put(result, name, shorter);
+        at = (size_t)json_integer_or(json_object_get(stream, "gap"), "at", (json_int_t)length);
+        at = base64 ? at / BASE64_BYTES * BASE64_UNIT : at;
+        head = at < most / 2 ? at : most / 2;
+        tail = length - most / 2;
+        if (json_object_get(stream, "gap") && tail < at)
+                tail = at < length ? at : length;
+        if (base64) {
+                head -= head % BASE64_UNIT;
+                tail += (BASE64_UNIT - tail % BASE64_UNIT) % BASE64_UNIT;
+        } else {
+                head = cut_at(text, head);
+                tail = cut_at(text, tail + 3 < length ? tail + 3 : length);
+        }
+        strbuf_append_bytes(&shorter, text, head);
+        strbuf_append_bytes(&shorter, text + tail, length - tail);
+        bytes = shorter.length;
+        if (base64)
+                bytes = bytes / BASE64_UNIT * BASE64_BYTES - (text[length - 1] == '=') -
+                        (text[length - 2] == '=');
+        at = base64 ? head / BASE64_UNIT * BASE64_BYTES : head;
+        cut = json_checked(json_copy((json_t *)(uintptr_t)stream));
+        json_put(cut, "content", json_stringn(strbuf_text(&shorter), shorter.length));
+        json_put(cut, "bytesReturned", json_integer((json_int_t)bytes));
+        json_put(cut, "truncated", json_true());
+        json_put(cut, "gap",
+                 json_pack("{s:I, s:I}", "at", (json_int_t)at, "bytes",
+                           json_integer_or(stream, "bytesTotal", 0) - (json_int_t)bytes));
+        json_put(result, name, cut);
 }
 
 static bool is_seen(const char *type) {
@@ -238,7 +268,7 @@ static void keep_line(struct run *run, const json_t *data) {
                 begin--;
         length -= (size_t)(begin - text);
         if (length > LINE_MAX_BYTES)
-                length = cut_at(begin, LINE_MAX_BYTES, false);
+                length = cut_at(begin, LINE_MAX_BYTES);
         memcpy(run->line, begin, length);
         run->line[length] = '\0';
 }

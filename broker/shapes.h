@@ -19,7 +19,8 @@ extern const struct field shape_part_name; /* of multipart/form-data, beside `re
 
 /* The parameters of queries and paths. */
 extern const struct field shape_page_query[], shape_sessions_query[], shape_history_query[],
-        shape_events_query[], shape_files_query[], shape_archive_query[];
+        shape_events_query[], shape_events_headers[], shape_again_headers[], shape_files_query[],
+        shape_archive_query[];
 extern const struct field shape_once_headers[], shape_run_headers[], shape_read_headers[],
         shape_condition_headers[];
 extern const struct field shape_path_fields[]; /* by their names in paths */

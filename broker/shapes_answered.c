@@ -69,13 +69,23 @@ static const struct field pending_fields[] = {
 const struct field shape_execution_pending =
         SHAPE("PendingExecution", pending_fields, "An execution that has not ended.");
 
+static const struct field gap_fields[] = {
+        { NUMBER("at", "How many bytes of `content` are in front of it."), .unit = "bytes" },
+        { NUMBER("bytes", "How many are missing there."), .unit = "bytes" },
+        { 0 },
+};
 const struct field shape_stream_fields[] = {
         { NUMBER("bytesTotal", "How many bytes were written."), .unit = "bytes" },
         { NUMBER("bytesReturned", "How many of them `content` has."), .unit = "bytes" },
         { FLAG("truncated", "Whether those are fewer.") },
         { TEXT("sha256", "Of all that was written; null where not all of it was seen."), .nullable = true },
         { TEXT("encoding", "Of `content`: base64 where it is no UTF-8."), .choices_text = encodings },
-        { TEXT("content", "What was written, as far as it is kept.") },
+        { TEXT("content",
+               "What was written, as far as it is kept: the first and the last half of the cap, where that was passed.") },
+        { .name = "gap",
+          .type = FIELD_OBJECT,
+          .fields = gap_fields,
+          .doc = "Where bytes are missing in `content`." },
         { 0 },
 };
 static const struct field value_fields[] = {

@@ -326,6 +326,21 @@ const struct field shape_archive_query[] = { PREFIX, { 0 } };
         CONDITION("If-None-Match", "Only if the file has none of these versions; `*`: only if there is none.")
 
 const struct field shape_once_headers[] = { ONCE, { 0 } };
+const struct field shape_events_headers[] = {
+        { .name = "Last-Event-ID",
+          .type = FIELD_TEXT,
+          .pattern = "[0-9]{1,10}",
+          .pattern_message = "the id of an event",
+          .doc = "The id of the last event that was read: the next one is the first to be told, whatever `from` says." },
+        { 0 },
+};
+const struct field shape_again_headers[] = {
+        { .name = "Last-Event-ID",
+          .type = FIELD_LIST,
+          .item = &any_text,
+          .doc = "Of an earlier answer: it begins with `missed`." },
+        { 0 },
+};
 const struct field shape_run_headers[] = { ONCE, PREFER, { 0 } };
 const struct field shape_read_headers[] = {
         IF_MATCH,

@@ -97,6 +97,16 @@ static void print_output(struct following *following, bool errors, const json_t 
         free(bytes);
 }
 
+static void report_gap(struct following *following, const char *stream, const json_t *gap) {
+        json_int_t bytes = json_integer_or(gap, "bytes", 0);
+
+        if (bytes <= 0)
+                return;
+        end_lines(following);
+        log_warning("%" JSON_INTEGER_FORMAT " bytes of %s are not kept, and missing here", bytes,
+                    strcmp(stream, "stderr") == 0 ? "standard error" : "standard output");
+}
+
 /* A text of its own, which ends with a line's end. */
 static void print_block(struct following *following, bool errors, const char *text) {
         size_t length = strlen(text);
@@ -191,6 +201,9 @@ static bool tell_event(void *context, const char *name, const char *text, size_t
                 report_state(json_object_get(data, "state"));
         } else if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0) {
                 print_output(following, strcmp(name, "stderr") == 0, data);
+                report_gap(following, name, json_object_get(data, "gap"));
+        } else if (strcmp(name, "gap") == 0 && json_text(data, "stream")) {
+                report_gap(following, json_text(data, "stream"), data);
         } else if (strcmp(name, "display") == 0) {
                 print_display(following, data);
         }

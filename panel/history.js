@@ -17,8 +17,12 @@ function bytesOf(base64) {
         return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
-function textOf(stream) {
-        return stream.encoding === "base64" ? new TextDecoder().decode(bytesOf(stream.content)) : stream.content;
+/** The content in front of what is missing and behind it; one text where nothing is. */
+function textsOf(stream) {
+        const bytes = stream.encoding === "base64" ? bytesOf(stream.content) : new TextEncoder().encode(stream.content);
+        const at = stream.gap ? stream.gap.at : bytes.length;
+
+        return [bytes.subarray(0, at), bytes.subarray(at)].map((part) => new TextDecoder().decode(part));
 }
 
 function block(kind, label, text) {
@@ -28,10 +32,13 @@ function block(kind, label, text) {
 function streamOf(stream, kind, label) {
         if (!stream || stream.bytesTotal === 0)
                 return [];
-        const part = stream.bytesReturned < stream.bytesTotal
-                && element("p", { class: "quiet", text: `${shownBytes(stream.bytesReturned)} of ${shownBytes(stream.bytesTotal)} are kept.` });
+        const [head, tail] = textsOf(stream);
+        const part = stream.bytesReturned < stream.bytesTotal && element("p", {
+                class: "quiet",
+                text: `${shownBytes(stream.bytesReturned)} of ${shownBytes(stream.bytesTotal)} are kept${tail ? ": the middle is missing here" : ""}.`,
+        });
 
-        return [block(kind, label, textOf(stream)), part];
+        return [block(kind, label, head), part, tail !== "" && block(kind, `${label}, its end`, tail)];
 }
 
 // --- displays ---

@@ -297,7 +297,8 @@ int engine_follow_session(struct engine *engine, const struct engine_caller *cal
 /*
  * What happens to all sessions that the caller may see, from now on: "session" with the session as data, whenever its status changes
  * ({id, owner, status: "ended"} at its end), and "execution", {session, n, status}, as it begins and ends; "missed" where more
- * happened than is kept. `caller` is borrowed until it is closed.
+ * happened than is kept, and first of all where the caller comes `again`: ids are each follower's own. `caller` is borrowed until it
+ * is closed.
  */
 enum engine_of {
         ENGINE_OF_SESSIONS = 1, /* and of their executions */
@@ -306,7 +307,7 @@ enum engine_of {
         ENGINE_OF_APPROVALS = 4,
         ENGINE_OF_ALL_APPROVALS = 8 /* every owner's, whatever the caller observes else */
 };
-void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what,
+void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what, bool again,
                        struct engine_follower **ret);
 /*
  * For who has other things beside: followers of all hear of one of them, as an event of that name, {id, owner, environment,

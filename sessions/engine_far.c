@@ -267,7 +267,7 @@ void far_look(struct engine *engine) {
 
 /* What came out of the store is one of these, or nothing. */
 static const char *event_name(const char *text) {
-        static const char *const names[] = { "started", "stdout", "stderr", "display" };
+        static const char *const names[] = { "started", "stdout", "stderr", "display", "gap" };
 
         for (size_t i = 0; text && i < sizeof(names) / sizeof(names[0]); i++) {
                 if (strcmp(names[i], text) == 0)

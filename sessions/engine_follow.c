@@ -237,8 +237,10 @@ static json_t *notice_json(struct engine *engine, const struct engine_notice *no
 static enum engine_next next_of_all(struct engine_follower *follower, struct engine_event *ret) {
         struct engine *engine = follower->engine;
 
-        if (engine->notice_count - follower->from > ENGINE_NOTICES) {
-                follower->from = engine->notice_count - ENGINE_NOTICES;
+        if (follower->missed || engine->notice_count - follower->from > ENGINE_NOTICES) {
+                if (!follower->missed)
+                        follower->from = engine->notice_count - ENGINE_NOTICES;
+                follower->missed = false;
                 *ret = (struct engine_event){ ++follower->told, "missed", json_checked(json_object()) };
                 return ENGINE_EVENT;
         }
@@ -351,7 +353,7 @@ void engine_follower_close(struct engine_follower *follower) {
         free(follower);
 }
 
-void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what,
+void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what, bool again,
                        struct engine_follower **ret) {
         struct engine_follower *follower;
 
@@ -361,6 +363,7 @@ void engine_follow_all(struct engine *engine, const struct engine_caller *caller
         follower->what = what;
         follower->all_owners = caller->observes;
         follower->caller = *caller;
+        follower->missed = again;
         follower->from = engine->notice_count;
         follower->next = engine->followers;
         engine->followers = follower;

@@ -97,6 +97,7 @@ struct engine_follower {
         bool due;       /* its descriptor is to be raised: see session_hear() */
         bool only_end;
         bool of_session, disconnects;
+        bool missed;   /* of_all: that is told first */
         bool of_files; /* until the session has `from` brought */
         /* Of an execution that another server has: what is known of it is read again and again (engine_far.c). */
         struct far_execution *far;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes from the place was bounded and checked for its form, but an execution may send any amount of it. So what is kept here is
- * bounded by itself: each stream to ENGINE_STREAM_MAX, displays to DISPLAYS_MAX, and events to as many as that allows: from
+ * bounded by itself: each stream to ENGINE_STREAM_MAX and a half, displays to DISPLAYS_MAX, and events to as many as that allows: from
  * EVENTS_EAGER on, output becomes an event by EVENT_BYTES at a time, else a program that prints single characters would cost
  * a structure for each.
+ *
+ * Long output. The first ENGINE_STREAM_MAX bytes of a stream are events as they come. Behind them only the last half of that is
+ * kept, in `tail`. When the execution ends, an event `gap` tells how many bytes are lost between the two, and the tail follows as
+ * events. A result has the first and the last half of its cap.
  */
 #include "sessions/execution.h"
 
@@ -13,11 +17,13 @@
 #include "base/terminal.h"
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NOTHING_KEPT 31 /* halvings of any cap */
+#define TAIL_MAX ((size_t)ENGINE_STREAM_MAX / 2)
 #define DISPLAYS_MAX ((size_t)16 << 20)
 #define EVENTS_EAGER 16384
 #define EVENT_BYTES 4096
@@ -50,6 +56,15 @@ static size_t whole_characters(const char *bytes, size_t length) {
                 return size > back ? length - back : length;
         }
         return length;
+}
+
+/* Bytes at the start that go on with a character which began before. */
+static size_t cut_character(const char *bytes, size_t length) {
+        size_t count = 0;
+
+        while (count < 3 && count < length && ((unsigned char)bytes[count] & 0xc0) == 0x80)
+                count++;
+        return count;
 }
 
 size_t execution_asked_bytes(const struct engine_code *code) {
@@ -102,6 +117,7 @@ void execution_drop(struct execution *execution) {
         array_free_alone(execution->events);
         for (size_t i = 0; i < EXECUTION_STREAMS; i++) {
                 strbuf_release(&execution->streams[i].bytes);
+                strbuf_release(&execution->streams[i].tail);
                 digest_stream_end(execution->streams[i].digest, NULL);
         }
         json_decref(execution->displays);
@@ -163,7 +179,44 @@ static void tell_all_output(struct execution *execution) {
                 tell_output(execution, i, true);
 }
 
-static json_t *base64_json(const char *bytes, size_t length) {
+/* Keeps the last TAIL_MAX bytes. They are moved only once twice as many are there. */
+static void keep_tail(struct strbuf *tail, const char *bytes, size_t length, size_t most) {
+        strbuf_append_bytes(tail, bytes, length);
+        if (tail->length <= most)
+                return;
+        memmove(tail->data, tail->data + tail->length - TAIL_MAX, TAIL_MAX);
+        tail->length = TAIL_MAX;
+        tail->data[TAIL_MAX] = '\0';
+}
+
+/* The stream has ended. `said`: how many bytes it had, as the place counts; -1: unknown. */
+static void end_stream(struct execution *execution, size_t index, int64_t said) {
+        struct execution_stream *stream = &execution->streams[index];
+        struct strbuf *head = &stream->bytes, *tail = &stream->tail;
+        size_t skipped = 0;
+
+        if (said > 0 && (uint64_t)said > stream->total)
+                stream->total = (uint64_t)said;
+        keep_tail(tail, "", 0, TAIL_MAX);
+        if (stream->total > head->length + tail->length) {
+                size_t whole = whole_characters(strbuf_text(head), head->length);
+
+                head->length = whole < stream->told ? stream->told : whole;
+                skipped = cut_character(strbuf_text(tail), tail->length);
+                stream->gap_at = head->length;
+                stream->gap = stream->total - head->length - (tail->length - skipped);
+        }
+        tell_output(execution, index, true);
+        if (stream->gap > 0)
+                add_json_event(execution, "gap",
+                               json_checked(json_pack("{s:s, s:I}", "stream", stream_names[index], "bytes",
+                                                      (json_int_t)stream->gap)));
+        strbuf_append_bytes(head, strbuf_text(tail) + skipped, tail->length - skipped);
+        strbuf_release(tail);
+        tell_output(execution, index, true);
+}
+
+json_t *execution_base64(const char *bytes, size_t length) {
         char *text = malloc(4 * ((length + 2) / 3) + 1);
         json_t *json;
 
@@ -192,8 +245,9 @@ bool execution_event(const struct execution *execution, int64_t id, struct engin
         *ret = (struct engine_event){
                 id,
                 stream_names[event->stream],
-                json_checked(text ? json_pack("{s:o}", "text", text)
-                                  : json_pack("{s:o}", "contentBase64", base64_json(bytes, event->length))),
+                json_checked(
+                        text ? json_pack("{s:o}", "text", text)
+                             : json_pack("{s:o}", "contentBase64", execution_base64(bytes, event->length))),
         };
         return true;
 }
@@ -247,6 +301,8 @@ void execution_output(struct execution *execution, bool is_stderr, const char *b
                 return;
         strbuf_append_bytes(&stream->bytes, bytes, kept);
         tell_output(execution, index, false);
+        if (length > kept)
+                keep_tail(&stream->tail, bytes + kept, length - kept, 2 * TAIL_MAX);
 }
 
 /* Images are base64 but for SVG, which is text like all else; what should be text and is no UTF-8 is base64 as well. */
@@ -255,7 +311,7 @@ static json_t *part_json(const struct content_part *part) {
 
         if (!text_begins_with(part->type, "image/") || strcmp(part->type, "image/svg+xml") == 0)
                 text = json_stringn(part->bytes, part->length);
-        return text ? text : base64_json(part->bytes, part->length);
+        return text ? text : execution_base64(part->bytes, part->length);
 }
 
 void execution_display(struct execution *execution, const struct place_event *event) {
@@ -280,39 +336,59 @@ void execution_display(struct execution *execution, const struct place_event *ev
 
 /* Results */
 
-static json_t *stream_json(const struct strbuf *bytes, size_t cap, uint64_t total, const char *sha256) {
-        size_t length = bytes->length;
-        bool cut = length > cap || total > length;
-        json_t *content;
-        const char *encoding = "utf-8";
+/*
+ * At most `cap` bytes: the first and the last half of them, where there are more. `gap` tells at which byte of the content how many
+ * are missing.
+ */
+static json_t *stream_json(const struct execution_stream *stream, size_t cap, const char *sha256) {
+        const char *bytes = strbuf_text(&stream->bytes), *encoding = "utf-8";
+        size_t length = stream->bytes.length, head = stream->gap > 0 ? stream->gap_at : length,
+               tail = length - head;
+        struct strbuf cut STRBUF_CLEANUP = STRBUF_INIT;
+        uint64_t missing = stream->total > length ? stream->total - length : 0;
+        json_t *content, *json;
 
-        length = length > cap ? cap : length;
-        if (cut)
-                length = whole_characters(strbuf_text(bytes), length);
-        content = json_stringn(strbuf_text(bytes), length);
+        if (length > cap) {
+                size_t most = head > cap / 2 ? cap / 2 : cap - head;
+
+                tail = stream->gap == 0 || tail > most ? most : tail;
+                head = whole_characters(bytes, head > cap - tail ? cap - tail : head);
+                tail -= cut_character(bytes + length - tail, tail);
+                strbuf_append_bytes(&cut, bytes, head);
+                strbuf_append_bytes(&cut, bytes + length - tail, tail);
+                missing += length - cut.length;
+                bytes = strbuf_text(&cut);
+                length = cut.length;
+        }
+        content = json_stringn(bytes, length);
         if (!content) {
-                content = base64_json(strbuf_text(bytes), length);
+                content = execution_base64(bytes, length);
                 encoding = "base64";
         }
-        return json_checked(json_pack("{s:I, s:I, s:b, s:s?, s:s, s:o}", "bytesTotal", (json_int_t)total,
-                                      "bytesReturned", (json_int_t)length, "truncated", total > length,
-                                      "sha256", sha256, "encoding", encoding, "content", content));
+        json = json_checked(json_pack("{s:I, s:I, s:b, s:s?, s:s, s:o}", "bytesTotal",
+                                      (json_int_t)stream->total, "bytesReturned", (json_int_t)length,
+                                      "truncated", missing > 0, "sha256", sha256, "encoding", encoding,
+                                      "content", content));
+        if (missing > 0)
+                json_put(json, "gap",
+                         json_pack("{s:I, s:I}", "at", (json_int_t)head, "bytes", (json_int_t)missing));
+        return json;
 }
 
-/* `said`: how many bytes there were, as the place counts; what was not seen here has no digest. */
-static json_t *whole_stream_json(struct execution_stream *stream, int64_t said) {
+/* Bytes that were not seen here have no digest. */
+static json_t *whole_stream_json(struct execution *execution, size_t index, int64_t said) {
+        struct execution_stream *stream = &execution->streams[index];
         char sha256[SHA256_HEX_SIZE];
         bool whole = !stream->unseen && (said < 0 || (uint64_t)said == stream->total);
 
+        end_stream(execution, index, said);
         if (stream->digest)
                 digest_stream_end(stream->digest, sha256);
         else if (whole)
                 digest_sha256_hex("", 0, sha256);
         stream->digest = NULL;
         stream->unseen = true;
-        if (said > 0 && (uint64_t)said > stream->total)
-                stream->total = (uint64_t)said;
-        return stream_json(&stream->bytes, ENGINE_STREAM_MAX, stream->total, whole ? sha256 : NULL);
+        return stream_json(stream, ENGINE_STREAM_MAX, whole ? sha256 : NULL);
 }
 
 static json_t *files_json(const struct place_file_list *list, size_t most, bool reasons, bool digests) {
@@ -353,10 +429,8 @@ void execution_done(struct execution *execution, const struct execution_owner *o
                  event->exit_code < 0 || (event->status == REPORT_OK) != (event->exit_code == 0)
                          ? json_null()
                          : json_integer(event->exit_code));
-        json_put(result, "stdout",
-                 whole_stream_json(&execution->streams[EXECUTION_STDOUT], event->stdout_bytes));
-        json_put(result, "stderr",
-                 whole_stream_json(&execution->streams[EXECUTION_STDERR], event->stderr_bytes));
+        json_put(result, "stdout", whole_stream_json(execution, EXECUTION_STDOUT, event->stdout_bytes));
+        json_put(result, "stderr", whole_stream_json(execution, EXECUTION_STDERR, event->stderr_bytes));
         json_put(result, "value", value);
         json_put(result, "displays", json_incref(execution->displays));
         if (event->displays_dropped > 0)
@@ -474,7 +548,7 @@ static json_t *cut_result(const struct execution *execution, size_t cap, size_t 
                 const struct execution_stream *stream = &execution->streams[i];
 
                 json_put(result, stream_names[i],
-                         stream_json(&stream->bytes, cap, stream->total,
+                         stream_json(stream, cap,
                                      json_text(json_object_get(result, stream_names[i]), "sha256")));
         }
         json_put(result, "displays", cut_displays(execution->displays, cap));
@@ -520,6 +594,29 @@ static json_t *code_json(const struct execution *execution, size_t cap) {
         return json ? json : json_null();
 }
 
+/*
+ * The order of its events, for execution_kept_event(): a letter for each, and behind output and gaps how many bytes. No more than
+ * 100 KiB, as there are never more than EVENTS_EAGER short ones.
+ */
+static json_t *log_json(const struct execution *execution) {
+        struct strbuf log STRBUF_CLEANUP = STRBUF_INIT;
+
+        for (size_t i = 0; i < execution->event_count; i++) {
+                const struct execution_event *event = &execution->events[i];
+
+                if (event->type == EXECUTION_EVENT_OUTPUT)
+                        strbuf_printf(&log, "%c%" PRIu32, EXECUTION_LOG_OUTPUT[event->stream], event->length);
+                else if (strcmp(event->name, "gap") == 0)
+                        strbuf_printf(
+                                &log, "%c%" JSON_INTEGER_FORMAT,
+                                EXECUTION_LOG_GAP[strcmp(json_text(event->data, "stream"), "stderr") == 0],
+                                json_integer_or(event->data, "bytes", 0));
+                else if (strcmp(event->name, "done") != 0)
+                        strbuf_append_char(&log, event->name[0]);
+        }
+        return json_checked(json_string(strbuf_text(&log)));
+}
+
 /* What has many control characters grows in JSON: where it does not fit, all caps are halved. */
 char *execution_record(const struct execution *execution, const char *environment, const char *agent) {
         for (int halvings = execution->unkept ? NOTHING_KEPT : 0;; halvings++) {
@@ -529,6 +626,8 @@ char *execution_record(const struct execution *execution, const char *environmen
 
                 json_put(json, "result", cut_result(execution, cap, FILES_STORED >> halvings));
                 json_put(json, "events", json_integer((json_int_t)execution->event_count));
+                if (!execution->unkept)
+                        json_put(json, "log", log_json(execution));
                 json_put(json, "code", code_json(execution, cap));
                 text = json_plain(json);
                 if (strlen(text) <= SESSION_VALUE_MAX || halvings >= 12)
@@ -548,7 +647,7 @@ static json_t *request_json(const struct execution *execution) {
         if (execution->input && input)
                 json_put(json, "input", json_incref(input));
         else if (execution->input)
-                json_put(json, "inputBase64", base64_json(execution->input, execution->input_length));
+                json_put(json, "inputBase64", execution_base64(execution->input, execution->input_length));
         json_decref(input);
         return json;
 }
@@ -573,15 +672,14 @@ char *execution_record_pending(const struct execution *execution, const char *se
         json_put(json, "code", code_json(execution, ENGINE_STREAM_STORED / 4));
         for (size_t i = 0; execution->heard_early && i < EXECUTION_STREAMS; i++)
                 json_put(json, stream_names[i],
-                         base64_json(strbuf_text(&execution->streams[i].bytes),
-                                     execution->streams[i].bytes.length > ENGINE_STREAM_STORED
-                                             ? ENGINE_STREAM_STORED
-                                             : execution->streams[i].bytes.length));
+                         execution_base64(strbuf_text(&execution->streams[i].bytes),
+                                          execution->streams[i].bytes.length > ENGINE_STREAM_STORED
+                                                  ? ENGINE_STREAM_STORED
+                                                  : execution->streams[i].bytes.length));
         return json_plain(json);
 }
 
-/* What base64_json() has made; a text that is none ends where it goes wrong. */
-static void append_base64(struct strbuf *to, const char *text) {
+void execution_append_base64(struct strbuf *to, const char *text) {
         static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         uint32_t bits = 0;
         unsigned held = 0;
@@ -629,7 +727,7 @@ struct execution *execution_revive(int64_t n, const json_t *record, const json_t
         if (!language || !context)
                 return NULL;
         if (bytes) {
-                append_base64(&decoded, bytes);
+                execution_append_base64(&decoded, bytes);
                 again.input = strbuf_text(&decoded);
                 again.input_length = decoded.length;
         }
@@ -647,7 +745,7 @@ struct execution *execution_revive(int64_t n, const json_t *record, const json_t
                 if (!head)
                         continue;
                 execution->head_lost = true;
-                append_base64(&stream->bytes, head);
+                execution_append_base64(&stream->bytes, head);
                 stream->total = stream->bytes.length;
                 stream->unseen = true;
                 tell_output(execution, i, true);
@@ -669,6 +767,10 @@ static void empty_stream(json_t *result, const char *name) {
         json_put(stream, "bytesReturned", json_integer(0));
         json_put(stream, "encoding", json_string("utf-8"));
         json_put(stream, "content", json_string(""));
+        if (json_integer_or(stream, "bytesTotal", 0) > 0)
+                json_put(stream, "gap",
+                         json_pack("{s:I, s:o}", "at", (json_int_t)0, "bytes",
+                                   json_incref(json_object_get(stream, "bytesTotal"))));
 }
 
 static void cut_member(json_t *object, const char *name) {
@@ -687,6 +789,7 @@ const char *execution_record_thin(const char *text, struct arena *arena) {
         if (!json_object_get(result, "exitCode") || json_is_true(json_object_get(record, "thin")))
                 return NULL;
         json_put(record, "thin", json_true());
+        json_object_del(record, "log");
         cut_member(record, "code");
         for (size_t i = 0; i < EXECUTION_STREAMS; i++)
                 empty_stream(result, stream_names[i]);
@@ -705,78 +808,4 @@ const char *execution_record_thin(const char *text, struct arena *arena) {
         thin = arena_strdup(arena, compact);
         free(compact);
         return thin;
-}
-
-json_t *execution_kept_result(const json_t *record) {
-        json_t *result = json_object_get(record, "result");
-
-        return json_is_object(result) ? json_incref(result) : NULL;
-}
-
-json_t *execution_kept_summary(const json_t *record) {
-        static const char *const taken[] = { "session", "n",     "status",      "exitCode", "error",
-                                             "detail",  "usage", "environment", "state" };
-        static const char *const times[][2] = { { "queuedAt", "queuedMs" },
-                                                { "startedAt", "begunMs" },
-                                                { "endedAt", "endedMs" } };
-        json_t *result = json_object_get(record, "result"), *summary = json_checked(json_object());
-
-        for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
-                json_t *member = json_object_get(result, taken[i]);
-
-                if (member)
-                        json_put(summary, taken[i], json_incref(member));
-        }
-        json_set_text(summary, "language", json_text(record, "language"));
-        json_set_text(summary, "context", json_text(record, "context"));
-        json_set_text(summary, "code", json_text(record, "code"));
-        for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-                json_put(summary, times[i][0], json_from_time(json_integer_or(record, times[i][1], 0)));
-        return summary;
-}
-
-/*
- * What was kept has no order among streams and displays: it is told as one event a stream and one a display. The last has the
- * number that it had; what comes before it, as many as there can be below that.
- */
-bool execution_kept_event(const json_t *record, int64_t from, struct engine_event *ret) {
-        const json_t *result = json_object_get(record, "result");
-        const json_t *displays = json_object_get(result, "displays");
-        int64_t last = json_integer_or(record, "events", 1), id = 0;
-        json_t *display;
-        size_t index;
-
-        if (from > last || from < 0)
-                return false;
-        if (!json_is_null(json_object_get(result, "state")) && ++id < last && id >= from) {
-                *ret = (struct engine_event){ id, "started",
-                                              json_checked(json_pack("{s:O, s:s?, s:O}", "n",
-                                                                     json_object_get(result, "n"), "context",
-                                                                     json_text(record, "context"), "state",
-                                                                     json_object_get(result, "state"))) };
-                return true;
-        }
-        for (size_t i = 0; i < EXECUTION_STREAMS; i++) {
-                const json_t *stream = json_object_get(result, stream_names[i]);
-
-                if (json_integer_or(stream, "bytesReturned", 0) > 0 && ++id < last && id >= from) {
-                        const char *name = strcmp(json_text(stream, "encoding"), "utf-8") == 0
-                                                   ? "text"
-                                                   : "contentBase64";
-
-                        *ret = (struct engine_event){
-                                id, stream_names[i],
-                                json_checked(json_pack("{s:O}", name, json_object_get(stream, "content")))
-                        };
-                        return true;
-                }
-        }
-        json_array_foreach (displays, index, display) {
-                if (++id < last && id >= from) {
-                        *ret = (struct engine_event){ id, "display", json_incref(display) };
-                        return true;
-                }
-        }
-        *ret = (struct engine_event){ last, "done", execution_kept_result(record) };
-        return true;
 }

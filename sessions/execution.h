@@ -3,8 +3,8 @@
  * One execution as long as the engine remembers it: what it has said so far, as events, and its result. Pure: it hears no place and
  * writes no record.
  *
- * Its output is kept once, as bytes; events of output are ranges of them, and begin and end between two characters. What is
- * beyond ENGINE_STREAM_MAX is counted and hashed, and no event tells of it.
+ * Its output is kept once, as bytes; events of output are ranges of them, and begin and end between two characters. Bytes beyond
+ * ENGINE_STREAM_MAX are counted and hashed; the last of them are told when it ends, behind an event `gap`.
  */
 #ifndef BERTH_SESSIONS_EXECUTION_H
 #define BERTH_SESSIONS_EXECUTION_H
@@ -17,7 +17,10 @@
 enum { EXECUTION_STDOUT, EXECUTION_STDERR, EXECUTION_STREAMS };
 
 struct execution_stream {
-        struct strbuf bytes;
+        struct strbuf bytes; /* the first ENGINE_STREAM_MAX; once it has ended, with the tail behind them */
+        struct strbuf tail;  /* the last of those beyond, until it ends */
+        size_t gap_at;       /* in `bytes`, once it has ended: where `gap` bytes are missing */
+        uint64_t gap;
         size_t told;                  /* of them, by events */
         uint64_t total;               /* that came */
         struct digest_stream *digest; /* of all that came; NULL: nothing has come yet, or `unseen` */
@@ -144,7 +147,18 @@ json_t *execution_read_record(const char *text);
 json_t *execution_kept_result(const json_t *record);
 /* One item of a list. */
 json_t *execution_kept_summary(const json_t *record);
-/* The event with the least id that is at least `from`. False behind the last. */
-bool execution_kept_event(const json_t *record, int64_t from, struct engine_event *ret);
+/*
+ * The event with the least id that is at least `from`; events keep the ids that they had. `gap` stands for events whose bytes are not
+ * kept. False behind the last. What is found once is kept in the record.
+ */
+bool execution_kept_event(json_t *record, int64_t from, struct engine_event *ret);
+
+/* Letters of a record's `log`, by stream. */
+#define EXECUTION_LOG_OUTPUT "or"
+#define EXECUTION_LOG_GAP "xy"
+
+/* Bytes as a text of base64, and back. A text that is not base64 ends where it goes wrong. */
+json_t *execution_base64(const char *bytes, size_t length);
+void execution_append_base64(struct strbuf *to, const char *text);
 
 #endif

@@ -166,12 +166,14 @@ def test_code_and_what_came_of_it(alice, session):
 
 
 def test_output_is_data_and_has_an_end(alice, session):
-    code = "import os, sys\nprint('\\x1b[31mred\\u202e\\0', 'é' * 40000)\nos.write(2, b'\\xff' * 70000)"
+    code = "import os, sys\nprint('\\x1b[31mred\\u202e\\0', 'é' * 40000, 'end')\nos.write(2, b'\\xff' * 70000 + b'end')"
     found = valid(alice, "run_code", code=code, session=session)["structuredContent"]
     out, err = found["stdout"], found["stderr"]
     assert out["content"].startswith("\x1b[31mred\u202e\0 éé") and len(out["content"].encode()) == out["bytesReturned"] <= 65536
-    assert out["truncated"] and out["bytesTotal"] == 80014
-    assert err["encoding"] == "base64" and base64.b64decode(err["content"]) == b"\xff" * err["bytesReturned"]
+    assert out["truncated"] and out["bytesTotal"] == 80018 and out["content"].endswith("éé end\n")
+    assert err["encoding"] == "base64" and base64.b64decode(err["content"]) == b"\xff" * (err["bytesReturned"] - 3) + b"end"
+    for stream in (out, err):
+        assert 32760 <= stream["gap"]["at"] <= 32768 and stream["gap"]["bytes"] == stream["bytesTotal"] - stream["bytesReturned"]
     assert err["bytesReturned"] <= 65536 and err["truncated"]
 
 

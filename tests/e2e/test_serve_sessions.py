@@ -58,10 +58,11 @@ class Sessions(Serve):
             assert line, "the stream ended"
         connection.close()
 
-    def follow(self, path, body=None, owner=None):
-        """The events of a stream, read to its end: [(id, name, data)]."""
+    def follow(self, path, body=None, owner=None, seen=None):
+        """The events of a stream, read to its end: [(id, name, data)]. `seen`: the id of the last one that was read before."""
         method = "GET" if body is None else "POST"
-        answer = self.call(method, path, body, owner, headers=[("Accept", "text/event-stream")])
+        again = [] if seen is None else [("Last-Event-ID", str(seen))]
+        answer = self.call(method, path, body, owner, headers=[("Accept", "text/event-stream"), *again])
         assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream"), answer.body
         found = []
         for block in answer.body.decode().split("\n\n"):
@@ -135,6 +136,38 @@ def test_streams_and_those_who_come_back(serve):
     assert answer.status == 202 and answer.json()["n"] == 2
     assert serve.follow(f"/v1/sessions/{session}/executions/2/events")[-1][2]["value"]["text"] == "8"
     assert serve.call("GET", f"/v1/sessions/{session}/executions/2").json()["status"] == "ok"
+
+
+def test_events_keep_their_ids(serve):
+    """From memory and as history has kept them, by the query and by the header of a client that goes on."""
+    session = serve.create()
+    path = f"/v1/sessions/{session}/executions/1/events"
+    code = "import os, time\nfor i in range(6):\n    os.write(1 + i % 2, b'line %d\\n' % i)\n    display(i)\nos.write(1, b'x' * 200000)\nprint('end')"
+    events = serve.follow(f"/v1/sessions/{session}/executions", {"code": code})
+    for at, (seen, name, data) in enumerate(events):
+        asked = (serve.follow(f"{path}?from={seen}"), serve.follow(path, seen=seen - 1), serve.follow(f"{path}?from=1", seen=seen - 1))
+        assert asked[0] == asked[1] == asked[2]
+        live, kept = ({i: (name, data) for i, name, data in told} for told in (events[at:], asked[0]))
+        assert kept[events[-1][0]][0] == "done" and set(kept) <= set(live)
+        told, lost = 0, 0
+        for i, (name, data) in kept.items():
+            assert name == "gap" or name == live[i][0] and ("gap" in data or name == "done" or data == live[i][1])
+            told += len(data.get("text", "")) if name == "stdout" else 0
+            lost += data["bytes"] if name == "gap" and data["stream"] == "stdout" else data.get("gap", {}).get("bytes", 0) if name == "stdout" else 0
+        assert told + lost == sum(len(data["text"]) for name, data in live.values() if name == "stdout")
+        texts = "".join(data["text"] for name, data in kept.values() if name == "stdout")
+        assert at > 1 or (lost and texts.startswith("line 0\n") and texts.endswith("xend\n"))
+    serve.stop()
+    serve.start("--accept-degraded")
+    assert serve.follow(path, seen=events[-1][0] - 1) == asked[0]
+    assert serve.call("GET", path, headers=[("Last-Event-ID", "x")]).problem(400, "invalid")
+    # Ids of all that happens are each connection's own: a client that comes again is told that it may have missed something.
+    connection = http.client.HTTPConnection("127.0.0.1", serve.port, timeout=60 * PATIENCE)
+    headers = {"Authorization": f"Bearer {serve.token}", "Berth-Owner": serve.owner, "Last-Event-ID": "3"}
+    connection.request("GET", "/v1/events", headers=headers)
+    answer = connection.getresponse()
+    assert [answer.readline() for _ in range(4)][2:] == [b"id: 1\n", b"event: missed\n"]
+    connection.close()
 
 
 def test_interrupt_restart_and_deadline(serve):

@@ -110,12 +110,12 @@ static void history_has_an_end(void **state) {
                 restart(fixture);
         }
         assert_int_equal(count_items(fixture, SESSION_TABLE_EXECUTIONS, &bytes), 4);
-        /* One that is told again says that it has ended, and no more. */
+        /* An old one tells that it has ended, and that its output is gone. */
         {
                 struct engine_follower *follower;
 
                 assert_int_equal(engine_follow(fixture->engine, &alice, id, 3, 0, &follower, &problem), 0);
-                assert_string_equal(hear_all(fixture, follower), "started done(ok)");
+                assert_string_equal(hear_all(fixture, follower), "started gap done(ok)");
         }
         /* What it takes up is told when it has ended. */
         assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
@@ -202,7 +202,8 @@ static void notices_are_small(void **state) {
         }
         id = make(fixture, &alice, &wish, 1);
         run_whole(fixture, id, "say x", "started stdout(x) done(ok)");
-        engine_follow_all(fixture->engine, &alice, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS, &follower);
+        engine_follow_all(fixture->engine, &alice, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS, false,
+                          &follower);
         before = heap_in_use();
         for (int i = 0; i < 200; i++)
                 run_whole(fixture, id, "say x", "started stdout(x) done(ok)");

@@ -575,7 +575,7 @@ static void events_of_others_have_no_number(void **state) {
         struct engine_event event;
         int64_t count = 0;
 
-        engine_follow_all(fixture->engine, &bob, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS, &follower);
+        engine_follow_all(fixture->engine, &bob, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS, false, &follower);
         (void)session_of(fixture, &bob);
         (void)session_of(fixture, &alice);
         (void)session_of(fixture, &bob);

@@ -2,12 +2,14 @@
 /* What is kept of an execution whose code says whatever it likes: caps, characters cut in two, floods, what history has. */
 #include "sessions/execution.h"
 
+#include "base/arena.h"
 #include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,151 @@ static size_t told(const struct execution *execution, const char *stream, struct
         return count;
 }
 
+/* One stream as events from `from` on tell it, from memory or from a record: its text, and how many bytes are missing where. */
+static void read_from(const struct execution *execution, json_t *record, int64_t from, const char *stream,
+                      struct strbuf *ret, size_t *ret_gap, size_t *ret_at) {
+        struct engine_event event = { 0 };
+        int64_t last = from - 1;
+
+        *ret_gap = 0;
+        *ret_at = SIZE_MAX;
+        while (last < (int64_t)execution->event_count) {
+                const json_t *gap;
+                bool is_gap;
+
+                assert_true(record ? execution_kept_event(record, last + 1, &event)
+                                   : execution_event(execution, last + 1, &event));
+                assert_true(event.id > last);
+                last = event.id;
+                is_gap = strcmp(event.name, "gap") == 0 &&
+                         strcmp(json_text(event.data, "stream"), stream) == 0;
+                gap = is_gap                            ? event.data
+                      : strcmp(event.name, stream) == 0 ? json_object_get(event.data, "gap")
+                                                        : NULL;
+                if (gap) {
+                        size_t at = ret->length + (size_t)json_integer_or(gap, "at", 0);
+
+                        assert_true(*ret_at == SIZE_MAX || *ret_at == at); /* one hole */
+                        *ret_at = at;
+                        *ret_gap += (size_t)json_integer_or(gap, "bytes", 0);
+                }
+                if (strcmp(event.name, stream) == 0)
+                        strbuf_append(ret, json_text(event.data, "text"));
+                json_decref(event.data);
+        }
+        assert_string_equal(event.name, "done");
+        *ret_at = *ret_at == SIZE_MAX ? ret->length : *ret_at;
+}
+
+/* A client that has read some events live reads the rest of what was kept by the same ids, and is told what is missing. */
+static void events_keep_their_numbers(void **state) {
+        struct execution *execution = begin();
+        const struct content_display display = { .parts = { { "text/html", "<p>", 3 } }, .count = 1 };
+        json_t *record JSON_CLEANUP = NULL, *thin JSON_CLEANUP = NULL;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        char *text;
+        int64_t count;
+
+        (void)state;
+        for (int i = 0; i < 5; i++) {
+                execution_output(execution, i == 2, "line\n", 5);
+                if (i == 3)
+                        execution_display(execution, &(struct place_event){ .display = &display });
+        }
+        for (int i = 0; i < 200; i++) {
+                char line[1001];
+
+                snprintf(line, sizeof(line), "%01000d", i);
+                execution_output(execution, false, line, 1000);
+        }
+        end(execution, 200020, 5);
+        record = kept(execution);
+        count = (int64_t)execution->event_count;
+        for (int64_t from = 1; from <= count; from++) {
+                struct strbuf live STRBUF_CLEANUP = STRBUF_INIT, later STRBUF_CLEANUP = STRBUF_INIT;
+                struct engine_event event;
+                size_t none, gap, at;
+
+                if (execution_event(execution, from, &event)) {
+                        struct engine_event again;
+
+                        assert_true(execution_kept_event(record, from, &again));
+                        if (again.id == from && strcmp(again.name, "gap") != 0)
+                                assert_string_equal(event.name, again.name);
+                        json_decref(event.data);
+                        json_decref(again.data);
+                }
+                read_from(execution, NULL, from, "stdout", &live, &none, &at);
+                read_from(execution, record, from, "stdout", &later, &gap, &at);
+                assert_int_equal(none, 0);
+                assert_int_equal(later.length + gap, live.length);
+                assert_memory_equal(strbuf_text(&live), strbuf_text(&later), at);
+                assert_string_equal(strbuf_text(&later) + at, strbuf_text(&live) + at + gap);
+        }
+        text = execution_record(execution, "python", NULL);
+        thin = execution_read_record(execution_record_thin(text, arena));
+        free(text);
+        {
+                struct strbuf later STRBUF_CLEANUP = STRBUF_INIT;
+                size_t gap, at;
+
+                read_from(execution, thin, count - 3, "stdout", &later, &gap, &at);
+                assert_int_equal(later.length, 0);
+                assert_int_equal(gap, 200020);
+        }
+        execution_drop(execution);
+}
+
+/* The first and the last half of each cap, and what is missing between, in events, results and what is kept. */
+static void long_output_has_its_end(void **state) {
+        static const size_t sizes[] = { 1000,
+                                        ENGINE_STREAM_MAX / 2 + 1,
+                                        ENGINE_STREAM_MAX,
+                                        ENGINE_STREAM_MAX + 3,
+                                        3 * ENGINE_STREAM_MAX / 2,
+                                        5 * ENGINE_STREAM_MAX };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                struct execution *execution = begin();
+                struct strbuf all STRBUF_CLEANUP = STRBUF_INIT, heard STRBUF_CLEANUP = STRBUF_INIT;
+                json_t *record JSON_CLEANUP = NULL;
+                size_t missing, at;
+
+                while (all.length < sizes[i])
+                        strbuf_printf(&all, "%zu \xe2\x82\xac\n", all.length);
+                for (size_t sent = 0; sent < all.length; sent += 777)
+                        execution_output(execution, true, strbuf_text(&all) + sent,
+                                         all.length - sent < 777 ? all.length - sent : 777);
+                end(execution, 0, (int64_t)all.length);
+                record = kept(execution);
+                for (int k = 0; k < 2; k++) {
+                        json_t *stream = json_object_get(
+                                k ? json_object_get(record, "result") : execution->result, "stderr");
+                        size_t cap = k ? ENGINE_STREAM_STORED : ENGINE_STREAM_MAX;
+                        const json_t *content = json_object_get(stream, "content"),
+                                     *gap = json_object_get(stream, "gap");
+                        size_t length = json_string_length(content),
+                               cut = (size_t)json_integer_or(gap, "at", (json_int_t)length);
+
+                        assert_string_equal(json_text(stream, "encoding"), "utf-8");
+                        assert_int_equal(json_integer_or(stream, "bytesReturned", 0), length);
+                        assert_true(length <= cap && (all.length <= cap ? !gap : length > cap - 8));
+                        assert_int_equal(length + (size_t)json_integer_or(gap, "bytes", 0), all.length);
+                        assert_true(!gap || (cut > cap / 2 - 4 && cut <= cap / 2));
+                        assert_memory_equal(json_string_value(content), strbuf_text(&all), cut);
+                        assert_string_equal(json_string_value(content) + cut,
+                                            strbuf_text(&all) + all.length - (length - cut));
+                }
+                read_from(execution, NULL, 1, "stderr", &heard, &missing, &at);
+                assert_int_equal(heard.length + missing, all.length);
+                assert_int_equal(missing > 0, all.length > 3 * ENGINE_STREAM_MAX / 2);
+                assert_memory_equal(strbuf_text(&heard), strbuf_text(&all), at);
+                assert_string_equal(strbuf_text(&heard) + at, strbuf_text(&all) + at + missing);
+                execution_drop(execution);
+        }
+}
+
 static void output_is_capped_twice(void **state) {
         struct execution *execution = begin();
         char line[1000];
@@ -74,7 +221,7 @@ static void output_is_capped_twice(void **state) {
         assert_true(json_is_true(json_object_get(stream, "truncated")));
         assert_non_null(json_text(stream, "sha256"));
         told(execution, "stdout", &text);
-        assert_int_equal(text.length, ENGINE_STREAM_MAX);
+        assert_int_equal(text.length, ENGINE_STREAM_MAX + ENGINE_STREAM_MAX / 2);
         record = kept(execution);
         stream = json_object_get(json_object_get(record, "result"), "stderr");
         assert_int_equal(json_integer_or(stream, "bytesTotal", 0), 1000000);
@@ -223,6 +370,8 @@ static void a_head_that_was_kept(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(events_keep_their_numbers),
+                cmocka_unit_test(long_output_has_its_end),
                 cmocka_unit_test(output_is_capped_twice),
                 cmocka_unit_test(characters_stay_whole),
                 cmocka_unit_test(a_flood_of_pieces),
