@@ -83,6 +83,16 @@ def test_variables_outlive_the_environment(session):
     assert (answer.text, answer.state["was"]) == ("1", "restored")
 
 
+def test_files_are_there_before_variables(session):
+    session.ok(
+        "open('helper.py', 'w').write('class K: v = 2')\nopen('data', 'w').write('text')\nimport helper\nfrom helper import K\nk = K()\n"
+        "class Reads:\n    def __getstate__(self): return 1\n    def __setstate__(self, state): self.text = open('data').read()\nreads = Reads()"
+    )
+    session.lose()
+    answer = session.ok("k.v, type(k) is helper.K is K, reads.text")
+    assert answer.text == "(2, True, 'text')" and answer.state["lost"] == []
+
+
 def test_a_checkpoint_of_another_place_is_older_than_the_session(session):
     """An execution ran elsewhere meanwhile: kernels here are ended, and the named checkpoint counts."""
     session.ok("x = 'here'")

@@ -136,6 +136,36 @@ def test_a_checkpoint_that_is_not_what_was_written(parking):
     assert parking.value_and_state(whole, "secret")[0] == "'of number 3'"
 
 
+# Modules of the workspace, and values that read a file of it as they are restored.
+MODULES = """
+import os, sys
+os.makedirs('package/inner')
+for path, text in (('helper.py', 'class K: v = 2'), ('package/__init__.py', ''), ('package/inner/__init__.py', 'def f(): return 3'), ('data.txt', 'text')):
+    with open(path, "w") as file: print(text, end="", file=file)
+del file, path, text
+import helper, package.inner as inner
+from helper import K
+from package.inner import f
+class Reads:
+    def __setstate__(self, state): self.text = open('data.txt').read()
+    def __getstate__(self): return 1
+k, reads = K(), Reads()
+"""
+
+
+def test_files_are_there_before_variables(parking):
+    session = parking.session_with(MODULES)
+    parking.wait_until_parked(session)
+    text, state = parking.value_and_state(session, "k.v, type(k) is helper.K is K, f(), inner.f is f, reads.text")
+    assert text == "(2, True, 3, True, 'text')" and (state["was"], state["lost"]) == ("restored", []), state
+    # What is restored of one that is gone is lost, and named. A file that code writes as it is restored is kept.
+    assert parking.run(session, "os.unlink('data.txt'); Reads.__setstate__ = lambda self, state: print('w', end='', file=open('written', 'w')); os.unlink('helper.py')")["status"] == "ok"
+    parking.wait_until_parked(session)
+    text, state = parking.value_and_state(session, "open('written').read(), 'k' in globals()")
+    assert text == "('w', False)" and {"helper", "K", "k"} == {row["name"] for row in state["lost"]}, state
+    assert parking.call("GET", f"/v1/workspaces/{session}/files/written").body == b"w"
+
+
 SLOW = "class Slow:\n    def __reduce__(self):\n        import time; time.sleep({seconds}); return (str, ('slow',))\nx = 'still here'; slow = Slow()"
 
 

@@ -566,6 +566,8 @@ static bool after_files(struct place_session *session, struct place_event *ret) 
                 session_park_end(session, ret);
                 return true;
         }
+        if (session->restoring == RESTORING_FILES && !session->over)
+                return session_restore_look(session, ret);
         if (session->restoring == RESTORING_LOOKED_AT && !session->over)
                 return session_restore_ask(session, ret);
         if (session->pending.length > 0 && !session->over && session->pending_staged && session->job.failed) {

@@ -4,7 +4,7 @@
  * long, to hash it or to look whether it is still what was written, is a thread's work, as files are. What is in it is never looked at.
  *
  *     park: files out -> PARK -> PARKED -> digest, its name -> PLACE_PARKED
- *     open: greeted -> digest -> RESTORE -> the runtime's "restored" -> PLACE_OPENED
+ *     open: greeted -> files in -> digest -> RESTORE -> the runtime's "restored" -> PLACE_OPENED
  */
 #include "base/clock.h"
 #include "base/files.h"
@@ -187,7 +187,17 @@ static int look(struct place_session *session, const struct interrupt *interrupt
         return 0;
 }
 
+/* Files that could not be put in are tried again, and named, with the first execution; what needs them is lost, and named as well. */
 bool session_restore_begin(struct place_session *session, struct place_event *ret) {
+        struct error err;
+
+        session->restoring = RESTORING_FILES;
+        if (session_files_kept(session) && session_files_begin(session, false, &err) == 0)
+                return false;
+        return session_restore_look(session, ret);
+}
+
+bool session_restore_look(struct place_session *session, struct place_event *ret) {
         struct error err;
 
         session->restoring = RESTORING_LOOKED_AT;

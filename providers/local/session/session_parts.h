@@ -117,7 +117,12 @@ struct place_session {
         uint64_t checkpoint_bytes_max;
         int64_t checkpoint_ms;
         enum session_parking { PARKING_NOT, PARKING_FILES, PARKING_TAKEN, PARKING_STORED } parking;
-        enum session_restoring { RESTORING_NOT, RESTORING_LOOKED_AT, RESTORING_LOADED } restoring;
+        enum session_restoring {
+                RESTORING_NOT,
+                RESTORING_FILES,
+                RESTORING_LOOKED_AT,
+                RESTORING_LOADED
+        } restoring;
         int memory;              /* its file; -1: none */
         int64_t memory_until_ms; /* of the monotonic clock: then the sandbox is killed; 0: not */
         struct sandbox_ending ending;
@@ -221,7 +226,9 @@ bool session_park_ask(struct place_session *session, struct place_event *ret);
 /* PARKED came: "", or why not. */
 bool session_park_told(struct place_session *session, const char *why, struct place_event *ret);
 void session_park_end(struct place_session *session, struct place_event *ret);
+/* Its files first: variables may be of classes in modules of the workspace, or read files as they are restored. */
 bool session_restore_begin(struct place_session *session, struct place_event *ret);
+bool session_restore_look(struct place_session *session, struct place_event *ret);
 bool session_restore_ask(struct place_session *session, struct place_event *ret);
 bool session_restore_end(struct place_session *session, const struct report *report, struct place_event *ret);
 int session_park_adopt(struct place *place, const struct place_opening *opening, int64_t last,
