@@ -249,6 +249,34 @@ static struct curl_slist *append_line(struct curl_slist *list, const char *line)
         return longer;
 }
 
+/* RFC 9110's token; and a value that cannot end its line, which would begin another header or request. */
+static bool is_header(const struct http_header *header) {
+        static const char token[] =
+                "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+        if (!*header->name || header->name[strspn(header->name, token)])
+                return false;
+        for (const char *at = header->value; *at; at++) {
+                if (iscntrl((unsigned char)*at) && *at != '\t')
+                        return false;
+        }
+        return true;
+}
+
+/* The value is not told: it may be a secret. The name is, as far as it is one. */
+static int check_headers(const struct http_request *request, struct error *err) {
+        for (size_t i = 0; i < request->header_count; i++) {
+                const char *name = request->headers[i].name;
+
+                if (!is_header(&request->headers[i]))
+                        return error_set(err,
+                                         "the header %.*s would hold a line break or another control "
+                                         "character: nothing was sent",
+                                         (int)strcspn(name, "\r\n"), name);
+        }
+        return 0;
+}
+
 static struct curl_slist *header_list(const struct http_request *request) {
         struct curl_slist *list = NULL;
         struct strbuf line = STRBUF_INIT;
@@ -465,6 +493,8 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
                                  request->url);
         if (plain && !loopback && !request->allow_plain)
                 return error_set(err, "http to %s is refused: only https, or a loopback address", host);
+        if (check_headers(request, err) < 0)
+                return -1;
         strbuf_clear(&ret->body);
         strbuf_clear(&ret->headers);
         ret->body.limit = request->answer_limit;

@@ -32,7 +32,7 @@ enum http_failure {
         HTTP_BROKEN,       /* the connection ended early: the request may have been carried out */
         HTTP_TLS,          /* the certificate, or the handshake */
         HTTP_TOO_LARGE,    /* the answer exceeds its limit */
-        HTTP_REFUSED,      /* not sent: the URL is not allowed, or libcurl is missing */
+        HTTP_REFUSED,      /* not sent: the URL or a header is not allowed, or libcurl is missing */
         HTTP_INTERRUPTED   /* the request's interrupt, INTERRUPT_NOW; its source or its sink */
 };
 

@@ -54,6 +54,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if isinstance(answer, (dict, list)):
             answer = json.dumps(answer)
         answer = answer.encode() if isinstance(answer, str) else answer
+        if self.server.spoiled:
+            line_break = b"&#13;&#10;" if answer.startswith(b"<") else b"\\r\\n"
+            answer = answer.replace(self.server.spoiled.encode(), self.server.spoiled.encode() + line_break)
         self.send_response(status)
         self.send_header("Content-Length", str(len(answer)))
         if status == 302:
@@ -189,6 +192,7 @@ class CredentialServer(http.server.ThreadingHTTPServer):
         self.requests = []
         self.provider_seen = False
         self.role_seconds = 3600
+        self.spoiled = ""  # a text of answers that a line break follows
         self.account = "123456789012"
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         threading.Thread(target=self.serve_forever, daemon=True).start()

@@ -328,6 +328,41 @@ def test_as_botocore(case, place):
     assert not [asked for asked in place.server.requests if asked[0] == "ERROR"]
 
 
+# --- texts that would end a header ---
+
+PROFILE_OF = {
+    "a role": f"[default]\n{ROLE}one\nsource_profile = keys\n",
+    "an SSO session": f"[default]\n{SSO_PROFILE}sso_session = corp\n{SSO_SESSION}",
+}
+TOKEN_FILE = {"AWS_WEB_IDENTITY_TOKEN_FILE": "{H}/token", "AWS_ROLE_ARN": f"{ARN}one"}
+BROKEN = [
+    (Case("a key in variables", None, {**IN_ENV, "AWS_ACCESS_KEY_ID": "ENV\r\nX-Other: 1"}, says="AWS_ACCESS_KEY_ID holds a line break"), ""),
+    (Case("a secret in variables", None, {**IN_ENV, "AWS_SECRET_ACCESS_KEY": "SECRET.\n"}, says="AWS_SECRET_ACCESS_KEY holds a line break"), ""),
+    (Case("a token in variables", None, {**IN_ENV, "AWS_SESSION_TOKEN": "TOKEN.\x1b"}, says="AWS_SESSION_TOKEN holds a line break or another control"), ""),
+    (Case("an old token in variables", None, {**IN_ENV, "AWS_SECURITY_TOKEN": "TOKEN.\r"}, says="AWS_SECURITY_TOKEN holds a line break"), ""),
+    (Case("a token in a file", None, credentials=KEYS.replace("[keys]", "[default]") + "aws_session_token = TOKEN.\n  x\n",
+          says="aws_session_token holds a line break or another control character (credentials of the profile default)"), ""),
+    (Case("a program's token", None, config=f"[default]\n{PROCESS}\n", files={"give-keys": script(output(SessionToken="TOKEN.\r\nX-Other: 1"))},
+          says="SessionToken holds a line break"), ""),
+    (Case("a role's token", None, config=PROFILE_OF["a role"], credentials=KEYS, says="SessionToken holds a line break"), "TOKEN.ROLE"),
+    (Case("a role's key", None, config=PROFILE_OF["a role"], credentials=KEYS, says="AccessKeyId holds a line break"), "<AccessKeyId>ROLE"),
+    (Case("a web identity's token", None, TOKEN_FILE, files={"token": "web"}, says="SessionToken holds a line break"), "TOKEN.ROLE"),
+    (Case("an SSO token", None, config=PROFILE_OF["an SSO session"], files=sso_file("corp"), says="sessionToken holds a line break"), "TOKEN.SSO"),
+    (Case("a container's token", None, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{S}/container/plain"}, says="Token holds a line break"), "TOKEN.CONTAINER"),
+    (Case("a container's secret", None, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{S}/container/plain"}, says="SecretAccessKey holds a line break"), "SECRET.CONT"),
+    (Case("an instance's token", None, IMDS, says="Token holds a line break"), "TOKEN.IMDS"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case, spoiled", BROKEN, ids=lambda value: value.name.replace(" ", "-") if isinstance(value, Case) else "")
+def test_a_line_break_in_a_key_or_token_is_refused(case, spoiled, place):
+    place.take(case)
+    place.server.spoiled = spoiled
+    (ours,), _ = place.ours()
+    assert "access_key" not in ours and case.says in ours["error"], ours
+    assert not re.search(r"[\x00-\x1f]", ours["error"]) and "SECRET." not in ours["error"] and "TOKEN." not in ours["error"], ours
+
+
 # --- in the course of time ---
 
 

@@ -187,9 +187,7 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
         }
         if (credentials)
                 keys = credentials_keys(credentials);
-        if (request_sign(request, endpoint, credentials ? &keys : NULL, circumstances.wall_ms, &ready, err) <
-            0)
-                return -1;
+        request_sign(request, endpoint, credentials ? &keys : NULL, circumstances.wall_ms, &ready);
         ret_outcome->sent = true;
         if (send_signed(client, request, endpoint, &ready, &answer, &failure, err) < 0) {
                 ret_outcome->failure = failure;

@@ -5,6 +5,7 @@
  */
 #include "providers/aws/client/credentials.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -35,14 +36,30 @@ static const char *place_text(char **at, const char *text) {
         return start;
 }
 
-struct credentials *credentials_new(const char *access_key, const char *secret_key, const char *token,
-                                    int64_t expires_ms, const char *origin) {
+static bool has_control(const char *text) {
+        for (; text && *text; text++) {
+                if (iscntrl((unsigned char)*text))
+                        return true;
+        }
+        return false;
+}
+
+int credentials_new(const struct credentials_parts *parts, struct credentials **ret, struct error *err) {
+        const char *const texts[3] = { parts->access_key, parts->secret_key, parts->token };
         size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        size_t size = sizeof(struct credentials) + strlen(access_key) + strlen(secret_key) + strlen(origin) +
-                      (token ? strlen(token) : 0) + 4;
+        size_t size = sizeof(struct credentials) + strlen(parts->access_key) + strlen(parts->secret_key) +
+                      strlen(parts->origin) + (parts->token ? strlen(parts->token) : 0) + 4;
         struct credentials *credentials;
         char *at;
 
+        for (size_t i = 0; i < 3; i++) {
+                if (has_control(texts[i]))
+                        return error_set(
+                                err,
+                                "%s holds a line break or another control character (credentials of %s): "
+                                "write it again, on one line",
+                                parts->names[i], parts->origin);
+        }
         size = (size + page - 1) / page * page;
         credentials = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (credentials == MAP_FAILED)
@@ -50,13 +67,14 @@ struct credentials *credentials_new(const char *access_key, const char *secret_k
         (void)madvise(credentials, size, MADV_DONTDUMP); /* kernels without it are no worse off */
         atomic_init(&credentials->references, 1);
         credentials->size = size;
-        credentials->expires_ms = expires_ms;
+        credentials->expires_ms = parts->expires_ms;
         at = (char *)(credentials + 1);
-        credentials->access_key = place_text(&at, access_key);
-        credentials->secret_key = place_text(&at, secret_key);
-        credentials->token = place_text(&at, token);
-        credentials->origin = place_text(&at, origin);
-        return credentials;
+        credentials->access_key = place_text(&at, parts->access_key);
+        credentials->secret_key = place_text(&at, parts->secret_key);
+        credentials->token = place_text(&at, parts->token);
+        credentials->origin = place_text(&at, parts->origin);
+        *ret = credentials;
+        return 0;
 }
 
 struct credentials *credentials_ref(struct credentials *credentials) {

@@ -38,9 +38,19 @@
 /* One set of keys; shared, never changed. */
 struct credentials;
 
-/* Copies. `token` may be NULL; `expires_ms` (wall) 0 for never; `origin` says where they are from, for messages. */
-struct credentials *credentials_new(const char *access_key, const char *secret_key, const char *token,
-                                    int64_t expires_ms, const char *origin);
+struct credentials_parts {
+        const char *access_key, *secret_key;
+        const char *token;    /* may be NULL */
+        int64_t expires_ms;   /* wall; 0 for never */
+        const char *origin;   /* where they are from, for messages */
+        const char *names[3]; /* what the three texts are called there */
+};
+/*
+ * Copies. Refused where a text holds a control character: key and token are sent in headers, and a line break would begin
+ * another one.
+ */
+int credentials_new(const struct credentials_parts *parts, struct credentials **ret,
+                    struct error *err) MUST_USE;
 struct credentials *credentials_ref(struct credentials *credentials);
 void credentials_unref(struct credentials *credentials); /* NULL is fine */
 void credentials_unrefp(struct credentials **credentials);

@@ -87,7 +87,15 @@ int credentials_answer_read_sts(const struct strbuf *answer, const char *operati
         expires_ms = credentials_answer_time_ms(xml_text(keys, "Expiration", arena));
         strbuf_printf(&origin, "the role %s", arn);
         if (access_key && secret_key && token && expires_ms > 0)
-                *ret = credentials_new(access_key, secret_key, token, expires_ms, strbuf_text(&origin));
+                result = credentials_new(
+                        &(struct credentials_parts){
+                                .access_key = access_key,
+                                .secret_key = secret_key,
+                                .token = token,
+                                .expires_ms = expires_ms,
+                                .origin = strbuf_text(&origin),
+                                .names = { "AccessKeyId", "SecretAccessKey", "SessionToken" } },
+                        ret, err);
         else
                 result = error_set(err, "%s for %s holds no complete credentials", what, arn);
         wipe(access_key);
@@ -169,7 +177,15 @@ int credentials_answer_read_keys(const json_t *object, const struct credentials_
         if (expires_ms < 0 || (given && !expiration && !json_is_null(given)))
                 return error_set(err, "%s has an Expiration that is no time like 2026-01-31T12:00:00Z",
                                  form->what);
-        credentials = credentials_new(access_key, secret_key, token, expires_ms, form->origin);
+        if (credentials_new(
+                    &(struct credentials_parts){ .access_key = access_key,
+                                                 .secret_key = secret_key,
+                                                 .token = token,
+                                                 .expires_ms = expires_ms,
+                                                 .origin = form->origin,
+                                                 .names = { "AccessKeyId", "SecretAccessKey", form->token } },
+                    &credentials, err) < 0)
+                return -1;
         if (credentials_answer_check_expiry(credentials, clock, err) < 0) {
                 credentials_unref(credentials);
                 return -1;

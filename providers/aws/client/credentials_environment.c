@@ -19,20 +19,28 @@ static int fetch_environment(struct credentials_source *source, struct credentia
         const struct environment_source *self = (const struct environment_source *)source;
         const char *access_key = setting_variable("AWS_ACCESS_KEY_ID"),
                    *secret_key = setting_variable("AWS_SECRET_ACCESS_KEY"),
-                   *token = setting_variable("AWS_SECURITY_TOKEN"),
-                   *expiration = setting_variable("AWS_CREDENTIAL_EXPIRATION");
+                   *token = setting_variable(
+                           "AWS_SECURITY_TOKEN"), /* the old name has precedence, as in botocore */
+                           *expiration = setting_variable("AWS_CREDENTIAL_EXPIRATION");
         int64_t expires_ms = expiration ? credentials_answer_time_ms(expiration) : 0;
         struct credentials *credentials;
+        struct credentials_parts parts = {
+                .access_key = access_key,
+                .secret_key = secret_key,
+                .token = token ? token : setting_variable("AWS_SESSION_TOKEN"),
+                .expires_ms = expires_ms,
+                .origin = "AWS_ACCESS_KEY_ID",
+                .names = { "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+                           token ? "AWS_SECURITY_TOKEN" : "AWS_SESSION_TOKEN" },
+        };
 
         (void)ret_reason, (void)ret_asked_ms;
         if (!access_key || !secret_key)
                 return error_set(err, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are no longer set");
         if (expires_ms < 0)
                 return error_set(err, "AWS_CREDENTIAL_EXPIRATION is no time like 2026-01-31T12:00:00Z");
-        if (!token)
-                token = setting_variable(
-                        "AWS_SESSION_TOKEN"); /* the old name has precedence, as in botocore */
-        credentials = credentials_new(access_key, secret_key, token, expires_ms, "AWS_ACCESS_KEY_ID");
+        if (credentials_new(&parts, &credentials, err) < 0)
+                return -1;
         if (credentials_answer_check_expiry(credentials, self->clock, err) < 0) {
                 credentials_unref(credentials);
                 return -1;

@@ -25,16 +25,19 @@ static int fetch_keys(struct credentials_source *source, struct credentials **re
         const struct keys_source *self = (const struct keys_source *)source;
         const char *token =
                 setting_of_keys(self, "aws_security_token"); /* the old name has precedence, as in botocore */
+        struct credentials_parts parts = {
+                .access_key = setting_of_keys(self, "aws_access_key_id"),
+                .secret_key = setting_of_keys(self, "aws_secret_access_key"),
+                .token = token ? token : setting_of_keys(self, "aws_session_token"),
+                .names = { "aws_access_key_id", "aws_secret_access_key",
+                           token ? "aws_security_token" : "aws_session_token" },
+        };
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
 
-        (void)ret_reason, (void)ret_asked_ms, (void)err;
-        if (!token)
-                token = setting_of_keys(self, "aws_session_token");
+        (void)ret_reason, (void)ret_asked_ms;
         strbuf_printf(&origin, "the profile %s", self->profile);
-        *ret = credentials_new(setting_of_keys(self, "aws_access_key_id"),
-                               setting_of_keys(self, "aws_secret_access_key"), token, 0,
-                               strbuf_text(&origin));
-        return 0;
+        parts.origin = strbuf_text(&origin);
+        return credentials_new(&parts, ret, err);
 }
 
 static void release_keys(struct credentials_source *source) {

@@ -52,8 +52,14 @@ static int read_answer(const struct sso_source *self, const struct strbuf *text,
         if (!access_key || !secret_key || !token || expires_ms <= 0)
                 return error_set(err, "the answer to sso GetRoleCredentials holds no complete credentials");
         strbuf_printf(&origin, "the profile %s", self->at.profile);
-        *ret = credentials_new(access_key, secret_key, token, expires_ms, strbuf_text(&origin));
-        return 0;
+        return credentials_new(
+                &(struct credentials_parts){ .access_key = access_key,
+                                             .secret_key = secret_key,
+                                             .token = token,
+                                             .expires_ms = expires_ms,
+                                             .origin = strbuf_text(&origin),
+                                             .names = { "accessKeyId", "secretAccessKey", "sessionToken" } },
+                ret, err);
 }
 
 static int add_sign_in_hint(const struct sso_source *self, struct error *err) {

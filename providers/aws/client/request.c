@@ -115,19 +115,13 @@ static void add_target(const struct aws_request *request, struct signed_request 
         add_header(ret, "x-amz-target", strbuf_text(&ret->form));
 }
 
-static int add_callers_headers(const struct aws_request *request, struct signed_request *ret,
-                               struct error *err) {
+/* http_send() refuses those that would hold a line break. */
+static void add_callers_headers(const struct aws_request *request, struct signed_request *ret) {
         for (size_t i = 0; i < AWS_HEADERS_MAX && request->headers[i].name; i++) {
                 const struct aws_query *header = &request->headers[i];
-                const char *value = header->value ? header->value : "";
 
-                if (strpbrk(value, "\r\n"))
-                        return error_set(err, "%s %s: the header %s would hold a line break",
-                                         aws_service_name(request->service), request->operation,
-                                         header->name);
-                add_header(ret, header->name, value);
+                add_header(ret, header->name, header->value ? header->value : "");
         }
-        return 0;
 }
 
 static void from_hex(const char *hex, uint8_t digest[SHA256_SIZE]) {
@@ -208,9 +202,8 @@ void request_presign(const struct aws_request *request, const struct endpoint *e
         append_url(ret, endpoint, &host, &path, &whole);
 }
 
-int request_sign(const struct aws_request *request, const struct endpoint *endpoint,
-                 const struct sigv4_keys *keys, int64_t wall_ms, struct signed_request *ret,
-                 struct error *err) {
+void request_sign(const struct aws_request *request, const struct endpoint *endpoint,
+                  const struct sigv4_keys *keys, int64_t wall_ms, struct signed_request *ret) {
         const struct service *facts = service_facts(request->service);
         struct strbuf path STRBUF_CLEANUP = STRBUF_INIT, query STRBUF_CLEANUP = STRBUF_INIT;
         struct sigv4_header to_sign[REQUEST_HEADERS_MAX];
@@ -229,10 +222,9 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
                 add_header(ret, "content-type", content_type(request));
         add_target(request, ret);
         add_checksum(request, ret);
-        if (add_callers_headers(request, ret, err) < 0)
-                return -1;
+        add_callers_headers(request, ret);
         if (!keys)
-                return 0;
+                return;
         for (size_t i = 0; i < ret->header_count; i++)
                 to_sign[i] = (struct sigv4_header){ ret->headers[i].name, ret->headers[i].value };
 
@@ -252,5 +244,4 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
                 },
                 keys, date, &ret->signature);
         add_signature(ret, keys, facts->protocol == PROTOCOL_REST_XML);
-        return 0;
 }

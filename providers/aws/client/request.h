@@ -28,9 +28,8 @@ void signed_request_release(struct signed_request *request); /* wipes */
 #define SIGNED_REQUEST_CLEANUP __attribute__((cleanup(signed_request_release)))
 
 /* `keys` NULL: unsigned. `keys` and `request` must outlive `ret`. `ret` must be as SIGNED_REQUEST_INIT. */
-int request_sign(const struct aws_request *request, const struct endpoint *endpoint,
-                 const struct sigv4_keys *keys, int64_t wall_ms, struct signed_request *ret,
-                 struct error *err) MUST_USE;
+void request_sign(const struct aws_request *request, const struct endpoint *endpoint,
+                  const struct sigv4_keys *keys, int64_t wall_ms, struct signed_request *ret);
 
 /* Its URL, without a signature; the operation is of S3. */
 void request_url(const struct aws_request *request, const struct endpoint *endpoint, struct strbuf *ret);

@@ -184,6 +184,52 @@ static void what_is_not_sent(void **state) {
         http_pool_free(pool);
 }
 
+/* A line break would begin another header, or another request. */
+static void headers_that_are_not_sent(void **state) {
+        static const struct http_header headers[] = {
+                { "x-amz-security-token", "t\r\nX-Other: 1" },
+                { "x-a", "\n" },
+                { "x-a", "b\r" },
+                { "x-a", "\x7f" },
+                { "x-a", "a\001" },
+                { "x-a\r\nX-Other", "1" },
+                { "x-a: 1\r\nx-b", "" },
+                { "x a", "1" },
+                { "x-a:", "1" },
+                { "x-a;", "1" },
+                { "", "1" },
+        };
+        static const struct scripted_answer ok = { "200 OK\r\n", "" };
+        struct http_response response HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        struct http_pool *pool = http_pool_new(NULL);
+        struct scripted_server server;
+
+        (void)state;
+        scripted_start(&server, &ok, 1);
+        for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+                const struct http_header both[] = { { "x-first", "with\ta tab" }, headers[i] };
+                struct http_request request = { .method = "GET",
+                                                .url = server.url,
+                                                .headers = both,
+                                                .header_count = 2,
+                                                .answer_limit = 10 };
+                enum http_failure failure = HTTP_ANSWERED;
+                struct error err = { 0 };
+
+                print_message("  %zu\n", i);
+                assert_int_equal(http_send(pool, &request, &response, &failure, &err), -1);
+                assert_int_equal(failure, HTTP_REFUSED);
+                assert_non_null(strstr(err.message, "nothing was sent"));
+                assert_null(strpbrk(err.message, "\r\n"));
+                request.header_count = 1;
+                assert_int_equal(http_send(pool, &request, &response, &failure, &err), 0);
+        }
+        http_pool_free(pool);
+        scripted_stop(&server);
+        assert_int_equal(server.requests, sizeof(headers) / sizeof(headers[0]));
+        scripted_release(&server);
+}
+
 static void requests_look_as_they_should(void **state) {
         static const struct scripted_answer ok = { "200 OK\r\n", "" };
         const struct http_header headers[] = { { "Host", "named.example" },
@@ -464,6 +510,7 @@ int main(void) {
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(one_of_many_is_interrupted),
                 cmocka_unit_test(what_is_not_sent),
+                cmocka_unit_test(headers_that_are_not_sent),
                 cmocka_unit_test(requests_look_as_they_should),
                 cmocka_unit_test(threads_share_connections),
                 cmocka_unit_test(headers_are_found),

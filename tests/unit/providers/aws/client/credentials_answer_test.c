@@ -74,6 +74,12 @@ static const struct {
         int64_t expires_ms;
 } answers[] = {
         { &process, "{" PAIR "}", NULL, NULL, 0 },
+        { &process, "{\"AccessKeyId\": \"A\\n\", \"SecretAccessKey\": \"S\"}",
+          "AccessKeyId holds a line break", NULL, 0 },
+        { &process, "{\"AccessKeyId\": \"A\", \"SecretAccessKey\": \"S\\t\"}",
+          "SecretAccessKey holds a line break", NULL, 0 },
+        { &process, "{" PAIR ", \"SessionToken\": \"T\\r\\nX: 1\"}",
+          "SessionToken holds a line break or another control character (credentials of me)", NULL, 0 },
         { &process, "{" PAIR ", \"SessionToken\": null, \"Expiration\": null}", NULL, NULL, 0 },
         { &process, "{" PAIR ", \"SessionToken\": \"T\", \"Expiration\": \"2026-01-31T12:00:01Z\"}", NULL,
           "T", NOON + 1000 },
