@@ -115,6 +115,28 @@ need_node() {
     echo "$wanted" >"$folder/.made"
 }
 
+# environment FOLDER ARGUMENTS: a virtual environment with what these arguments of `pip install` name. uv is quick, and environments share
+# the files that they have in common.
+environment() {
+    local folder=$1 uv=(env UV_CACHE_DIR="$PWD/build/tools/uv" "$VENV/bin/uv" --quiet)
+    shift
+    "${uv[@]}" venv --clear --no-python-downloads --python /usr/bin/python3 "$folder" </dev/null >&2 &&
+        "${uv[@]}" pip install --python "$folder/bin/python" "$@" </dev/null >&2
+}
+
+# The agent frameworks that tests run, each in an environment of its own: they pin different versions of the same packages.
+need_frameworks() {
+    local list folder wanted
+    for list in tests/e2e/frameworks/*.txt; do
+        folder=build/frameworks/$(basename "$list" .txt)
+        wanted=$(sha256sum <"$list")
+        [ "$(cat "$folder/.requirements.sha256" 2>/dev/null)" != "$wanted" ] || continue
+        say "installing the packages of $list into $folder"
+        environment "$folder" --requirement "$list" || die "uv could not install $list"
+        echo "$wanted" >"$folder/.requirements.sha256"
+    done
+}
+
 # What berth-runtime carries of PyPI's: into build/tools, so that builds need no network.
 need_carried() { cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"; }
 
@@ -123,6 +145,7 @@ need_tests() {
     need_unpacked "${UNPACKED_PACKAGES[@]}"
     need_carried
     need_python
+    need_frameworks
 }
 
 need_lint() {
