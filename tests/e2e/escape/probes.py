@@ -19,16 +19,19 @@ for name, (number, arguments) in rows.items():
 print(json.dumps(answers))
 """
 
-# Machine code in an executable page, in a child: answers its exit status, negative for a signal.
+# Machine code in an executable page, in a child: answers the 32 bits that it returned; text where a signal ended it.
 MACHINE_CODE = """
 import ctypes, json, mmap, os, sys
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 page.write(bytes.fromhex(sys.argv[1]))
+here, there = os.pipe()
 child = os.fork()
 if child == 0:
-    ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+    result = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+    os.write(there, str(result).encode())
     os._exit(0)
-print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(json.dumps(int(os.read(here, 100)) if status == 0 else f"signal {-status}"))
 """
 
 # Tries to open each path for writing (never writes, never creates); answers {path: errno, 0 where it opened}.

@@ -3,7 +3,6 @@
 
 import errno
 import json
-import signal
 
 import probes
 import pytest
@@ -163,13 +162,19 @@ CODE = {
 }
 
 
+def answer_of_code(sandbox, code):
+    """What a function returned of 32 bits, or a signal's name."""
+    return sandbox.tell(probes.MACHINE_CODE, "--", code)
+
+
 @pytest.mark.parametrize("name", CODE)
-def test_other_architectures_kill(sandbox, name):
-    assert sandbox.tell(probes.MACHINE_CODE, "--", CODE[name]) == -signal.SIGSYS
+def test_other_architectures_have_no_calls(sandbox, name):
+    """Killed, each would be a line in the machine's log."""
+    assert answer_of_code(sandbox, CODE[name]) == -errno.ENOSYS
 
 
 def test_machine_code_runs_at_all(sandbox):
-    assert sandbox.tell(probes.MACHINE_CODE, "--", "b827000000" + "0f05c3") == 0  # getpid of 64 bits
+    assert answer_of_code(sandbox, "b827000000" + "0f05c3") > 0  # getpid of 64 bits
 
 
 SOCKETS = {

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sandbox could learn from the machine's own files, or tell another sandbox by them."""
 
+import ctypes
+import errno
 import fcntl
 import json
+import mmap
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from in_sessions import InServices
@@ -99,3 +104,91 @@ def test_what_is_shown_is_what_the_machine_has(sandbox, path):
         return
     listed = subprocess.run(["ls", "-A1", path], capture_output=True, check=True).stdout.decode("utf-8", "surrogateescape")
     assert answers == sorted(listed.splitlines())
+
+
+INODES = """
+import json, os
+def listed(folder):
+    try: return [f"{folder}/{name}" for name in os.listdir(folder)]
+    except OSError: return []
+paths = {line.split()[4] for line in open("/proc/self/mountinfo")} | {f"{folder}/{name}" for folder, _, names in os.walk("/dev") for name in names}
+for name in os.listdir("/proc"):
+    if name.isdigit():
+        paths |= {f"/proc/{name}/{link}" for link in ("exe", "cwd", "root")} | set(listed(f"/proc/{name}/fd") + listed(f"/proc/{name}/ns"))
+found = {}
+for path in paths:
+    try: found[path] = [os.stat(path).st_dev, os.stat(path).st_ino]
+    except OSError: pass
+print(json.dumps(found))
+"""
+
+
+def test_no_inode_is_the_machines(sandbox):
+    """By a shared inode a sandbox watches others use it (inotify), slows that down, and locks it. Only namespaces lie on no mount."""
+    if isinstance(sandbox, InServices):
+        sandbox.needs("quota")  # the plain folder is the machine's
+    with open("/proc/self/mountinfo") as file:
+        of_machine = {os.makedev(*map(int, line.split()[2].split(":"))) for line in file}
+    namespaces = {(os.stat(entry).st_dev, os.stat(entry).st_ino) for entry in Path("/proc/self/ns").iterdir()}
+    found = sandbox.tell(INODES)
+    assert {"/dev/null", "/proc/1/exe", "/proc/1/ns/time", "/usr", "/proc/keys"} <= set(found)
+    shared = {path for path, (device, inode) in found.items() if device in of_machine or (device, inode) in namespaces}
+    if sandbox.user == "ordinary":  # the kernel lets no ordinary user make device nodes
+        devices = [os.stat(f"/dev/{name}") for name in ("null", "zero", "full", "random", "urandom", "tty")]
+        shared = {path for path in shared if found[path] not in [[device.st_dev, device.st_ino] for device in devices]}
+    assert not shared
+
+
+# Numbers of x86-64. A file that nothing has mapped, or the kernel would keep its pages whatever is asked.
+LET_GO = """
+import ctypes, json, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+path, size = json.loads(sys.argv[1])
+file = os.open(path, os.O_RDONLY)
+here = mmap.mmap(file, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+at = ctypes.addressof(ctypes.c_char.from_buffer(here))
+for page in range(0, size, 4096): here[page]
+def call(*arguments): return libc.syscall(*map(ctypes.c_long, arguments)) and -ctypes.get_errno()
+answers = {"PAGEOUT": call(28, at, size, 21), "COLD": call(28, at, size, 20), "MERGEABLE": call(28, at, size, 12), "DONTNEED, mapped": call(28, at, size, 4)}
+answers["WILLNEED"] = call(221, file, 0, 0, 3)
+class Piece(ctypes.Structure): _fields_ = [("at", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+buffer = ctypes.create_string_buffer(4096)
+piece = Piece(ctypes.addressof(buffer), 4096)
+for name, flags in (("plain", 0), ("NOWAIT", 8), ("DONTCACHE", 0x80), ("both", 0x88)):
+    answers["read, " + name] = libc.syscall(ctypes.c_long(327), file, ctypes.byref(piece), 1, 0, 0, flags)
+    if answers["read, " + name] < 0: answers["read, " + name] = -ctypes.get_errno()
+answers["cachestat"] = call(451, file, 0, 0, 0)
+answers["DONTNEED"] = call(221, file, 0, 0, 4)   # last: the others bring pages in
+print(json.dumps(answers))
+"""
+
+
+def pages_in_memory(path, size):
+    """Of a file, as root sees it: to others the kernel says that all of them are."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    pages = (ctypes.c_ubyte * (-(-size // 4096)))()
+    with open(path, "rb") as file:
+        at = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+        assert libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(size), pages) == 0
+        libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(size))
+    return sum(page & 1 for page in pages)
+
+
+def test_the_machines_cache_cannot_be_emptied(sandbox):
+    """A sandbox made the machine read /usr from its disk again, and told others bits by what was in the cache."""
+    if os.geteuid() != 0:
+        pytest.skip("the tests do not run as root")
+    sizes = [(path.stat().st_size, str(path)) for path in Path("/usr/share").rglob("*") if path.is_file() and not path.is_symlink()]
+    size, path = max(row for row in sizes if row[0] < 8 << 20)
+    Path(path).read_bytes()
+    before = pages_in_memory(path, size)
+    assert before == -(-size // 4096)
+    answers = sandbox.tell(LET_GO, "--", json.dumps([path, size]))
+    assert pages_in_memory(path, size) == before
+    lacking = -errno.EOPNOTSUPP
+    assert answers == {
+        "PAGEOUT": 0, "COLD": 0, "MERGEABLE": -errno.EINVAL, "DONTNEED, mapped": 0, "DONTNEED": 0, "WILLNEED": 0, "read, plain": 4096,
+        "read, NOWAIT": lacking, "read, DONTCACHE": lacking, "read, both": lacking, "cachestat": -errno.ENOSYS,
+    }  # fmt: skip

@@ -100,7 +100,7 @@ int seccomp_build(int *ret_descriptor, struct error *err) {
                 return error_set(err, "libseccomp gives no filter");
         /* A tree instead of a list: the kernel runs it once for every call there is when it is loaded. */
         if (seccomp_api_set(SECCOMP_API) < 0 ||
-            seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
+            seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)) < 0 ||
             seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)
                 return error_set(err, "libseccomp is too old: version 2.5 is needed");
         if (fill_filter(filter, err) < 0)

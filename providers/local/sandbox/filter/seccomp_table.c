@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 /* The kernel looks at 32 bits of these. */
 #define IS(argument, number) \
@@ -25,6 +26,14 @@
                         IS(1, resource)                          \
                 }                                                \
         }
+#define ADVICE(advice)                        \
+        {                                     \
+                "madvise", SECCOMP_ALLOWED, { \
+                        IS(2, advice)         \
+                }                             \
+        }
+/* preadv2(2), of newer headers than Debian 12's */
+#define RWF_DONTCACHE 0x80
 #define OPTION(answer, level, name)               \
         {                                         \
                 "setsockopt", answer, {           \
@@ -36,11 +45,11 @@
 const char *const seccomp_allowed[] = {
         /* files */
         "access", "chdir", "chmod", "close", "close_range", "copy_file_range", "creat", "dup", "dup2", "dup3",
-        "faccessat", "faccessat2", "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2",
+        "faccessat", "faccessat2", "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2",
         "fdatasync", "fgetxattr", "flistxattr", "flock", "fstat", "fstatfs", "fsync", "ftruncate", "futimesat",
         "getcwd", "getdents", "getdents64", "getxattr", "lgetxattr", "link", "linkat", "listxattr", "llistxattr",
         "lseek", "lstat", "mkdir", "mkdirat", "mknod", "mknodat", "newfstatat", "open", "openat", "openat2",
-        "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readahead", "readlink",
+        "pread64", "preadv", "pwrite64", "pwritev", "pwritev2", "read", "readahead", "readlink",
         "readlinkat", "readv", "rename", "renameat", "renameat2", "rmdir", "sendfile", "splice", "stat", "statfs",
         "statx", "symlink", "symlinkat", "sync_file_range", "tee", "truncate", "umask", "unlink",
         "unlinkat", "utime", "utimensat", "utimes", "vmsplice", "write", "writev",
@@ -50,7 +59,7 @@ const char *const seccomp_allowed[] = {
         "fremovexattr", "fsetxattr", "lremovexattr", "lsetxattr", "removexattr", "setxattr",
         "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch",
         /* memory */
-        "brk", "madvise", "membarrier", "mincore", "mlock", "mlock2", "mlockall", "mprotect",
+        "brk", "membarrier", "mincore", "mlock", "mlock2", "mlockall", "mprotect",
         "mremap", "msync", "munlock", "munlockall", "munmap", "pkey_alloc", "pkey_free", "pkey_mprotect",
         /* processes and threads */
         "alarm", "arch_prctl", "capget", "execve", "execveat", "exit", "exit_group", "fork", "futex", "futex_wait",
@@ -226,6 +235,45 @@ const struct seccomp_condition seccomp_conditions[] = {
         { "sendmsg", EOPNOTSUPP, { { 2, MSG_MORE, MSG_MORE } } },
         { "sendmmsg", SECCOMP_ALLOWED, { { 3, MSG_MORE, 0 } } },
         { "sendmmsg", EOPNOTSUPP, { { 3, MSG_MORE, MSG_MORE } } },
+
+        /*
+         * The cache of files is the machine's: what a program lets go of there is gone for all, and others can tell it by the time that
+         * their next read takes. So it keeps what it has, and the program goes on as if it had let go. Whether a read would
+         * have to wait is not told either.
+         */
+        { "fadvise64", 0, { IS(3, POSIX_FADV_DONTNEED) } },
+        { "fadvise64", SECCOMP_ALLOWED, { IS(3, POSIX_FADV_NORMAL) } },
+        { "fadvise64", SECCOMP_ALLOWED, { IS(3, POSIX_FADV_RANDOM) } },
+        { "fadvise64", SECCOMP_ALLOWED, { IS(3, POSIX_FADV_SEQUENTIAL) } },
+        { "fadvise64", SECCOMP_ALLOWED, { IS(3, POSIX_FADV_WILLNEED) } },
+        { "fadvise64", SECCOMP_ALLOWED, { IS(3, POSIX_FADV_NOREUSE) } },
+        { "madvise", 0, { IS(2, MADV_COLD) } },
+        { "madvise", 0, { IS(2, MADV_PAGEOUT) } },
+        /* merged with equal pages of others, it would tell what they hold: "a kernel without" */
+        { "madvise", EINVAL, { IS(2, MADV_MERGEABLE) } },
+        ADVICE(MADV_NORMAL),
+        ADVICE(MADV_RANDOM),
+        ADVICE(MADV_SEQUENTIAL),
+        ADVICE(MADV_WILLNEED),
+        ADVICE(MADV_DONTNEED),
+        ADVICE(MADV_FREE),
+        ADVICE(MADV_REMOVE),
+        ADVICE(MADV_DONTFORK),
+        ADVICE(MADV_DOFORK),
+        ADVICE(MADV_UNMERGEABLE),
+        ADVICE(MADV_HUGEPAGE),
+        ADVICE(MADV_NOHUGEPAGE),
+        ADVICE(MADV_DONTDUMP),
+        ADVICE(MADV_DODUMP),
+        ADVICE(MADV_WIPEONFORK),
+        ADVICE(MADV_KEEPONFORK),
+        ADVICE(MADV_POPULATE_READ),
+        ADVICE(MADV_POPULATE_WRITE),
+        ADVICE(24), /* MADV_DONTNEED_LOCKED */
+        ADVICE(25), /* MADV_COLLAPSE */
+        { "preadv2", SECCOMP_ALLOWED, { { 5, RWF_NOWAIT | RWF_DONTCACHE, 0 } } },
+        { "preadv2", EOPNOTSUPP, { { 5, RWF_NOWAIT, RWF_NOWAIT } } },
+        { "preadv2", EOPNOTSUPP, { { 5, RWF_NOWAIT | RWF_DONTCACHE, RWF_DONTCACHE } } },
 
         /* huge pages are the machine's, set aside beforehand, and no memory limit counts them; transparent ones are memory */
         { "mmap", SECCOMP_ALLOWED, { { 3, MAP_HUGETLB, 0 } } },
