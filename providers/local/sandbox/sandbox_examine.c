@@ -135,6 +135,12 @@ static void examine_seen(struct examination *examination, const char *seen) {
                         : "files of this machine are seen as they are, since the kernel gives no overlay here: "
                           "programs can learn when they are used, and tell each other things by locking them");
         find_optional(
+                examination, "devices", strstr(seen, "\nshared device\n") == NULL,
+                strstr(seen, "\nshared device\n") == NULL
+                        ? "/dev/null and its like are the run's own"
+                        : "/dev/null and its like are this machine's, since this user may not make any (root may): programs can "
+                          "learn when they are used, make that slower, and tell each other things by locking them");
+        find_optional(
                 examination, "connections", strstr(seen, "\nbuffers 262144\n") != NULL,
                 strstr(seen, "\nbuffers 262144\n")
                         ? "what waits in a sandbox's connections is bounded"
@@ -153,6 +159,7 @@ static bool examine_run(struct examination *examination) {
         static const char code[] =
                 "echo it runs\n"
                 "while read -r id parent device root place rest; do\n"
+                "  [ \"$place\" != /dev/null ] || echo 'shared device'\n"
                 "  [ \"$place\" != /usr ] || { rest=\"${rest#* - }\"; echo \"root ${rest%% *}\"; }\n"
                 "done < /proc/self/mountinfo\n"
                 "set -- $(cat /proc/sys/net/ipv4/tcp_rmem); echo \"buffers $3\"\n"

@@ -137,6 +137,19 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
 }
 
 /*
+ * Lasting namespaces have inodes, which can be locked and watched: that of time would be the machine's. It holds for processes that
+ * are started from here on. Kernels without such a namespace have no such inode.
+ */
+static int leave_time(struct error *err) {
+        return unshare(CLONE_NEWTIME) < 0 && errno != EINVAL
+                       ? error_set(
+                                 err,
+                                 "cannot make a time namespace (user.max_time_namespaces above 0 is needed): %s",
+                                 strerror(errno))
+                       : 0;
+}
+
+/*
  * A /proc of this PID namespace: bubblewrap looks its own child up there, and in the one that it has from outside that id is
  * another process's, or in a container mostly nobody's. In a mount namespace apart, since the worker, who shares the other
  * one, is not in this PID namespace and needs a /proc where it is.
@@ -270,7 +283,7 @@ void sandbox_init_main(const struct sandbox_init *init) {
         if (frame_receive(&reader, &placed, &err) != FRAME_WHOLE || placed.type != INIT_PLACED)
                 _exit(EXIT_FAILURE);
         frame_release(&placed);
-        if (mount_proc(&err) < 0 || open_locks(&locks, &err) < 0 ||
+        if (mount_proc(&err) < 0 || leave_time(&err) < 0 || open_locks(&locks, &err) < 0 ||
             sandbox_drop_rights(init->placing, &err) < 0)
                 give_up(init->channel, &err);
         /* After the change of user, which forgets it. A worker that died before is seen by its end of the channel. */

@@ -72,10 +72,10 @@ void sandbox_etc_name(int hosts, const char *lines, size_t length);
 int sandbox_enter(const struct sandbox_placing *placing, int network, struct error *err) MUST_USE;
 /*
  * After it, the places for the sandbox's files, mounted over `stage`. `image` is the image's root folder or -1, `disk` that of the
- * workspace or -1. The workspace's folder and its /etc/hosts, open for writing, are the caller's.
+ * workspace or -1. `bubblewrap` is its path, which becomes a copy's. The workspace's folder and its /etc/hosts, open for writing, are the caller's.
  */
-int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int disk,
-                  int *ret_workspace, int *ret_names, struct error *err) MUST_USE;
+int sandbox_place(const struct sandbox_placing *placing, const char *stage, const char *bubblewrap, int image,
+                  int disk, int *ret_workspace, int *ret_names, struct error *err) MUST_USE;
 /*
  * From here on the process has no right that an ordinary, unknown user would not have, for good. It forgets who was to kill
  * it at its parent's end (PR_SET_PDEATHSIG).

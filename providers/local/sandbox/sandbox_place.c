@@ -5,6 +5,7 @@
 #include "base/libc.h"
 #include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_kept.h"
+#include "providers/local/sandbox/sandbox_own.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_view.h"
 
@@ -28,7 +29,6 @@
 #define SCRATCH_FILES 50000
 #define OPEN_FILES 4096
 #define PENDING_SIGNALS 1024
-#define TERMINALS "newinstance,ptmxmode=0666,mode=0620,max=64"
 #define SHARES 8 /* of what is counted by user, an ordinary user's sandbox gets one of so many */
 
 int64_t sandbox_now_ms(void) {
@@ -173,18 +173,6 @@ static void shed_mounts(void) {
         (void)umount2("/sys", MNT_DETACH);
 }
 
-/*
- * Pseudo-terminals of the run's own: the machine has some 3,000 for all, and the kernel counts what waits in them against
- * nobody. Bubblewrap's have no number of their own.
- */
-static int mount_terminals(const struct sandbox_placing *placing, struct error *err) {
-        if (make_folder(placing, "pts", 0755, false, err) < 0)
-                return -1;
-        return mount("berth", "pts", "devpts", MS_NOSUID | MS_NOEXEC, TERMINALS) < 0
-                       ? error_set(err, "cannot mount pseudo-terminals: %s", strerror(errno))
-                       : 0;
-}
-
 /* The workspace, and one more for /tmp and /dev/shm, each with its quota: in the working directory, which is the stage. */
 static int mount_places(const struct sandbox_placing *placing, int disk, struct error *err) {
         const struct sandbox_limits *limits = &placing->limits;
@@ -205,9 +193,10 @@ static int mount_places(const struct sandbox_placing *placing, int disk, struct 
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=0755", (unsigned long long)scratch,
                  SCRATCH_FILES);
         if (mount_memory("scratch", options, err) < 0 ||
-            make_folder(placing, "scratch/tmp", 01777, true, err) < 0 || mount_terminals(placing, err) < 0)
+            make_folder(placing, "scratch/tmp", 01777, true, err) < 0 ||
+            make_folder(placing, "scratch/shm", 01777, true, err) < 0)
                 return -1;
-        return make_folder(placing, "scratch/shm", 01777, true, err);
+        return sandbox_own_make("scratch/shm", err);
 }
 
 /*
@@ -244,11 +233,11 @@ int sandbox_enter(const struct sandbox_placing *placing, int network, struct err
 }
 
 /*
- * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp with /dev/shm, /dev/pts,
+ * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp, /dev,
  * and the image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc.
  */
-int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int disk,
-                  int *ret_workspace, int *ret_names, struct error *err) {
+int sandbox_place(const struct sandbox_placing *placing, const char *stage, const char *bubblewrap, int image,
+                  int disk, int *ret_workspace, int *ret_names, struct error *err) {
         int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1, kept DESCRIPTOR_CLEANUP = -1;
 
         /* Before the stage is mounted over: the image may lie below it. */
@@ -257,7 +246,7 @@ int sandbox_place(const struct sandbox_placing *placing, const char *stage, int 
         /* Root's is a mount of its own already. */
         if (placing->kept && geteuid() != 0 && (kept = reopen(disk, "the workspace", err)) < 0)
                 return -1;
-        if (mount_memory(stage, "size=4m,nr_inodes=64,mode=0755", err) < 0)
+        if (mount_memory(stage, "size=4m,nr_inodes=80,mode=0755", err) < 0)
                 return -1;
         if (chdir(stage) < 0)
                 return error_set(err, "cannot enter %s: %s", stage, strerror(errno));
@@ -266,6 +255,9 @@ int sandbox_place(const struct sandbox_placing *placing, const char *stage, int 
         if (image >= 0 ? sandbox_view_mount(folder, NULL, stage, "image", err) < 0 ||
                                  sandbox_etc_make_hosts(err) < 0
                        : sandbox_view_host(stage, err) < 0 || sandbox_etc_make(stage, err) < 0)
+                return -1;
+        /* Behind the views, which would be the machine's own files where something is mounted below them. */
+        if (sandbox_own_bubblewrap(bubblewrap, err) < 0)
                 return -1;
         *ret_names = open(image >= 0 ? SANDBOX_ETC_HOSTS : "etc/hosts", O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
         workspace = open("workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -6,6 +6,7 @@
 #include "base/beneath.h"
 #include "base/files.h"
 #include "base/strbuf.h"
+#include "providers/local/sandbox/sandbox_own.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_view.h"
 #include "providers/local/sandbox/seccomp_filter.h"
@@ -170,25 +171,29 @@ static void add_namespaces(struct strbuf *words) {
  * root's against the host's user as well, which is why Berth never runs bubblewrap as root.
  */
 static void add_system(struct strbuf *words, const char *stage) {
-        char *terminals TEXT_CLEANUP = path_join(stage, "pts");
+        char *devices TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_DEVICES),
+                      *no_file TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_NO_FILE),
+                      *no_folder TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_NO_FOLDER);
         static const char *const covered[] = {
                 "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/sched_debug", "/proc/timer_list",
                 "/proc/vmallocinfo", "/proc/kcore",
                 /* reading it holds up all who lock files, on the whole machine */
-                "/proc/locks"
+                "/proc/locks",
+                /* what each disk reads and writes: a loop device is another sandbox's workspace */
+                "/proc/diskstats", "/proc/partitions", "/proc/interrupts"
         };
         static const char *const emptied[] = { "/proc/acpi", "/proc/scsi" };
         struct stat status;
 
-        WORDS(words, "--proc", "/proc", "--dev", "/dev", "--dev-bind", terminals, "/dev/pts");
+        WORDS(words, "--proc", "/proc", "--dev-bind", devices, "/dev");
         for (size_t i = 0; i < sizeof(covered) / sizeof(covered[0]); i++) {
                 /* What only root reads need not be covered, and each mount costs time. */
                 if (stat(covered[i], &status) == 0 && (status.st_mode & S_IROTH))
-                        WORDS(words, "--ro-bind", "/dev/null", covered[i]);
+                        WORDS(words, "--ro-bind", no_file, covered[i]);
         }
         for (size_t i = 0; i < sizeof(emptied) / sizeof(emptied[0]); i++) {
                 if (access(emptied[i], F_OK) == 0)
-                        WORDS(words, "--size", "4096", "--tmpfs", emptied[i], "--remount-ro", emptied[i]);
+                        WORDS(words, "--ro-bind", no_folder, emptied[i]);
         }
         /*
          * All of it read-only, /proc/sys and every process's mem with it. Not by binding the machine's own /proc/sys: what is
@@ -197,13 +202,11 @@ static void add_system(struct strbuf *words, const char *stage) {
         WORDS(words, "--remount-ro", "/proc");
 }
 
-/* Writable places, each with a quota: sandbox_place.c mounts them. */
+/* Writable places, each with a quota: sandbox_place.c mounts them, /dev/shm too. */
 static void add_writable(struct strbuf *words, const char *stage) {
         char *workspace TEXT_CLEANUP = path_join(stage, "workspace"),
-                        *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp"),
-                        *shm TEXT_CLEANUP = path_join(stage, "scratch/shm");
+                        *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp");
 
-        WORDS(words, "--bind", shm, "/dev/shm", "--remount-ro", "/dev");
         WORDS(words, "--bind", tmp, "/tmp", "--bind", workspace, "/workspace", "--chdir", "/workspace");
 }
 

@@ -336,8 +336,8 @@ static int place(struct worker *worker, struct error *err) {
         if (sandbox_find_bubblewrap(worker->arena, &worker->bubblewrap, NULL, err) < 0 ||
             sandbox_choose_stage(worker->bubblewrap, &worker->stage, err) < 0 ||
             (!root && sandbox_enter(placing, worker->joins, err) < 0) || start_init(worker, err) < 0 ||
-            sandbox_place(placing, worker->stage, worker->image, worker->disk, &worker->workspace,
-                          &worker->names, err) < 0)
+            sandbox_place(placing, worker->stage, worker->bubblewrap, worker->image, worker->disk,
+                          &worker->workspace, &worker->names, err) < 0)
                 return -1;
         close_descriptor(&worker->image);
         close_descriptor(&worker->disk);

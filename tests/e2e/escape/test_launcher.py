@@ -843,7 +843,8 @@ def test_the_capabilities_of_the_unit_are_enough(binary):
         ours.start()
         assert ours.client("launcher = connect(path); launcher.send(CLEAR, {'name': 'one'}); print(launcher.receive()[0])") == launcher_client.RUN_ENDED
         assert gone(f"{RUN}-bound") and list(ours.workers.iterdir()) == []
-        told = ours.client("print(json.dumps(run(connect(path), 'print(open(\"/proc/self/status\").read())')))")
+        told = ours.client("print(json.dumps(run(connect(path), 'print(open(\"/proc/self/status\").read()); import os; print(os.stat(\"/dev/null\").st_dev)')))")
+        assert told["output"].split()[-1] != str(os.stat("/dev/null").st_dev)  # a node of its own
         assert "CapBnd:\t0000000000000000" in told["output"] and told["ending"]["exitCode"] == 0, told
     finally:
         ours.end()
