@@ -55,7 +55,7 @@ int verb_refresh(const struct options *options, struct error *err) {
         if (is_elsewhere(&plan))
                 return report_wrong_account(options, &plan);
         for (size_t i = 0; i < plan.subject_count; i++)
-                existing += plan.subjects[i].observed.exists;
+                existing += plan.subjects[i].observed->exists;
         if (options->json)
                 print_json(json_pack("{s:I, s:I, s:I}", "read", (json_int_t)plan.subject_count, "existing",
                                      (json_int_t)existing, "drifted", (json_int_t)plan.drift_count));

@@ -20,7 +20,7 @@ static json_t *adoption_json(const struct state_adoption *adoption, bool taken) 
         for (size_t i = 0; i < adoption->count; i++)
                 json_array_append_new(
                         items, json_pack("{s:s, s:o}", "address", adoption->items[i].subject->address, "id",
-                                         json_from_text(adoption->items[i].subject->observed.id)));
+                                         json_from_text(adoption->items[i].subject->observed->id)));
         for (size_t i = 0; i < adoption->orphan_count; i++)
                 json_array_append_new(orphans, json_from_text(adoption->orphans[i]));
         for (size_t i = 0; i < adoption->lineage_count; i++)
@@ -39,7 +39,7 @@ static void print_adoption(const struct state_adoption *adoption) {
                 const struct subject *subject = adoption->items[i].subject;
 
                 printf("  + %s  ", subject->address);
-                terminal_print_line(stdout, subject->observed.id ? subject->observed.id : "", 0, 4);
+                terminal_print_line(stdout, subject->observed->id ? subject->observed->id : "", 0, 4);
         }
         for (size_t i = 0; i < adoption->refusal_count; i++) {
                 const struct refusal *refusal = &adoption->refusals[i];

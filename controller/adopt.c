@@ -48,7 +48,7 @@ static int check_adoptable(const struct plan_args *args, const struct subject *s
                         "no manifest declares %s: declare it first, or the next apply would delete what was "
                         "imported",
                         address);
-        observed = &subject->observed;
+        observed = subject->observed;
         if (subject->record)
                 return error_set(err, "%s is in the state already (%s)", address,
                                  subject->record->id ? subject->record->id : "no id");

@@ -282,7 +282,7 @@ static int record_what_is_settled(struct applying *applying, struct arena *arena
                 writer = arena_alloc(arena, sizeof(*writer));
                 record_writer_init(writer, plan->provider_name, wall_now(applying));
                 if (plan->subjects[i].desired)
-                        record_applied(writer, &plan->subjects[i], &plan->subjects[i].observed,
+                        record_applied(writer, &plan->subjects[i], plan->subjects[i].observed,
                                        state_secret_key(applying->state));
                 else
                         record_forget(writer, &plan->subjects[i]);

@@ -56,9 +56,9 @@ void bindings_add_observed(struct planning *planning) {
                 const struct subject *subject = &plan->subjects[i];
                 const char *seen, *recorded;
 
-                if (!kind_binding(subject->kind) || !subject->observed.exists)
+                if (!kind_binding(subject->kind) || !subject->observed->exists)
                         continue;
-                seen = bound_environment(subject->kind, subject->observed.spec);
+                seen = bound_environment(subject->kind, subject->observed->spec);
                 recorded = subject->record ? bound_environment(subject->kind, subject->record->spec) : NULL;
                 if (seen && (!recorded || strcmp(seen, recorded) != 0))
                         added[count++] =

@@ -21,7 +21,7 @@
 
 /* Ours by its marks, or by our own record of that very resource where somebody took the marks away. */
 bool subject_is_ours(const struct subject *subject) {
-        const struct observation *observed = &subject->observed;
+        const struct observation *observed = subject->observed;
 
         if (observed->ownership == OWNER_SELF)
                 return true;
@@ -42,7 +42,7 @@ static struct change *new_change(struct planning *planning, struct subject *subj
                 .resource = subject->desired,
                 .desired = subject->wish,
                 .recorded = subject->record ? subject->record->spec : NULL,
-                .observed = &subject->observed,
+                .observed = subject->observed,
         };
         subject->change = change;
         return change;
@@ -53,7 +53,7 @@ static void compare_three_ways(struct planning *planning, const struct subject *
         struct diff_args args = {
                 .desired = subject->wish,
                 .recorded = subject->record ? subject->record->spec : NULL,
-                .observed = subject->observed.spec,
+                .observed = subject->observed->spec,
                 .recorded_only = subject->ops->recorded_only,
                 .free_maps = subject->ops->free_maps,
                 .key = state_secret_key(planning->args->state),
@@ -71,7 +71,7 @@ static bool touches(const struct field_change *fields, size_t count, const char 
 }
 
 static void plan_existing(struct planning *planning, struct subject *subject) {
-        const struct observation *observed = &subject->observed;
+        const struct observation *observed = subject->observed;
         bool ours = subject_is_ours(subject);
         bool known = subject->record || (subject->unfinished && ours);
         enum action action = ours && known ? ACTION_UPDATE : ACTION_ADOPT;
@@ -109,7 +109,7 @@ static void plan_existing(struct planning *planning, struct subject *subject) {
 static void plan_desired(struct planning *planning, struct subject *subject) {
         struct change *change;
 
-        if (subject->observed.exists) {
+        if (subject->observed->exists) {
                 plan_existing(planning, subject);
                 return;
         }
@@ -123,7 +123,7 @@ static void plan_desired(struct planning *planning, struct subject *subject) {
 static void plan_undesired(struct planning *planning, struct subject *subject) {
         const char *reason = planning->args->destroy ? NULL : "not in the manifests any more";
 
-        bool ours = subject->observed.exists && subject_is_ours(subject);
+        bool ours = subject->observed->exists && subject_is_ours(subject);
 
         if (!subject->record && !(subject->unfinished && ours)) {
                 subject->settled = true;
@@ -131,11 +131,11 @@ static void plan_undesired(struct planning *planning, struct subject *subject) {
         }
         /* A creation that failed since somebody else had that name: nothing of ours is there. */
         if (subject->record && subject->record->incomplete && !subject->record->id &&
-            subject->observed.exists && !ours) {
+            subject->observed->exists && !ours) {
                 subject->settled = true;
                 return;
         }
-        if (!subject->observed.exists)
+        if (!subject->observed->exists)
                 reason = subject->unfinished ? "an earlier run did not finish it: parts may be left"
                                              : "already gone";
         new_change(planning, subject, ACTION_DELETE, reason);
@@ -193,7 +193,7 @@ static int make_wish(struct planning *planning, struct subject *subject, struct 
             record_decode(subject->record, arena, err) < 0)
                 return error_context(err, "%s", subject->address);
         recorded = subject->record ? subject->record->spec : NULL;
-        if (subject->ops->desire(planning->args->provider, subject->desired, &subject->observed, recorded,
+        if (subject->ops->desire(planning->args->provider, subject->desired, subject->observed, recorded,
                                  arena, &subject->wish, err) < 0)
                 return error_context(err, "%s", subject->address);
         value_fingerprint(subject->wish, state_secret_key(planning->args->state), subject->fingerprint);
@@ -222,7 +222,7 @@ static void drop_revealed(struct planning *planning, struct drift *drift) {
 
 /* What others did beside the fields that were applied: told as drift, and by every plan, since no change follows from it. */
 static void add_left(struct planning *planning, struct subject *subject, struct drift *drift) {
-        const struct observation *observed = &subject->observed;
+        const struct observation *observed = subject->observed;
         struct arena *arena = planning->arena;
 
         for (size_t i = 0; i < observed->left_count; i++) {
@@ -246,7 +246,7 @@ static void note_drift(struct planning *planning, struct subject *subject) {
         struct diff_args args = {
                 .desired = subject->record->spec,
                 .recorded = subject->record->spec,
-                .observed = subject->observed.spec,
+                .observed = subject->observed->spec,
                 .recorded_only = subject->ops->recorded_only,
                 .free_maps = subject->ops->free_maps,
                 .key = state_secret_key(planning->args->state),
@@ -254,7 +254,7 @@ static void note_drift(struct planning *planning, struct subject *subject) {
 
         if (subject->unfinished)
                 return;
-        drift.gone = !subject->observed.exists;
+        drift.gone = !subject->observed->exists;
         if (!drift.gone)
                 diff_fields(&args, planning->arena, &drift.fields, &drift.field_count);
         drop_revealed(planning, &drift);
@@ -312,6 +312,7 @@ static int is_as_recorded(struct subject *subject, struct arena *scratch, struct
  */
 static int settle_by_fingerprint(struct planning *planning, struct subject *subject, struct arena *scratch,
                                  struct error *err) {
+        const struct observation *unseen = subject->observed;
         struct record *record = subject->record, copy;
         int same;
 
@@ -324,12 +325,13 @@ static int settle_by_fingerprint(struct planning *planning, struct subject *subj
         } else if (subject->desired && was_as_applied(subject)) {
                 copy = *record;
                 subject->record = &copy;
-                subject->observed = (struct observation){ .name = subject->name, .exists = true };
+                subject->observed = &(struct observation){ .name = subject->name, .exists = true };
                 if (make_wish(planning, subject, scratch, err) < 0 ||
                     (same = is_as_recorded(subject, scratch, err)) < 0)
                         return -1;
                 subject->settled = same;
                 subject->record = record;
+                subject->observed = unseen;
                 subject->wish = NULL;
                 arena_clear(scratch);
         }

@@ -154,7 +154,7 @@ static bool still_bound(const struct subject *dependent, const char *environment
         bound = dependent->record ? bound_environment(dependent->kind, dependent->record->spec) : NULL;
         if (bound && strcmp(bound, environment) == 0)
                 return true;
-        bound = bound_environment(dependent->kind, dependent->observed.spec);
+        bound = bound_environment(dependent->kind, dependent->observed->spec);
         return bound && strcmp(bound, environment) == 0;
 }
 
@@ -297,7 +297,7 @@ static void guard_mass_deletion(struct planning *planning) {
 
                 recorded += subject->record != NULL;
                 deletes += subject->change && subject->change->action == ACTION_DELETE &&
-                           subject->observed.exists;
+                           subject->observed->exists;
         }
         over = most >= 0 && deletes > (size_t)most;
         if (deletes * 100 > recorded * (size_t)percent &&

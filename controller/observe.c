@@ -63,17 +63,21 @@ static int decode_past(struct planning *planning, struct subject *subject, struc
 }
 
 /* Without a refresh the past stands in for the present. */
-static void take_past_for_present(struct subject *subject) {
+static void take_past_for_present(struct planning *planning, struct subject *subject) {
+        struct observation *assumed;
+
         if (subject->last) {
-                subject->observed = *subject->last;
+                subject->observed = subject->last;
                 return;
         }
-        subject->observed = (struct observation){ .name = subject->name };
+        assumed = arena_alloc(planning->arena, sizeof(*assumed));
+        assumed->name = subject->name;
         if (subject->record) {
-                subject->observed.exists = true;
-                subject->observed.id = subject->record->id;
-                subject->observed.spec = subject->record->spec;
+                assumed->exists = true;
+                assumed->id = subject->record->id;
+                assumed->spec = subject->record->spec;
         }
+        subject->observed = assumed;
 }
 
 /* `subjects` are all those of one kind. Their past is added by decode_pasts(). */
@@ -118,7 +122,7 @@ static int observe_kind(struct planning *planning, const struct kind_reading *re
         if (subjects[0].ops->observe(planning->args->provider, &reading->args, seen, err) < 0)
                 return error_context(err, "cannot read what exists (%s)", subjects[0].kind->name);
         for (size_t i = 0; i < reading->args.count; i++) {
-                subjects[i].observed = seen[i];
+                subjects[i].observed = &seen[i];
                 for (size_t k = 0; k < seen[i].warning_count; k++)
                         plan_warn(planning->arena, planning->plan, seen[i].warnings[k]);
         }
@@ -230,7 +234,7 @@ static bool same_text(const char *a, const char *b) {
  * given where nothing moved. Most of a thousand resources have not moved, and a plan of them writes nothing.
  */
 static bool is_news(const struct subject *subject) {
-        const struct observation *now = &subject->observed, *last = subject->last;
+        const struct observation *now = subject->observed, *last = subject->last;
 
         if (!last)
                 return now->exists || now->extra || subject->sighting;
@@ -256,7 +260,7 @@ int planning_remember(struct planning *planning, struct error *err) {
                 if (!is_news(subject) || subject->unfinished)
                         continue;
                 sighting = arena_alloc(planning->arena, sizeof(*sighting));
-                sighting_of(&subject->observed, subject->address, now, sighting);
+                sighting_of(subject->observed, subject->address, now, sighting);
                 sighting->drifted = subject->drifted;
                 ops[count++] = (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = sighting };
         }
@@ -269,7 +273,7 @@ int planning_assume(struct planning *planning, struct subject *subject, struct e
                 return -1;
         if (decode_past(planning, subject, err) < 0)
                 return error_context(err, "%s", subject->address);
-        take_past_for_present(subject);
+        take_past_for_present(planning, subject);
         return 0;
 }
 

@@ -28,7 +28,7 @@ struct subject {
         bool unfinished;                 /* an earlier run left its change half-way */
         const struct observation
                 *last; /* the sighting, as providers take it; NULL where it is not to be trusted */
-        struct observation observed;
+        const struct observation *observed; /* never NULL; all zero until it is read or assumed */
         struct value *wish; /* desire(): what shall be, in the provider's terms; NULL where not desired */
         uint8_t fingerprint[SHA256_SIZE]; /* of wish */
         uint8_t source[SOURCE_SIZE];      /* of all that the wish is made from; zeroes where not desired */

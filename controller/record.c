@@ -90,7 +90,7 @@ void record_adopted(struct record_writer *writer, const struct subject *subject,
         uint8_t fingerprint[SHA256_SIZE];
 
         value_fingerprint(nothing, NULL, fingerprint);
-        put_record(writer, subject, subject->observed.id, nothing, fingerprint, unknown, false);
+        put_record(writer, subject, subject->observed->id, nothing, fingerprint, unknown, false);
         put_binding(writer, subject);
 }
 
@@ -101,7 +101,7 @@ void record_found(struct record_writer *writer, const struct subject *subject, c
         const char *environment = bound_environment(subject->kind, spec);
 
         value_fingerprint(spec, key, fingerprint);
-        put_record(writer, subject, subject->observed.id, spec, fingerprint, unknown, false);
+        put_record(writer, subject, subject->observed->id, spec, fingerprint, unknown, false);
         if (!may_bind(subject) || !environment)
                 return;
         writer->binding = (struct binding){ .environment = environment,

@@ -44,7 +44,7 @@ static struct value *overlay(const struct value *wish, const struct value *seen,
 
 /* With the stack's marks, and in no record yet. */
 static bool is_to_take(const struct subject *subject) {
-        const struct observation *seen = &subject->observed;
+        const struct observation *seen = subject->observed;
 
         if (subject->record || !seen->exists || seen->unmarked || !seen->spec)
                 return false;
@@ -130,7 +130,7 @@ static int add_own_taker(const struct plan_args *args, struct state_adoption *ad
 static int describe(const struct plan_args *args, const struct subject *subject, struct arena *arena,
                     const struct value **ret, struct error *err) {
         const char *const *known = subject->ops->recorded_only;
-        const struct value *seen = subject->observed.spec, *spec;
+        const struct value *seen = subject->observed->spec, *spec;
         struct value *wish;
 
         if (!subject->wish) {
@@ -138,7 +138,7 @@ static int describe(const struct plan_args *args, const struct subject *subject,
                 return 0;
         }
         spec = overlay(subject->wish, seen, NULL, known, arena);
-        if (subject->ops->desire(args->provider, subject->desired, &subject->observed, spec, arena, &wish,
+        if (subject->ops->desire(args->provider, subject->desired, subject->observed, spec, arena, &wish,
                                  err) < 0)
                 return error_context(err, "%s", subject->address);
         *ret = overlay(wish, seen, NULL, known, arena);
@@ -203,8 +203,8 @@ int state_adopt_look(const struct plan_args *args, const char *const *names, siz
                         return -1;
                 item->subject = subject;
                 adoption.count++;
-                if (subject->observed.ownership == OWNER_OTHER)
-                        add_lineage(&adoption, subject->observed.lineage, arena);
+                if (subject->observed->ownership == OWNER_OTHER)
+                        add_lineage(&adoption, subject->observed->lineage, arena);
         }
         for (size_t i = 0; i < adoption.lineage_count; i++) {
                 if (judge_lineage(args, &adoption, adoption.lineages[i], arena, err) < 0)

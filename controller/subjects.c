@@ -171,6 +171,9 @@ static void fill_from_state(struct known *known, struct subject *subject) {
                 in_journal(known, subject->address) || (subject->record && subject->record->incomplete);
 }
 
+/* What nothing has read or assumed yet. */
+static const struct observation unseen;
+
 static bool is_managed(const struct planning *planning, const struct kind *kind) {
         const struct plan_args *args = planning->args;
 
@@ -191,6 +194,7 @@ static void add_desired(struct planning *planning, struct known *known, struct s
                         .name = resource->name,
                         .address = resource->address,
                         .desired = resource,
+                        .observed = &unseen,
                 };
                 fill_from_state(known, &subjects[(*count)++]);
         }
@@ -214,7 +218,8 @@ static int add_undeclared(struct planning *planning, struct known *known, const 
                 return error_context(err, "the state has a resource that this version does not know");
         if (!is_managed(planning, kind))
                 return 0;
-        subjects[*count] = (struct subject){ .kind = kind, .name = name, .address = address };
+        subjects[*count] =
+                (struct subject){ .kind = kind, .name = name, .address = address, .observed = &unseen };
         fill_from_state(known, &subjects[(*count)++]);
         return 0;
 }

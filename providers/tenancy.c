@@ -7,9 +7,11 @@ bool tenancy_desired(const struct value *spec, const struct observation *observe
 
         if (said && said->type == VALUE_BOOLEAN)
                 return said->boolean;
-        if (observed && observed->exists)
+        if (observed && !observed->exists)
+                return true;
+        if (observed && observed->spec)
                 return value_get_boolean(observed->spec, TENANCY_MEMBER, false);
-        return observed || value_get_boolean(recorded, TENANCY_MEMBER, true);
+        return value_get_boolean(recorded, TENANCY_MEMBER, true);
 }
 
 int64_t tenancy_environments(int64_t concurrency) {

@@ -9,8 +9,8 @@
 #define TENANCY_MEMBER "tenantIsolation"
 
 /*
- * As the manifest's spec says. Where that says nothing: as it is, since it cannot be changed in place; `observed` NULL: as recorded;
- * and true for what there is not yet.
+ * As the manifest's spec says. Where that says nothing: as it is, since it cannot be changed in place; as recorded, where nothing was
+ * read (`observed` is NULL, or exists without a spec, as in offline plans); true for an environment that does not exist yet.
  */
 bool tenancy_desired(const struct value *spec, const struct observation *observed,
                      const struct value *recorded);
