@@ -9,7 +9,8 @@
  * descriptor 5, and puts the variable and its folders back, which the kernel does not import from for itself.
  *
  * In the file is the kernel twice: as the Python of the machine that built us has compiled it (compile.py), which the same Python need
- * not do again, and as source.
+ * not do again, and as source. Behind it lies notebook.py, which a kernel keeps as these bytes until something of it is needed. All are
+ * compressed; eight digits say how long each is but the last.
  *
  * Pipes go to the kernel as descriptors beside a message. Nothing is received but bytes: descriptors that come back are dropped
  * by the kernel (of the machine), since recv(2) has no room for them.
@@ -22,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,23 +60,30 @@ static const char program[] =
         "        sys.modules.pop('sitecustomize', None)\n"
         "        site.execsitecustomize()\n"
         "from _frozen_importlib_external import MAGIC_NUMBER as magic\n"
+        "path = sys.path[:]\n"
+        "sys.path[:] = own\n"
+        "import zlib\n"
         "kernel = open(4, 'rb').read()\n"
         "end = 40 + int(kernel[:8])\n"
+        "notebook = end + 8 + int(kernel[end:end + 8])\n"
+        "own_names = {'__name__': '<berth kernel>', '__builtins__': dict(vars(__builtins__)), 'own_path': own,\n"
+        "             'own_notebook': kernel[notebook:]}\n"
         "if kernel[8:40].decode().rstrip() == magic.hex() + ' ' + str(sys.implementation.cache_tag):\n"
-        "    path = sys.path[:]\n"
-        "    sys.path[:] = own\n"
-        "    import marshal, zlib\n"
-        "    sys.path[:] = path\n"
+        "    import marshal\n"
         "    kernel = marshal.loads(zlib.decompress(kernel[40:end]))\n"
         "else:\n"
-        "    kernel = compile(kernel[end:], '<berth kernel>', 'exec')\n"
-        "exec(kernel, {'__name__': '<berth kernel>', '__builtins__': dict(vars(__builtins__)), 'own_path': own})\n";
+        "    kernel = compile(zlib.decompress(kernel[end + 8:notebook], 31), '<berth kernel>', 'exec')\n"
+        "sys.path[:] = path\n"
+        "exec(kernel, own_names)\n";
 
 static int source_file(struct error *err) {
         int file = memfd_create("kernel.py", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
         if (file < 0 || descriptor_write(file, kernel_compiled, kernel_compiled_size) < 0 ||
-            descriptor_write(file, kernel_source, kernel_source_size) < 0 || lseek(file, 0, SEEK_SET) < 0 ||
+            dprintf(file, "%08zu", kernel_source_size) < 0 ||
+            descriptor_write(file, kernel_source, kernel_source_size) < 0 ||
+            descriptor_write(file, notebook_source, notebook_source_size) < 0 ||
+            lseek(file, 0, SEEK_SET) < 0 ||
             fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
                 (void)error_set(err, "no memory for the kernel's source: %s", strerror(errno));
                 close_descriptor(&file);

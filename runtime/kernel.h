@@ -71,10 +71,10 @@ struct process_status kernel_reap(struct kernel *kernel);
 int kernel_start_process(const struct process_args *args, size_t memory_max, struct process *ret,
                          struct error *err) MUST_USE;
 
-/* Generated from kernel.py, by compile.py and as it is; from checkpoint.py and the library that it uses, by gzip. */
-extern const unsigned char kernel_compiled[], kernel_source[], checkpoint_source[], cloudpickle_source[],
-        transfer_source[];
-extern const size_t kernel_compiled_size, kernel_source_size, checkpoint_source_size, cloudpickle_source_size,
-        transfer_source_size;
+/* Generated: kernel.py as compile.py compiles it, and each of the sources by gzip. */
+extern const unsigned char kernel_compiled[], kernel_source[], notebook_source[], checkpoint_source[],
+        cloudpickle_source[], transfer_source[];
+extern const size_t kernel_compiled_size, kernel_source_size, notebook_source_size, checkpoint_source_size,
+        cloudpickle_source_size, transfer_source_size;
 
 #endif

@@ -15,7 +15,7 @@ Python only what is under it. The rest is imported when it is needed, or when no
 import sys
 
 # Without the working folder and those of PYTHONPATH: a user's fcntl.py there is not what the kernel means by fcntl.
-own_path = globals()["own_path"]
+own_path, own_notebook = globals()["own_path"], globals()["own_notebook"]
 _path = sys.path[:]
 sys.path[:] = own_path
 
@@ -44,10 +44,14 @@ NAME_MAX = 256
 LINES_MAX = 400
 PARTS_MAX = 16
 DISPLAY_MAX = 16 << 20
+OUTPUTS_MAX = 10
 DESCRIPTOR = 3
 QUIET_MS = 100
+OWN_FILES = ("<berth kernel>", "<berth notebook>")
 DESCRIPTORS_SPACE = _socket.CMSG_SPACE(2 * 4)
 
+# matplotlib's backends that open no window.
+DRAWING = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
 CO_COROUTINE = 0x80
 FUTURES = 0x1FE0000  # of `from __future__`: all features of Python 3.9 to 3.14
 if not (3, 9) <= sys.version_info < (3, 15):
@@ -84,6 +88,7 @@ class State:
     loop = None  # for `await` outside of functions
     sources = {}  # of the last executions, as linecache has them
     no_input = None  # the stream of an execution that had none
+    drawn = {}  # figures that this execution has shown as a value, by id: what they looked like
     importing = 0  # the thread in which the kernel imports something for itself; 0: none
 
 
@@ -98,8 +103,28 @@ def fill_linecache(linecache):
         linecache.cache.update(state.sources)
 
 
+def without_screen(change):
+    """There is no screen: a backend that would open windows, or that is a notebook's, is the one that draws."""
+
+    def changed(backend, **options):
+        return change(backend if str(backend).lower() in DRAWING else "agg", **options)
+
+    return changed
+
+
+def replace_use(matplotlib):
+    if hasattr(matplotlib, "use"):
+        matplotlib.use = without_screen(matplotlib.use)
+
+
 def replace_show(pyplot):
     pyplot.show = show_figures
+    if hasattr(pyplot, "switch_backend"):
+        pyplot.switch_backend = without_screen(pyplot.switch_backend)
+
+
+def change_by_notebook(found):
+    load_notebook().changes[found.__name__](found)
 
 
 class Finder:
@@ -108,14 +133,25 @@ class Finder:
     are changed when somebody imports them: Agg's show() shows nothing, and closes nothing.
     """
 
-    changes = {"linecache": fill_linecache, "matplotlib.pyplot": replace_show}
+    changes = {
+        "linecache": fill_linecache,
+        "matplotlib": replace_use,
+        "matplotlib.pyplot": replace_show,
+        "IPython": change_by_notebook,
+        "PIL.Image": change_by_notebook,
+        "plotly.io._renderers": change_by_notebook,
+        "webbrowser": change_by_notebook,
+    }
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
         own = path is None and state.importing == _thread.get_ident()
-        if name not in cls.changes and (not own or name in sys.builtin_module_names):
+        notebooks = name.partition(".")[0] == "IPython"
+        if name not in cls.changes and not notebooks and (not own or name in sys.builtin_module_names):
             return None
         spec = PathFinder.find_spec(name, own_path if own else path, target)
+        if spec is None and notebooks:  # of an image that has no IPython
+            return load_notebook().find_spec(name)
         change = cls.changes.get(name)
         if spec is None or spec.loader is None or change is None:
             return spec
@@ -139,6 +175,42 @@ def own_module(name):
         return __import__(name)
     finally:
         state.importing = before
+
+
+# --- what notebooks have beside Python ---
+
+
+class Notebook:
+    """notebook.py: magics, IPython.display. It is loaded when something of it is asked for: most sessions never do."""
+
+    loaded = None
+
+
+def load_notebook():
+    if Notebook.loaded is None:
+        before, state.importing = state.importing, _thread.get_ident()
+        try:
+            import zlib
+
+            found = {"__name__": "<berth notebook>", "__builtins__": dict(saved_builtins), "kernel": own_names()}
+            exec(compile(zlib.decompress(own_notebook, 31), "<berth notebook>", "exec"), found)
+            Notebook.loaded = type(sys.implementation)(**found)
+        finally:
+            state.importing = before
+    return Notebook.loaded
+
+
+def own_names():
+    """The kernel as an object, for modules of its own."""
+    return type(sys.implementation)(own_globals=globals(), **{name: value for name, value in globals().items() if not name.startswith("__")})
+
+
+def get_ipython():
+    """Libraries ask by it whether they are in a notebook."""
+    return load_notebook().shell()
+
+
+saved_builtins["get_ipython"] = builtins.get_ipython = get_ipython
 
 
 # --- JSON ---
@@ -303,7 +375,7 @@ def note(text):
 
 def without_kernel(shown, depth=0):
     """A traceback without the kernel's own frames, in what caused it and in groups as well."""
-    shown.stack[:] = [frame for frame in shown.stack if frame.filename != "<berth kernel>"]
+    shown.stack[:] = [frame for frame in shown.stack if frame.filename not in OWN_FILES]
     for other in [shown.__cause__, shown.__context__] + list(getattr(shown, "exceptions", None) or ()):
         if other is not None and depth < 100:
             without_kernel(other, depth + 1)
@@ -315,7 +387,7 @@ def plain_traceback(error, name, value):
     lines, at = ["Traceback (most recent call last):"], error.__traceback__
     while at is not None and len(lines) < LINES_MAX:
         code = at.tb_frame.f_code
-        if code.co_filename != "<berth kernel>":
+        if code.co_filename not in OWN_FILES:
             lines.append('  File "%s", line %d, in %s' % (code.co_filename, at.tb_lineno, code.co_name))
         at = at.tb_next
     return lines + ["%s: %s" % (name, value)]
@@ -427,9 +499,11 @@ def representations(value):
     for name, kind in REPRESENTATIONS:
         if kind not in found:
             found[kind] = call_representation(value, name)
+    if Notebook.loaded:
+        found.update(Notebook.loaded.registered_forms(value))
     if "image/png" not in found or found["image/png"] is None:
         if type(value).__module__ == "matplotlib.figure" and hasattr(value, "savefig"):
-            found["image/png"] = draw(value)
+            found["image/png"] = draw_shown(value)
     parts = {}
     for kind, data in found.items():
         data = None if data is None else as_bytes(data, kind)
@@ -462,18 +536,56 @@ def send_display(parts, main):
     channel.send(head, b"".join(data for _, data in kept))
 
 
-def display(*values, **ignored):
+def shows_itself(value):
+    """As by _ipython_display_: then it has no other form."""
+    kind = type(value)
+    if id(kind) in plain_types or isinstance(value, type) or not callable(getattr(kind, "_ipython_display_", None)):
+        return False
+    try:
+        value._ipython_display_()
+        return True
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except NotImplementedError:
+        pass
+    except BaseException as error:
+        note("_ipython_display_ of %s failed: %s" % (name_of(kind), name_of(type(error))))
+    return False
+
+
+def text_of(value, parts):
+    """Its repr, and whether that was cut. One that raises is no error where there are other forms."""
+    try:
+        return clean(repr(value), TEXT_MAX)
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        if not parts:
+            raise
+        note("__repr__ of %s failed: %s" % (name_of(type(value)), name_of(type(error))))
+        return "<%s: its __repr__ failed>" % name_of(type(value)), False
+
+
+def display(*values, **options):
     """Shows each, in every form that it has, as notebooks do."""
+    if options:
+        return load_notebook().display(*values, **options)
     for value in values:
-        parts = {"text/plain": clean(repr(value), TEXT_MAX)[0].encode("utf-8")}
-        parts.update(representations(value))
-        send_display(parts, False)
+        if not shows_itself(value):
+            parts = representations(value)
+            send_display({"text/plain": text_of(value, parts)[0].encode("utf-8"), **parts}, False)
 
 
 def draw(figure):
     data = io.BytesIO()
     figure.savefig(data, format="png", bbox_inches="tight")
     return data.getvalue()
+
+
+def draw_shown(figure):
+    """As a value or by display(): the end of the execution does not show the same again."""
+    state.drawn[id(figure)] = draw(figure)
+    return state.drawn[id(figure)]
 
 
 def show_figures(*arguments, **ignored):
@@ -483,7 +595,10 @@ def show_figures(*arguments, **ignored):
         return
     try:
         for number in pyplot.get_fignums():
-            send_display({"image/png": draw(pyplot.figure(number))}, False)
+            figure = pyplot.figure(number)
+            data = draw(figure)
+            if state.drawn.get(id(figure)) != data:  # as it stands there already
+                send_display({"image/png": data}, False)
     finally:
         pyplot.close("all")
 
@@ -663,13 +778,75 @@ def one_expression(source, filename, flags):
         return None
 
 
+def parse(source, filename, flags):
+    """Its tree, and the source that this is of: what is not Python may be a notebook's."""
+    try:
+        return compile(source, filename, "exec", flags | _ast.PyCF_ONLY_AST, True), source
+    except SyntaxError:
+        meant = load_notebook().translate(source)
+        if meant is None:
+            raise
+    return compile(meant, filename, "exec", flags | _ast.PyCF_ONLY_AST, True), meant
+
+
+class Inputs:
+    """`In`: the sources of the last executions, by their numbers."""
+
+    def __getitem__(self, n):
+        try:
+            return "".join(state.sources["<execution %d>" % n if n > 0 else list(state.sources)[n]][2])
+        except (IndexError, KeyError):
+            raise IndexError("no source of this execution is kept") from None
+
+    def __len__(self):
+        return state.n + 1
+
+    def __iter__(self):
+        return ("".join(lines) for _, _, lines, _ in list(state.sources.values()))
+
+    def __repr__(self):
+        return repr(list(self))
+
+
+# By builtins, so that they are among the names of no session.
+outputs = {}
+saved_builtins["In"], saved_builtins["Out"] = builtins.In, builtins.Out = Inputs(), outputs
+LAST = ("_", "__", "___")
+last_values = []
+
+
+def keep_value(value):
+    """As `_` and `Out[n]`. Only the last ones: each may be large. A `_` that is somebody else's stays (gettext.install())."""
+    if value is outputs:
+        return
+    names = vars(builtins)
+    own = [kept is names.get(name) for name, kept in zip(LAST, last_values)]
+    last_values.insert(0, value)
+    del last_values[len(LAST) :]
+    for at, (name, kept) in enumerate(zip(LAST, last_values)):
+        if name not in names or (at < len(own) and own[at]):
+            names[name] = kept
+    outputs[state.n] = value
+    while len(outputs) > OUTPUTS_MAX:
+        del outputs[next(iter(outputs))]
+
+
+def forget_values():
+    """They may be what memory is short of."""
+    for name, kept in zip(LAST, last_values):
+        if vars(builtins).get(name) is kept:
+            del vars(builtins)[name]
+    del last_values[:]
+    outputs.clear()
+
+
 def run_source(source, filename):
     """The last expression's value, or None. Its exceptions are the user's."""
     flags = state.flags | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     short = one_expression(source, filename, flags)
     if short is not None:
         return run_code(short)
-    tree = compile(source, filename, "exec", flags | _ast.PyCF_ONLY_AST, True)
+    tree, source = parse(source, filename, flags)
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr) and not ends_with_semicolon(source, tree.body[-1]):
         last = _ast.Expression(tree.body.pop().value)
@@ -687,8 +864,11 @@ def run_source(source, filename):
 def value_of(found):
     if found is None:
         return None
-    text, cut = clean(repr(found), TEXT_MAX)
+    keep_value(found)
+    if shows_itself(found):
+        return None
     parts = representations(found)
+    text, cut = text_of(found, parts)
     if parts:
         send_display({"text/plain": text.encode("utf-8"), **parts}, True)
     return {"type": name_of(type(found)), "text": text, "truncated": cut}
@@ -740,6 +920,8 @@ def run_user(source, filename):
                 show_figures_after_error()
                 raise
             show_figures()
+            if Notebook.loaded:
+                Notebook.loaded.finish()
             flush_streams()
             return "ok", value, None, 0
         finally:
@@ -749,6 +931,7 @@ def run_user(source, filename):
         return "leaves", None, None, exit_code(error)
     except MemoryError as error:
         state.in_user = False
+        forget_values()
         return "memory", None, describe_error(error), 1
     except BaseException as error:
         state.in_user = False
@@ -809,6 +992,7 @@ def execute(head, body, descriptors):
     heed_interrupts()
     state.n = n
     state.interrupted = state.early = False
+    state.drawn = {}
     state.begins = True
     channel.send({"type": "begun", "n": n})
     outcome, value, error, code = run_user(source, filename)
@@ -860,7 +1044,7 @@ def load_tools(head, body):
             Tools.loaded = tools
         finally:
             state.importing = before
-    return type(sys.implementation)(own_globals=globals(), **{name: value for name, value in globals().items() if not name.startswith("__")})
+    return own_names()
 
 
 def wait_for_child(pid, gate, started, milliseconds):
