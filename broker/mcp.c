@@ -23,9 +23,9 @@
 #define LISTS_TTL_MS 60000 /* an apply may change the environments that they name */
 
 static const char instructions[] =
-        "Berth runs Python and shell code in sandboxes that keep their variables and files. Call run_code; its answer has `session`: pass "
-        "that on with each later call, also in other conversations. list_sessions finds ids again. Files are in the session's "
-        "workspace, and stay when it ends.";
+        "Berth runs Python and shell code in sandboxes that keep their variables and files. Call run_code; give it a `conversation`, a "
+        "name of your choice, each time, or pass on the session_id of its first answer. list_sessions finds ids again. Files are in the "
+        "session's workspace, and stay when it ends.";
 
 /* --- sessions of MCP, which are no sessions of ours --- */
 
@@ -226,15 +226,19 @@ static int call_tool(struct served *served, json_t **ret, struct mcp_fault *faul
                 return mcp_fault_set(fault, MCP_INVALID_PARAMS, 200, "arguments must be an object");
         if (!arguments)
                 arguments = none;
-        if (mcp_tool_check(tool, arguments, served->call.request->arena, &problem) < 0) {
+        if (mcp_tool_check(tool, arguments, served->call.request->arena, &served->call.note, &problem) < 0) {
                 *ret = mcp_tool_problem(&problem);
         } else if (!tool->answer) {
                 mcp_run_answer(&served->call, served->call.message, arguments, served->mcp_session);
                 return 1;
         } else {
-                *ret = tool->answer(&served->call, arguments, &answer, &problem) < 0
-                               ? mcp_tool_problem(&problem)
-                               : mcp_tool_result(&answer);
+                if (tool->answer(&served->call, arguments, &answer, &problem) < 0) {
+                        *ret = mcp_tool_problem(&problem);
+                        return 0;
+                }
+                if (tool->text && answer.data && !answer.asks)
+                        answer.text = tool->text(answer.data);
+                *ret = mcp_tool_result(&answer, served->call.note);
         }
         return 0;
 }
@@ -333,6 +337,16 @@ static void serve_message(struct served *served, const struct mcp_headers *heade
         }
 }
 
+/* False where the request was answered. */
+static bool read_conversation(struct server_request *request, const char **ret) {
+        const char *name = server_header(request, "Berth-Conversation");
+
+        if (!name && server_has_header(request, "Berth-Conversation"))
+                return call_refuse_value(request, "the header Berth-Conversation may stand once");
+        *ret = name && *name ? name : NULL;
+        return true;
+}
+
 static void answer_message(struct server_request *request) {
         const struct mcp_headers headers = { server_header(request, "MCP-Protocol-Version"),
                                              server_header(request, "Mcp-Method"),
@@ -353,6 +367,8 @@ static void answer_message(struct server_request *request) {
                 (void)call_refuse_value(request, "name the user in the header Berth-Owner");
                 return;
         }
+        if (!read_conversation(request, &served.call.conversation))
+                return;
         if (!body_is_said_json(request)) {
                 (void)call_refuse_value(request, "the body must be JSON: Content-Type: application/json");
                 return;

@@ -14,6 +14,7 @@
 #include "broker/base64.h"
 #include "broker/copy.h"
 #include "broker/files.h"
+#include "broker/mcp_sessions.h"
 #include "broker/mcp_uri.h"
 #include "broker/opened.h"
 #include "sessions/workspace_files.h"
@@ -30,8 +31,24 @@
 
 static int open_session(const struct mcp_call *call, const json_t *arguments, struct opened *ret,
                         struct problem *problem) {
-        return opened_find(call->call, json_text(arguments, "session"), false, call->request->arena, ret,
-                           problem);
+        const char *id;
+
+        return mcp_sessions_named(call, arguments, &id, problem) < 0
+                       ? -1
+                       : opened_find(call->call, id, false, call->request->arena, ret, problem);
+}
+
+/* Before files are put: a conversation may begin with them. */
+static int make_session(const struct mcp_call *call, const json_t *arguments, struct opened *ret,
+                        struct problem *problem) {
+        const char *id;
+        bool made;
+
+        if (!json_text(arguments, "conversation") && !call->conversation)
+                return open_session(call, arguments, ret, problem);
+        return mcp_sessions_open(call, arguments, &id, &made, problem) < 0
+                       ? -1
+                       : opened_find(call->call, id, false, call->request->arena, ret, problem);
 }
 
 int mcp_files_list(const struct mcp_call *call, const json_t *arguments, struct mcp_answer *ret,
@@ -200,7 +217,7 @@ int mcp_files_write(const struct mcp_call *call, const json_t *arguments, struct
         struct workspace_file file;
         bool made;
 
-        if (open_session(call, arguments, &opened, problem) < 0 ||
+        if (make_session(call, arguments, &opened, problem) < 0 ||
             opened_bound(call->call, &opened, interrupt, &limits, problem) < 0 ||
             workspace_put_begin(&opened.workspace, path, &none, &limits, interrupt, &put, problem) < 0)
                 return -1;
@@ -220,7 +237,7 @@ int mcp_files_copy(const struct mcp_call *call, const json_t *arguments, struct 
                    struct problem *problem) {
         struct opened target OPENED_CLEANUP = OPENED_INIT;
 
-        if (open_session(call, arguments, &target, problem) < 0)
+        if (make_session(call, arguments, &target, problem) < 0)
                 return -1;
         return copy_run(call->request, &target, arguments, &ret->data, problem);
 }

@@ -16,6 +16,7 @@
 #include "broker/mcp_files.h"
 #include "broker/mcp_flight.h"
 #include "broker/mcp_sessions.h"
+#include "broker/mcp_text.h"
 
 #include <string.h>
 
@@ -23,7 +24,7 @@
 #define DISPLAYS_MAX ((size_t)65536) /* bytes of texts in displays */
 #define IMAGES_MAX ((size_t)8 << 20) /* bytes of all images, in base64 */
 #define TOLD_MS 1000                 /* progress is told no more often */
-#define QUIET_MS 5000                /* and that often where nothing is said */
+#define QUIET_MS 2000                /* and that often where nothing is said: clients wait 5 s and more */
 #define LINE_MAX_BYTES ((size_t)200) /* of output in a message of progress */
 #define TIMEOUT_SECONDS 300          /* the engine's, of who does not say */
 
@@ -114,7 +115,7 @@ static json_t *show_display(const json_t *display, size_t *text_room, size_t *im
         return shown;
 }
 
-void mcp_run_show(const json_t *result, struct mcp_answer *ret) {
+void mcp_run_show(const json_t *result, bool tells_session, struct mcp_answer *ret) {
         json_t *data = json_checked(json_copy((json_t *)(uintptr_t)result)),
                *displays = json_checked(json_array());
         json_t *content = json_checked(json_array()), *display;
@@ -127,6 +128,7 @@ void mcp_run_show(const json_t *result, struct mcp_answer *ret) {
                 json_add(displays, show_display(display, &text_room, &image_room, content));
         json_put(data, "displays", displays);
         *ret = (struct mcp_answer){ .data = data,
+                                    .text = mcp_text_run(data, tells_session),
                                     .content = content,
                                     .failed = status && strcmp(status, "failed") == 0 };
 }
@@ -135,7 +137,8 @@ void mcp_run_show(const json_t *result, struct mcp_answer *ret) {
 
 struct run {
         const struct mcp_message *message;
-        const char *mcp_session;
+        const char *mcp_session, *note;
+        bool tells_session; /* the call named none */
         struct mcp_flight flight;
         const json_t *progress; /* the token that it is told under; NULL: it is not */
         int64_t timeout_seconds;
@@ -146,36 +149,6 @@ struct run {
 
 static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
-}
-
-static int find_environment(const struct mcp_call *call, const char **ret, struct problem *problem) {
-        const char *names;
-        size_t count;
-
-        if (mcp_sessions_environments(call, &names, &count, problem) < 0)
-                return -1;
-        if (count != 1)
-                return problem_set(problem, PROBLEM_INVALID,
-                                   count ? "name the environment: there are %s"
-                                         : "no environment was applied yet%s",
-                                   names);
-        *ret = names;
-        return 0;
-}
-
-static int make_session(const struct mcp_call *call, const json_t *arguments, const char **ret,
-                        struct problem *problem) {
-        struct engine_wish wish = { .environment = json_text(arguments, "environment"),
-                                    .agent = json_text(arguments, "agent") };
-        json_t *session;
-
-        if (!wish.environment && !wish.agent && find_environment(call, &wish.environment, problem) < 0)
-                return -1;
-        if (engine_create(call->call->engine, &call->caller, &wish, &session, problem) < 0)
-                return -1;
-        *ret = arena_strdup(call->request->arena, json_text(session, "id"));
-        json_decref(session);
-        return 0;
 }
 
 static int begin_code(const struct mcp_call *call, const struct mcp_message *message, const json_t *arguments,
@@ -196,7 +169,7 @@ static int begin_code(const struct mcp_call *call, const struct mcp_message *mes
         if (why.code == PROBLEM_NOT_FOUND)
                 return problem_set(
                         problem, why.code,
-                        "%s; if it has ended, leave session out: its files can be copied into a new one",
+                        "%s; if it has ended, leave session_id out: its files can be copied into a new one",
                         why.detail);
         *problem = why;
         return -1;
@@ -205,20 +178,18 @@ static int begin_code(const struct mcp_call *call, const struct mcp_message *mes
 static int begin(const struct mcp_call *call, const struct mcp_message *message, const json_t *arguments,
                  const char **ret_session, int64_t *ret, struct engine_follower **ret_follower,
                  struct problem *problem) {
-        const char *session = json_text(arguments, "session"), *made = NULL;
         struct problem ignored;
+        const char *session;
+        bool made;
 
-        if (session && (json_text(arguments, "environment") || json_text(arguments, "agent")))
-                return problem_set(problem, PROBLEM_INVALID,
-                                   "environment and agent are for a new session: leave them out, or session");
-        if (!session && make_session(call, arguments, &made, problem) < 0)
+        if (mcp_sessions_open(call, arguments, &session, &made, problem) < 0)
                 return -1;
-        if (begin_code(call, message, arguments, session ? session : made, ret, ret_follower, problem) < 0) {
+        if (begin_code(call, message, arguments, session, ret, ret_follower, problem) < 0) {
                 if (made)
-                        (void)!engine_end(call->call->engine, &call->caller, made, &ignored);
+                        (void)!engine_end(call->call->engine, &call->caller, session, &ignored);
                 return -1;
         }
-        *ret_session = session ? session : made;
+        *ret_session = session;
         return 0;
 }
 
@@ -276,8 +247,8 @@ static void keep_line(struct run *run, const json_t *data) {
 static json_t *result_message(const struct run *run, const json_t *result) {
         struct mcp_answer answer;
 
-        mcp_run_show(result, &answer);
-        return mcp_message_result(run->message, mcp_tool_result(&answer));
+        mcp_run_show(result, run->tells_session, &answer);
+        return mcp_message_result(run->message, mcp_tool_result(&answer, run->note));
 }
 
 static bool write_event(void *context, struct server_request *request, const struct engine_event *event,
@@ -370,6 +341,9 @@ void mcp_run_answer(const struct mcp_call *call, const struct mcp_message *messa
         }
         *run = (struct run){
                 .message = message,
+                .note = call->note,
+                .tells_session = !json_text(arguments, "session_id") &&
+                                 !json_text(arguments, "conversation") && !call->conversation,
                 .flight = { .client = call->caller.client,
                             .owner = call->caller.owner,
                             .mcp_session = mcp_session,

@@ -14,9 +14,9 @@ void mcp_run_answer(const struct mcp_call *call, const struct mcp_message *messa
                     const char *mcp_session);
 
 /*
- * The result as a model gets it: streams and displays with smaller caps, and images in *ret->content instead of in the displays. Pure;
+ * The result as a model gets it (`tells_session`: mcp_text_run()): streams and displays with smaller caps, and images in *ret->content instead of in the displays. Pure;
  * `result` is borrowed, and not changed.
  */
-void mcp_run_show(const json_t *result, struct mcp_answer *ret);
+void mcp_run_show(const json_t *result, bool tells_session, struct mcp_answer *ret);
 
 #endif

@@ -9,10 +9,12 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
+#include "broker/mcp_arguments.h"
 #include "broker/mcp_containers.h"
 #include "broker/mcp_files.h"
 #include "broker/mcp_sessions.h"
 #include "broker/mcp_shell.h"
+#include "broker/mcp_text.h"
 #include "broker/shapes.h"
 #include "schema/json_check.h"
 #include "schema/reference.h"
@@ -92,9 +94,14 @@ static const struct field shell_answered[] = {
 static const char *const shell_ways[] = { "command", "approval", NULL };
 static const struct field_group one_shell_way[] = { { shell_ways, true }, { 0 } };
 
-#define SESSION(doc_, required_) \
-        { ONE_OF(shape_path_fields, "id"), .name = "session", .doc = (doc_), .required = (required_) }
-#define SESSION_OF_FILES SESSION("Id of a session, also one that has ended: its files stay.", true)
+/* Not `session`: there are frameworks that take an argument of that name out of each call. */
+#define SESSION(doc_) \
+        { ONE_OF(shape_path_fields, "id"), .name = "session_id", .doc = (doc_), .optional = true }
+#define CONVERSATION(doc_) \
+        { MEMBER_OF(shape_session_wish, "conversation"), .doc = (doc_) }
+#define SESSION_OF_FILES                                                      \
+        SESSION("Id of a session, also one that has ended: its files stay."), \
+                CONVERSATION("Instead of session_id: the name that run_code was given.")
 #define PATH_DOC "Relative to the workspace, /workspace in the sandbox: \"out/plot.png\"."
 #define FILE_PATH \
         { MEMBER_OF(shape_input_file, "path"), .doc = PATH_DOC }
@@ -108,18 +115,19 @@ static const struct field_group one_program[] = { { programs, true }, { 0 } };
 static const struct mcp_tool tools[] = {
         { .name = "run_code",
           .title = "Run code",
-          .doc = "Runs Python or shell code in a sandbox and returns its output. Variables, imports and files are kept "
-                 "from call to call: pass the `session` of the first answer with each later call. The value of the last "
-                 "expression is returned as `value`; figures and images come as images. The working directory is "
-                 "/workspace, and files written there stay. Exceptions are in `error`, with status \"error\": mend the code and call again. "
-                 "`state.was` is \"lost\" where variables are gone, with the reason: make them again. "
-                 "Standard output and error are cut after 64 KiB each: write more to a file. No input(), no network.",
+          .doc = "Runs Python or shell code in a sandbox and returns its output and the value of the last expression; figures "
+                 "and images come as images. Variables, imports and files are kept from call to call: give `conversation` the "
+                 "same name of your choice each time, or pass the session_id of the first answer with each later call. The "
+                 "working directory is /workspace, and files written there stay. Code that raises is answered with the "
+                 "exception: mend it and call again. Where the answer says that variables are lost, make them again. "
+                 "Of standard output and error the first and last 32 KiB are given: write more to a file. No input(), no network.",
           .arguments =
                   (const struct mcp_argument[]){
                           { MEMBER_OF(shape_execution_wish, "code") },
                           { MEMBER_OF(shape_execution_wish, "language") },
-                          SESSION("Id from an earlier answer. Left out: a new session, whose id is in the answer.",
-                                  false),
+                          SESSION("Id from an earlier answer. Without it and conversation: a new session, whose id is in the answer."),
+                          CONVERSATION(
+                                  "A name, instead of session_id: the session of that name is used, or made."),
                           { MEMBER_OF(shape_session_wish, "environment"), .also = "For a new session." },
                           { MEMBER_OF(shape_session_wish, "agent"),
                             .also = "For a new session, in place of environment." },
@@ -141,14 +149,18 @@ static const struct mcp_tool tools[] = {
           .answer_shape = &shape_session,
           .answer_list = true,
           .only_reads = true,
+          .text = mcp_text_sessions,
           .answer = mcp_sessions_list },
         { .name = "end_session",
           .title = "End a session",
           .doc = "Ends a session: what runs in it is killed and its variables are gone. Its files stay, and are read by the same id.",
-          .arguments = (const struct mcp_argument[]){ SESSION("Its id.", true), END },
+          .arguments =
+                  (const struct mcp_argument[]){
+                          SESSION("Its id."), CONVERSATION("Instead of session_id: its conversation."), END },
           .answer_shape = &shape_ended,
           .destroys = true,
           .repeats = true,
+          .text = mcp_text_ended,
           .answer = mcp_sessions_end },
         { .name = "list_files",
           .title = "List files",
@@ -161,6 +173,7 @@ static const struct mcp_tool tools[] = {
           .answer_shape = &shape_file,
           .answer_list = true,
           .only_reads = true,
+          .text = mcp_text_files,
           .answer = mcp_files_list },
         { .name = "read_file",
           .title = "Read a file",
@@ -175,6 +188,7 @@ static const struct mcp_tool tools[] = {
           .answer_shape = &shape_file,
           .answer_more = read_more,
           .only_reads = true,
+          .text = mcp_text_read,
           .answer = mcp_files_read },
         { .name = "write_file",
           .title = "Write a file",
@@ -189,18 +203,23 @@ static const struct mcp_tool tools[] = {
           .answer_shape = &shape_file_put,
           .destroys = true,
           .repeats = true,
+          .text = mcp_text_written,
           .answer = mcp_files_write },
         { .name = "copy_files",
           .title = "Copy files",
           .doc = "Copies files and folders from the workspace of one of your sessions into that of another. What is there already stays and "
                  "is listed as `conflict`, unless `replace` is true.",
-          .arguments = (const struct mcp_argument[]){ SESSION("Id of the session that gets them.", true),
-                                                      { MEMBER_OF(shape_copy, "from") },
-                                                      { MEMBER_OF(shape_copy, "to") },
-                                                      { MEMBER_OF(shape_copy, "replace") },
-                                                      END },
+          .arguments =
+                  (const struct mcp_argument[]){
+                          SESSION("Id of the session that gets them."),
+                          CONVERSATION("Instead of session_id: the name that run_code was given."),
+                          { MEMBER_OF(shape_copy, "from") },
+                          { MEMBER_OF(shape_copy, "to") },
+                          { MEMBER_OF(shape_copy, "replace") },
+                          END },
           .answer_shape = &shape_copied,
           .destroys = true,
+          .text = mcp_text_copied,
           .answer = mcp_files_copy },
         { .name = "run_service",
           .title = "Run a service",
@@ -218,6 +237,7 @@ static const struct mcp_tool tools[] = {
           .groups = one_program,
           .answer_shape = &shape_container,
           .rights = BROKER_CONTAINERS,
+          .text = mcp_text_container,
           .answer = mcp_containers_run },
         { .name = "list_containers",
           .title = "List containers",
@@ -234,6 +254,7 @@ static const struct mcp_tool tools[] = {
           .answer_list = true,
           .rights = BROKER_CONTAINERS,
           .only_reads = true,
+          .text = mcp_text_containers,
           .answer = mcp_containers_list },
         { .name = "container_logs",
           .title = "Read a container's log",
@@ -245,6 +266,7 @@ static const struct mcp_tool tools[] = {
           .answer_shape = &shape_log,
           .rights = BROKER_CONTAINERS,
           .only_reads = true,
+          .text = mcp_text_log,
           .answer = mcp_containers_logs },
         { .name = "stop_container",
           .title = "Stop a container",
@@ -254,12 +276,13 @@ static const struct mcp_tool tools[] = {
           .rights = BROKER_CONTAINERS,
           .destroys = true,
           .repeats = true,
+          .text = mcp_text_container,
           .answer = mcp_containers_stop },
         { .name = "run_shell",
           .title = "Ask for a command on the host",
           .doc = "Asks for one command on the server's own machine, outside of any sandbox. A person sees exactly these words and approves or denies "
                  "them; the answer says so, with an `approval` id to ask again by. It runs once, without a shell and without input, and `result` "
-                 "has its output. Prefer run_code: ask here only for what a sandbox cannot do, and say why.",
+                 "has its output. Takes agent, command and cwd; or approval alone. Prefer run_code: ask here only for what a sandbox cannot do, and say why.",
           .arguments =
                   (const struct mcp_argument[]){ { MEMBER_OF(shape_shell_wish, "agent"), .optional = true },
                                                  { MEMBER_OF(shape_shell_wish, "command"), .optional = true },
@@ -340,12 +363,16 @@ static struct field answered_of(const struct mcp_tool *tool, struct arena *arena
         return shape;
 }
 
-int mcp_tool_check(const struct mcp_tool *tool, json_t *arguments, struct arena *arena,
+int mcp_tool_check(const struct mcp_tool *tool, json_t *arguments, struct arena *arena, const char **ret_note,
                    struct problem *problem) {
-        const char *wrong = json_check(arguments, fields_of(tool, arena), tool->groups, arena);
+        const struct field *fields = fields_of(tool, arena);
+        const char *note = mcp_arguments_read(arguments, fields, tool->groups, arena);
+        const char *wrong = json_check(arguments, fields, tool->groups, arena);
 
-        if (!wrong)
+        if (!wrong) {
+                *ret_note = note;
                 return 0;
+        }
         return problem_set(problem, PROBLEM_INVALID, "%s: %s", tool->name, wrong);
 }
 
@@ -375,6 +402,7 @@ static json_t *without_words(json_t *schema) {
 
         if (json_is_string(json_object_get(schema, "description")))
                 json_object_del(schema, "description");
+        json_object_del(schema, "contentEncoding"); /* clients' readers of schemas seldom know it */
         json_object_foreach (json_object_get(schema, "properties"), name, member)
                 (void)without_words(member);
         json_array_foreach (json_object_get(schema, "anyOf"), index, member)
@@ -420,10 +448,20 @@ static json_t *text_content(const char *text) {
         return json_checked(json_pack("{s:s, s:o}", "type", "text", "text", json_from_text(text)));
 }
 
-json_t *mcp_tool_result(struct mcp_answer *answer) {
-        json_t *content = json_checked(json_array());
-        char *text TEXT_CLEANUP = json_compact(json_checked(answer->data));
+static json_t *text_of(struct mcp_answer *answer) {
+        char *text TEXT_CLEANUP = NULL;
         struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (answer->text)
+                return json_checked(json_pack("{s:s, s:o}", "type", "text", "text", answer->text));
+        text = json_compact(json_checked(answer->data));
+        if (answer->for_eyes)
+                text_append_json_safe(&safe, text);
+        return text_content(answer->for_eyes ? strbuf_text(&safe) : text);
+}
+
+json_t *mcp_tool_result(struct mcp_answer *answer, const char *note) {
+        json_t *content = json_checked(json_array());
         json_t *result;
 
         if (answer->asks) {
@@ -434,9 +472,9 @@ json_t *mcp_tool_result(struct mcp_answer *answer) {
                 *answer = (struct mcp_answer){ 0 };
                 return result;
         }
-        if (answer->for_eyes)
-                text_append_json_safe(&safe, text);
-        json_add(content, text_content(answer->for_eyes ? strbuf_text(&safe) : text));
+        json_add(content, text_of(answer));
+        if (*note)
+                json_add(content, text_content(note));
         if (answer->content)
                 json_array_extend(content, answer->content);
         json_decref(answer->content);

@@ -19,11 +19,14 @@ struct mcp_call {
         const struct call *call;
         struct engine_caller caller; /* an owner, and nobody else's rights */
         const struct mcp_message *message;
+        const char *conversation; /* of the header Berth-Conversation, or NULL */
+        const char *note;         /* what mcp_tool_check() has changed, for the model; "": nothing */
 };
 
-/* What it answers: the same twice, as data and as text, and what is shown beside it. */
+/* What it answers: all of it as data, what a model needs of it as text, and what is shown beside it. */
 struct mcp_answer {
         json_t *data;    /* fits the tool's schema */
+        json_t *text;    /* NULL: the data's JSON */
         json_t *content; /* a list of images; NULL: there are none */
         bool failed;
         bool for_eyes; /* in the text, what would hide or turn it around is escaped: people read it before they decide */
@@ -61,6 +64,8 @@ struct mcp_tool {
         unsigned
                 rights; /* of enum broker_right: the client needs it, or the tool is not there; 0: BROKER_EXECUTE */
         bool only_reads, destroys, repeats; /* hints for who asks people before calling it */
+        json_t *(*text)(
+                const json_t *data); /* what a model reads of the answer (mcp_text.h); NULL: its JSON */
         /* NULL: run_code, which is followed (mcp_run.h). */
         int (*answer)(const struct mcp_call *call, const json_t *arguments, struct mcp_answer *ret,
                       struct problem *problem);
@@ -69,15 +74,18 @@ struct mcp_tool {
 /* NULL where there is none of that name for a client with these rights, of enum broker_right. */
 const struct mcp_tool *mcp_tool_find(const char *name, unsigned rights);
 
-/* PROBLEM_INVALID where the arguments, an object, are not those of the table. A whole number that was written as 5.0 becomes 5. */
-int mcp_tool_check(const struct mcp_tool *tool, json_t *arguments, struct arena *arena,
+/*
+ * PROBLEM_INVALID where the arguments, an object, are not those of the table, as models write them (mcp_arguments.h): they become what is
+ * meant. *ret_note is what of that the model should know.
+ */
+int mcp_tool_check(const struct mcp_tool *tool, json_t *arguments, struct arena *arena, const char **ret_note,
                    struct problem *problem);
 
 /* All that a client with these rights has, as tools/list has them. `environments`: the names that the caller may choose, for the model to know; or NULL. */
 json_t *mcp_tools_json(const char *environments, unsigned rights, struct arena *arena);
 
-/* A result of tools/call. The answer's references are given away. */
-json_t *mcp_tool_result(struct mcp_answer *answer);
+/* A result of tools/call. The answer's references are given away. `note` is a text more; "": none. */
+json_t *mcp_tool_result(struct mcp_answer *answer, const char *note);
 /* The same of a tool that could not do it. */
 json_t *mcp_tool_problem(const struct problem *problem);
 

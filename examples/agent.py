@@ -12,8 +12,8 @@ every provider's API for tools takes: a list of messages, and of tools with the 
 
 import asyncio
 import contextlib
-import json
 import os
+import re
 import sys
 
 import httpx2
@@ -27,15 +27,16 @@ ENVIRONMENT = os.environ.get("BERTH_ENVIRONMENT")  # where there are several, on
 def model(messages, tools):
     """Two turns of computing, the second with what the first has found; then the answer. Gives {tool, arguments}, or {text}."""
     assert any(tool["name"] == "run_code" for tool in tools)
-    told = [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
+    told = [message["content"] for message in messages if message["role"] == "tool"]
     if not told:
         code = "def is_prime(n):\n    return n > 1 and all(n % d for d in range(2, int(n ** 0.5) + 1))\nprimes = [n for n in range(1000) if is_prime(n)]\nlen(primes)"
         where = {"environment": ENVIRONMENT} if ENVIRONMENT else {}
         return {"tool": "run_code", "arguments": {"code": code, **where}}
     if len(told) == 1:
         # The variables are still there: the session is the one of the first answer.
-        return {"tool": "run_code", "arguments": {"code": "sum(primes) / len(primes)", "session": told[0]["session"]}}
-    count, mean = (result["value"]["text"] for result in told)
+        session = re.search(r"session_id (s-\w+)", told[0]).group(1)
+        return {"tool": "run_code", "arguments": {"code": "sum(primes) / len(primes)", "session_id": session}}
+    count, mean = (text.splitlines()[0] for text in told)
     return {"text": f"There are {count} primes below 1000, and their mean is {float(mean):.2f}."}
 
 
@@ -56,7 +57,7 @@ async def run(where, question):
         try:
             while "text" not in (turn := model(messages, tools)):
                 result = await client.call_tool(turn["tool"], turn["arguments"])
-                content = result.content[0].text  # JSON where the tool could do it, else a sentence that says why not
+                content = result.content[0].text  # what a model reads; structured_content has the whole
                 messages += [{"role": "assistant", "content": turn}, {"role": "tool", "content": content}]
                 if result.is_error:
                     raise SystemExit(f"the tool {turn['tool']} could not do it: {content}")
@@ -65,7 +66,7 @@ async def run(where, question):
         finally:
             if session:
                 with contextlib.suppress(mcp.MCPError):
-                    await client.call_tool("end_session", {"session": session})
+                    await client.call_tool("end_session", {"session_id": session})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ json_t *schema_json(const struct kind *kind);
 enum schema_style {
         SCHEMA_MANIFEST, /* read from YAML: a text may be written as a number */
         SCHEMA_ASKED,    /* sent by programs: as json_check() takes it */
-        SCHEMA_SHORT, /* the same, for models, which pay for each word: patterns, and that null may stand for nothing, are not told */
+        /*
+         * The same, for models, which pay for each word, by services that refuse what they do not know: types, choices, ranges of numbers,
+         * words. A default is among the words; a map is a list of "NAME=VALUE". What else must hold, json_check() says.
+         */
+        SCHEMA_SHORT,
         SCHEMA_ANSWERED /* sent to programs: members may be added one day */
 };
 /*

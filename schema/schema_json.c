@@ -85,8 +85,6 @@ static void append_pattern(const struct writer *writer, struct strbuf *to, const
 static void put_pattern(const struct writer *writer, json_t *schema, const struct field *field) {
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
 
-        if (writer->style == SCHEMA_SHORT)
-                return;
         if (field->base64 && writer->style == SCHEMA_ASKED)
                 strbuf_append(&whole, "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$");
         else if (field->pattern)
@@ -110,12 +108,17 @@ static json_t *list_of(const char *const *texts) {
         return list;
 }
 
+/* Services of models refuse an `enum` without a type beside it; of a manifest's texts no type is said (put_text_types()). */
 static void put_text(const struct writer *writer, json_t *schema, const struct field *field) {
         if (field->choices_text) {
+                if (writer->style != SCHEMA_MANIFEST)
+                        json_put(schema, "type", json_string("string"));
                 json_put(schema, "enum", list_of(field->choices_text));
                 return;
         }
         put_text_types(writer, schema, field);
+        if (writer->style == SCHEMA_SHORT)
+                return;
         put_limits(schema, field, "minLength", "maxLength");
         put_pattern(writer, schema, field);
         if (field->format)
@@ -126,11 +129,12 @@ static void put_text(const struct writer *writer, json_t *schema, const struct f
                 json_put(schema, "not", json_pack("{s:o}", "enum", list_of(field->refused)));
 }
 
-static void put_integer(json_t *schema, const struct field *field) {
+static void put_integer(const struct writer *writer, json_t *schema, const struct field *field) {
         json_t *choices;
 
-        if (!field->choices_integer) {
+        if (!field->choices_integer || writer->style != SCHEMA_MANIFEST)
                 json_put(schema, "type", json_string("integer"));
+        if (!field->choices_integer) {
                 put_limits(schema, field, "minimum", "maximum");
                 return;
         }
@@ -145,7 +149,7 @@ static json_t *group_schema(const struct writer *writer, const struct field_grou
         json_t *alternatives = json_checked(json_array());
 
         for (const char *const *name = group->names; *name; name++)
-                json_add(alternatives, writer->style == SCHEMA_MANIFEST || writer->style == SCHEMA_SHORT
+                json_add(alternatives, writer->style == SCHEMA_MANIFEST
                                                ? json_pack("{s:[s]}", "required", *name)
                                                : json_pack("{s:[s], s:{s:{s:{s:s}}}}", "required", *name,
                                                            "properties", *name, "not", "type", "null"));
@@ -156,9 +160,9 @@ static json_t *group_schema(const struct writer *writer, const struct field_grou
 static json_t *make_optional(json_t *schema) {
         json_t *type = json_object_get(schema, "type"), *choices = json_object_get(schema, "enum"), *types;
 
-        if (choices) {
+        if (choices)
                 json_add(choices, json_null());
-        } else if (json_is_array(type)) {
+        if (json_is_array(type)) {
                 json_add(type, json_string("null"));
         } else if (json_is_string(type)) {
                 types = json_checked(json_array());
@@ -200,12 +204,14 @@ static void put_object(const struct writer *writer, json_t *schema, const struct
         json_put(schema, "properties", properties);
         if (json_array_size(required) > 0)
                 json_put(schema, "required", json_incref(required));
-        if (json_object_size(needs) > 0)
-                json_put(schema, "dependentRequired", json_incref(needs));
-        if (json_array_size(all) > 0)
-                json_put(schema, "allOf", json_incref(all));
-        if (writer->style != SCHEMA_ANSWERED)
-                json_put(schema, "additionalProperties", json_false());
+        if (writer->style != SCHEMA_SHORT) {
+                if (json_object_size(needs) > 0)
+                        json_put(schema, "dependentRequired", json_incref(needs));
+                if (json_array_size(all) > 0)
+                        json_put(schema, "allOf", json_incref(all));
+                if (writer->style != SCHEMA_ANSWERED)
+                        json_put(schema, "additionalProperties", json_false());
+        }
         json_decref(required);
         json_decref(needs);
         json_decref(all);
@@ -222,6 +228,28 @@ static json_t *key_schema(const struct writer *writer, const struct field *keys)
         return schema;
 }
 
+/*
+ * Models are asked for a list of "NAME=VALUE": no service of models can express an object of any members. A key of which nothing is said
+ * needs no schema.
+ */
+static void put_map(const struct writer *writer, json_t *schema, const struct field *field) {
+        json_t *keys;
+
+        if (writer->style == SCHEMA_SHORT) {
+                json_put(schema, "type", json_string("array"));
+                json_put(schema, "items",
+                         json_pack("{s:s, s:s}", "type", "string", "description", "NAME=VALUE"));
+                return;
+        }
+        json_put(schema, "type", json_string("object"));
+        keys = key_schema(writer, field->keys);
+        if (json_object_size(keys) > 0)
+                json_put(schema, "propertyNames", json_incref(keys));
+        json_decref(keys);
+        json_put(schema, "additionalProperties", field_schema(writer, field->item));
+        put_limits(schema, field, "minProperties", "maxProperties");
+}
+
 static void put_one_of(const struct writer *writer, json_t *schema, const struct field *field) {
         json_t *object = json_checked(json_object());
 
@@ -229,11 +257,17 @@ static void put_one_of(const struct writer *writer, json_t *schema, const struct
         json_put(schema, "anyOf", json_pack("[o, o]", field_schema(writer, field->item), object));
 }
 
-static void put_default(json_t *schema, const struct field *field) {
+static void put_default(const struct writer *writer, json_t *schema, const struct field *field) {
+        struct strbuf words STRBUF_CLEANUP = STRBUF_INIT;
         struct value value;
 
         if (!field->default_text)
                 return;
+        if (writer->style == SCHEMA_SHORT) {
+                strbuf_printf(&words, "%s Default: %s.", field->doc, field->default_text);
+                json_put(schema, "description", json_string(strbuf_text(&words)));
+                return;
+        }
         value = decode_default(field);
         json_put(schema, "default", value_to_json(&value, NULL));
 }
@@ -265,11 +299,11 @@ static json_t *field_schema(const struct writer *writer, const struct field *fie
                 if (field->choices_text)
                         json_put(schema, "enum",
                                  json_pack("[b]", strcmp(field->choices_text[0], "true") == 0));
-                else
+                if (!field->choices_text || writer->style != SCHEMA_MANIFEST)
                         json_put(schema, "type", json_string("boolean"));
                 break;
         case FIELD_INTEGER:
-                put_integer(schema, field);
+                put_integer(writer, schema, field);
                 break;
         case FIELD_TEXT:
                 put_text(writer, schema, field);
@@ -277,13 +311,11 @@ static json_t *field_schema(const struct writer *writer, const struct field *fie
         case FIELD_LIST:
                 json_put(schema, "type", json_string("array"));
                 json_put(schema, "items", field_schema(writer, field->item));
-                put_limits(schema, field, "minItems", "maxItems");
+                if (writer->style != SCHEMA_SHORT)
+                        put_limits(schema, field, "minItems", "maxItems");
                 break;
         case FIELD_MAP:
-                json_put(schema, "type", json_string("object"));
-                json_put(schema, "propertyNames", key_schema(writer, field->keys));
-                json_put(schema, "additionalProperties", field_schema(writer, field->item));
-                put_limits(schema, field, "minProperties", "maxProperties");
+                put_map(writer, schema, field);
                 break;
         case FIELD_OBJECT:
                 if (field->fields)
@@ -295,7 +327,7 @@ static json_t *field_schema(const struct writer *writer, const struct field *fie
                 put_one_of(writer, schema, field);
                 break;
         }
-        put_default(schema, field);
+        put_default(writer, schema, field);
         return schema;
 }
 

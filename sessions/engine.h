@@ -193,9 +193,10 @@ int engine_end(struct engine *engine, const struct engine_caller *caller, const 
 /* Lists ended by NULL, or NULL for all: one of each list must fit; of labels each ("name=value"). */
 struct engine_filter {
         const char *const *statuses, *const *environments, *const *agents, *const *labels;
-        bool all_owners;    /* of a caller that observes */
-        size_t limit;       /* 1 to ENGINE_LIST_MAX; 0 for 100 */
-        const char *cursor; /* of the answer before, or NULL */
+        const char *conversation; /* NULL: any, or none */
+        bool all_owners;          /* of a caller that observes */
+        size_t limit;             /* 1 to ENGINE_LIST_MAX; 0 for 100 */
+        const char *cursor;       /* of the answer before, or NULL */
 };
 /* {items, cursor}: newest last, by id where two are of one millisecond; cursor null at the end. */
 int engine_list(struct engine *engine, const struct engine_caller *caller, const struct engine_filter *filter,

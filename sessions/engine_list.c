@@ -53,7 +53,9 @@ static bool fits(const struct engine *engine, const struct engine_caller *caller
                engine_may_use(caller, record->environment, record->agent) &&
                is_among(filter->statuses, session_status(session)) &&
                is_among(filter->environments, record->environment) &&
-               is_among(filter->agents, record->agent) && has_labels(record->labels, filter->labels);
+               is_among(filter->agents, record->agent) && has_labels(record->labels, filter->labels) &&
+               (!filter->conversation ||
+                (record->conversation && strcmp(record->conversation, filter->conversation) == 0));
 }
 
 static int compare_listed(const void *a, const void *b) {

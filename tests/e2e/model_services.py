@@ -166,3 +166,9 @@ def plain_output(tool):
 SERVICES = {
     "anthropic": anthropic, "openai": openai, "openai_convertible": openai_convertible, "gemini": gemini, "agent_framework": agent_framework,
 }  # fmt: skip
+
+
+def refusals(tools):
+    """All objections to a list of tools."""
+    found = [(name, tool["name"], word) for name, judge in SERVICES.items() for tool in tools for word in judge(tool)]
+    return found + [("output", tool["name"], word) for tool in tools for word in plain_output(tool)]

@@ -24,6 +24,7 @@ import stacks
 from clocks import Clocks
 from controllers import PATIENCE, wait_until
 from mcp_client import Client, meta
+from model_services import refusals
 from playwright.sync_api import expect
 from test_openapi import Judge
 from test_serve import TOKENS, client, stack
@@ -642,6 +643,7 @@ def test_by_mcp(serve, room):
     """The model's tool asks and asks again; it cannot decide, and sees nobody else's."""
     alice, bob = Client(serve, TOKENS["users"], "alice"), Client(serve, TOKENS["users"], "bob")
     (tool,) = [tool for tool in alice.ask("tools/list")["tools"] if tool["name"] == "run_shell"]
+    assert refusals([tool]) == []
 
     def call(who=alice, **arguments):
         answer = who.ask("tools/call", name="run_shell", arguments=arguments)

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import re
 
 import httpx2
 import jsonschema
@@ -15,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from binary import is_watched
 from controllers import PATIENCE, wait_until
 from mcp_client import META, NEWEST, Client, messages, meta
+from model_services import refusals
 from serving import Serve
 from test_serve import TOKENS, client
 
@@ -64,7 +66,7 @@ def model(history, first):
     if not history:
         return "run_code", {**first, "code": "primes = [n for n in range(2, 100) if all(n % d for d in range(2, n))]\nlen(primes)"}
     if len(history) == 1:
-        return "run_code", {"code": f"sum(primes) + {history[0]['value']['text']}", "session": history[0]["session"]}
+        return "run_code", {"code": f"sum(primes) + {history[0]['value']['text']}", "session_id": history[0]["session"]}
     return None
 
 
@@ -76,8 +78,8 @@ async def agent_loop(found, **first):
         jsonschema.validate(arguments, tools[name].input_schema)
         answer = await found.call_tool(name, arguments)
         jsonschema.validate(answer.structured_content, tools[name].output_schema)
-        history.append(json.loads(answer.content[0].text))
-    await found.call_tool("end_session", {"session": history[0]["session"]})
+        history.append(answer.structured_content)
+    await found.call_tool("end_session", {"session_id": history[0]["session"]})
     return history
 
 
@@ -125,19 +127,20 @@ def test_tools_and_their_schemas(alice):
     for tool in found["tools"]:
         jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
         jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
-        assert tool["inputSchema"]["additionalProperties"] is False and tool["outputSchema"]["type"] == "object"
+        assert tool["outputSchema"]["type"] == "object"
         assert len(tool["description"]) < 900 and all(p["description"] for p in tool["inputSchema"]["properties"].values())
+    assert refusals(found["tools"]) == []
     assert "There are: data, web." in found["tools"][0]["inputSchema"]["properties"]["environment"]["description"]
     assert alice.ask("tools/list", cursor="2")["error"]["code"] == -32602
 
 
 def valid(alice, name, **arguments):
-    """The answer of a tool, which fits its schema and is the same as text."""
+    """The answer of a tool, which fits its schema."""
     schema = next(t["outputSchema"] for t in alice.ask("tools/list")["tools"] if t["name"] == name)
     answer = alice.call(name, **arguments)
     assert answer["isError"] is False, answer
     jsonschema.validate(answer["structuredContent"], schema)
-    assert json.loads(answer["content"][0]["text"]) == answer["structuredContent"]
+    assert answer["content"][0]["type"] == "text"
     return answer
 
 
@@ -148,26 +151,115 @@ def refused(alice, name, **arguments):
 
 
 def test_code_and_what_came_of_it(alice, session):
-    kept = valid(alice, "run_code", code="x + 1", session=session)["structuredContent"]
+    kept = valid(alice, "run_code", code="x + 1", session_id=session)["structuredContent"]
     assert (kept["value"]["text"], kept["state"]["was"], kept["session"]) == ("42", "kept", session)
-    failed = valid(alice, "run_code", code="1 / 0", session=session)["structuredContent"]
+    failed = valid(alice, "run_code", code="1 / 0", session_id=session)["structuredContent"]
     assert (failed["status"], failed["error"]["name"]) == ("error", "ZeroDivisionError")
-    shell = valid(alice, "run_code", code="echo out; exit 3", session=session, language="sh")["structuredContent"]
+    shell = valid(alice, "run_code", code="echo out; exit 3", session_id=session, language="sh")["structuredContent"]
     assert (shell["stdout"]["content"], shell["exitCode"]) == ("out\n", 3)
-    assert valid(alice, "run_code", code="while True: pass", session=session, timeoutSeconds=1)["structuredContent"]["status"] == "timeout"
+    assert valid(alice, "run_code", code="while True: pass", session_id=session, timeoutSeconds=1)["structuredContent"]["status"] == "timeout"
     agents = valid(alice, "run_code", code="1", agent="reader")["structuredContent"]
     assert agents["environment"]["name"] == "web"
-    valid(alice, "end_session", session=agents["session"])
+    valid(alice, "end_session", session_id=agents["session"])
     # Two environments are there: the model is told which.
     assert "data, web" in refused(alice, "run_code", code="1")
-    assert "not-found" in refused(alice, "run_code", code="1", session=NEVER)
+    assert "not-found" in refused(alice, "run_code", code="1", session_id=NEVER)
     assert "unknown-environment" in refused(alice, "run_code", code="1", environment="none")
-    assert "new session" in refused(alice, "run_code", code="1", environment="data", session=session)
+    assert "new session" in refused(alice, "run_code", code="1", environment="data", session_id=session)
+
+
+def read(alice, name="run_code", **arguments):
+    """What a model reads of an answer: its texts."""
+    return [item["text"] for item in valid(alice, name, **arguments)["content"] if item["type"] == "text"]
+
+
+def test_what_a_model_reads(alice, session):
+    """Where a line is the answer, it reads little more; the whole is in structuredContent."""
+    (first,) = read(alice, code="print(6 * 7)", environment="data")
+    made = first.removeprefix("42\n[session_id ").removesuffix("]")
+    assert len(first) < 60 and alice.run("1", session_id=made)["session"] == made
+    here = {"session_id": session}
+    for code, text in (
+        ("print('a'); 'b' * 3", "a\n'bbb'"), ("pass", "[no output]"), ("import sys; print('e', file=sys.stderr)", "stderr:\ne"),
+        ("for n in range(12): open(f'of-text-{n:02}', 'w').close()", None), ("class P:\n  def __repr__(self): return 'plain'\n  def _repr_html_(self): return '<b>'\ndisplay(P())", "plain"),
+    ):  # fmt: skip
+        (said,) = read(alice, code=code, **here)
+        assert said == text or (text is None and said.endswith(", and 2 more]")), said
+        assert len(said) < 240
+    (failed,) = read(alice, code="def f():\n    return {}['key']\nf()", **here)
+    assert failed.endswith("KeyError: 'key'") and "return {}['key']" in failed and len(failed) < 400
+    (deep,) = read(alice, code="def f(n):\n    return f(n + 1)\nf(0)", **here)
+    assert len(deep.splitlines()) < 20 and "RecursionError: maximum recursion depth exceeded" in deep.splitlines()[-1]
+    assert read(alice, code="echo out; exit 3", language="sh", **here) == ["out\n[exit code 3]"]
+    (late,) = read(alice, code="while True: pass", timeoutSeconds=1, **here)
+    assert "[timeout" in late
+    (cut,) = read(alice, code="print('x' * 100000)", **here)
+    missing = int(re.search(r"x\n\[(\d+) bytes of stdout are left out here\]\nx", cut).group(1))
+    assert cut.count("x") + missing == 100000 and len(cut) < 66000
+    # Bytes that are no text, and a NUL within one, end nothing.
+    assert read(alice, code="import os; os.write(1, b'\\xff\\xfe'); None", **here) == ["[2 bytes that are no text, in structuredContent as base64]"]
+    assert read(alice, code="print('a\\0b')", **here) == ["a\0b"]
+    # The other tools.
+    assert read(alice, "write_file", path="said.txt", content="of the file\n", **here) == ["said.txt is written: 12 bytes."]
+    assert read(alice, "read_file", path="said.txt", **here) == ["of the file\n"]
+    assert read(alice, "read_file", path="said.txt", length=5, **here) == ["of th\n[these are bytes 0 to 5 of 12: go on with offset 5]"]
+    assert read(alice, "list_files", prefix="said", **here) == ["said.txt (12 bytes)"]
+    assert read(alice, "list_files", prefix="none", **here) == ["[no files]"]
+    assert read(alice, "copy_files", **{"session_id": made, "from": {"workspace": session, "paths": ["said.txt"]}}) == ["[copied: said.txt]"]
+    assert f"{made} idle, environment data" in read(alice, "list_sessions")[0].splitlines()
+    assert read(alice, "end_session", session_id=made) == [f"{made} has ended; its files stay."]
+
+
+def test_arguments_as_models_write_them(alice, session):
+    found = alice.run("x", session_id=session, agent="", environment="", conversation="", language="Python", timeoutSeconds="60")
+    assert found["session"] == session and found["value"]["text"] == "41"
+    assert read(alice, code="x", session=session, timeoutSeconds=3600) == ["41", "timeoutSeconds is 900, the most there is, in place of 3600."]
+    assert valid(alice, "list_files", session_id=session, limit="1", cursor="", prefix="")["structuredContent"]["items"]
+    assert "a whole number" in refused(alice, "run_code", code="1", session_id=session, timeoutSeconds="long")
+    # HTTP is asked by programs, and stays strict.
+    body = json.dumps({"code": "1", "timeoutSeconds": "60"}).encode()
+    headers = [("Content-Type", "application/json"), ("Berth-Owner", "alice")]
+    assert alice.serve.ask(f"/v1/sessions/{session}/executions", TOKENS["users"], "POST", headers, body).status == 400
+
+
+def test_a_conversation_is_a_name_for_a_session(alice):
+    name = f"thesis ä {alice.newest}"
+    assert "data, web" in refused(alice, "run_code", code="1", conversation=name)  # nothing says where
+    assert "give session_id or conversation" in refused(alice, "list_files")
+    assert "no session of the conversation" in refused(alice, "read_file", conversation=name, path="a")
+    answer = valid(alice, "run_code", code="y = 1; y", conversation=name, environment="data")
+    made = answer["structuredContent"]["session"]
+    assert answer["content"][0]["text"] == "1"  # no id, which nobody needs
+    assert alice.run("y + 1", conversation=name)["session"] == made
+    valid(alice, "write_file", conversation=name, path="a", content="of the conversation")
+    assert read(alice, "read_file", conversation=name, path="a") == ["of the conversation"]
+    assert "both name a session" in refused(alice, "run_code", code="1", conversation=name, session_id=made)
+    assert "both name a session" in refused(alice, "read_file", path="a", conversation=name, session_id=made)
+    # By the header: an id, and an argument, win over it.
+    other = Client(alice.serve, TOKENS["users"], "alice", newest=alice.newest)
+    ask = other.headers
+    other.headers = lambda message, **more: ask(message, **{"Berth-Conversation": "by-header", **more})
+    first = other.run("z = 1", environment="web")
+    assert other.run("z")["session"] == first["session"] != made
+    assert other.run("y", session_id=made)["session"] == other.run("y", conversation=name)["session"] == made
+    valid(other, "write_file", path="b", content="")
+    assert read(other, "list_files") == ["b (0 bytes)"]
+    # The name of one owner is no name of another's.
+    bob = Client(alice.serve, TOKENS["users"], "bob", newest=alice.newest)
+    assert "no session of the conversation" in refused(bob, "list_files", conversation=name)
+    # One name in two environments.
+    both = alice.run("1", conversation=name, environment="web")["session"]
+    assert both != made and "several environments" in refused(alice, "list_files", conversation=name)
+    assert "control characters" in refused(alice, "run_code", code="1", conversation="a\nb", environment="web")
+    for session in (made, both):
+        valid(alice, "end_session", session_id=session)
+    valid(other, "end_session")
+    assert "no session of the conversation" in refused(other, "end_session")
 
 
 def test_output_is_data_and_has_an_end(alice, session):
     code = "import os, sys\nprint('\\x1b[31mred\\u202e\\0', 'é' * 40000, 'end')\nos.write(2, b'\\xff' * 70000 + b'end')"
-    found = valid(alice, "run_code", code=code, session=session)["structuredContent"]
+    found = valid(alice, "run_code", code=code, session_id=session)["structuredContent"]
     out, err = found["stdout"], found["stderr"]
     assert out["content"].startswith("\x1b[31mred\u202e\0 éé") and len(out["content"].encode()) == out["bytesReturned"] <= 65536
     assert out["truncated"] and out["bytesTotal"] == 80018 and out["content"].endswith("éé end\n")
@@ -179,61 +271,61 @@ def test_output_is_data_and_has_an_end(alice, session):
 
 def test_images(alice, session):
     png = f"class P:\n  def _repr_png_(self): return {PNG!r}\n  def _repr_html_(self): return '<b>' + 'y' * 70000\nP()"
-    answer = valid(alice, "run_code", code=png, session=session)
+    answer = valid(alice, "run_code", code=png, session_id=session)
     images = [item for item in answer["content"] if item["type"] == "image"]
     assert [(base64.b64decode(i["data"]), i["mimeType"]) for i in images] == [(PNG, "image/png")]
     display = answer["structuredContent"]["displays"][0]
     assert "image/png" not in display["mime"] and "text/html" not in display["mime"] and display["truncated"]
-    again = valid(alice, "read_file", session=session, path=display["file"])
+    again = valid(alice, "read_file", session_id=session, path=display["file"])
     assert base64.b64decode(again["content"][1]["data"]) == PNG and again["content"][1]["mimeType"] == "image/png"
-    part = valid(alice, "read_file", session=session, path=display["file"], length=4)
+    part = valid(alice, "read_file", session_id=session, path=display["file"], length=4)
     assert base64.b64decode(part["structuredContent"]["contentBase64"]) == PNG[:4] and len(part["content"]) == 1
 
 
 def test_files(alice, session):
-    wrote = valid(alice, "write_file", session=session, path="in/ä b.txt", content="aä€𝄞")["structuredContent"]
+    wrote = valid(alice, "write_file", session_id=session, path="in/ä b.txt", content="aä€𝄞")["structuredContent"]
     assert (wrote["path"], wrote["bytes"], len(wrote["sha256"])) == ("in/ä b.txt", 10, 64)
-    valid(alice, "write_file", session=session, path="in/raw", contentBase64=base64.b64encode(bytes(range(256))).decode())
-    assert alice.run("open('in/ä b.txt', encoding='utf-8').read(), len(open('in/raw', 'rb').read())", session=session)["value"]["text"] == "('aä€𝄞', 256)"
-    listed = valid(alice, "list_files", session=session, prefix="in/", limit=1)["structuredContent"]
+    valid(alice, "write_file", session_id=session, path="in/raw", contentBase64=base64.b64encode(bytes(range(256))).decode())
+    assert alice.run("open('in/ä b.txt', encoding='utf-8').read(), len(open('in/raw', 'rb').read())", session_id=session)["value"]["text"] == "('aä€𝄞', 256)"
+    listed = valid(alice, "list_files", session_id=session, prefix="in/", limit=1)["structuredContent"]
     assert [f["path"] for f in listed["items"]] == ["in/raw"] or listed["cursor"] == "in/raw"
-    rest = valid(alice, "list_files", session=session, prefix="in/", cursor=listed["cursor"])["structuredContent"]
+    rest = valid(alice, "list_files", session_id=session, prefix="in/", cursor=listed["cursor"])["structuredContent"]
     assert {f["path"] for f in listed["items"] + rest["items"]} == {"in/raw", "in/ä b.txt"} and rest["cursor"] is None
     # Pieces of a text end between characters, and together they are all of it.
     text, at = "", 0
     while at < 10:
-        piece = valid(alice, "read_file", session=session, path="in/ä b.txt", offset=at, length=4)["structuredContent"]
+        piece = valid(alice, "read_file", session_id=session, path="in/ä b.txt", offset=at, length=4)["structuredContent"]
         text, at = text + piece["content"], at + piece["length"]
     assert text == "aä€𝄞"
-    assert valid(alice, "read_file", session=session, path="in/raw")["structuredContent"]["contentBase64"]
-    assert "range" in refused(alice, "read_file", session=session, path="in/raw", offset=257)
+    assert valid(alice, "read_file", session_id=session, path="in/raw")["structuredContent"]["contentBase64"]
+    assert "range" in refused(alice, "read_file", session_id=session, path="in/raw", offset=257)
     for path in ("../x", "/etc/passwd", "a//b", "in", "none", "x" * 2000):
-        refused(alice, "read_file", session=session, path=path)
+        refused(alice, "read_file", session_id=session, path=path)
         if path not in ("in", "none"):
-            refused(alice, "write_file", session=session, path=path, content="")
+            refused(alice, "write_file", session_id=session, path=path, content="")
     # Models write null for what they leave out.
     for given in ({"content": "ab", "contentBase64": None}, {"content": None, "contentBase64": "YWI="}):
-        assert valid(alice, "write_file", session=session, path="null", **given)["structuredContent"]["bytes"] == 2
-    assert "one of" in refused(alice, "write_file", session=session, path="a", content=None, contentBase64=None)
-    assert "one of" in refused(alice, "write_file", session=session, path="a", content="a", contentBase64="YQ==")
-    assert "one of" in refused(alice, "write_file", session=session, path="a")
-    assert "base64" in refused(alice, "write_file", session=session, path="a", contentBase64="Y*==")
+        assert valid(alice, "write_file", session_id=session, path="null", **given)["structuredContent"]["bytes"] == 2
+    assert "one of" in refused(alice, "write_file", session_id=session, path="a", content=None, contentBase64=None)
+    assert "one of" in refused(alice, "write_file", session_id=session, path="a", content="a", contentBase64="YQ==")
+    assert "one of" in refused(alice, "write_file", session_id=session, path="a")
+    assert "base64" in refused(alice, "write_file", session_id=session, path="a", contentBase64="Y*==")
     other = alice.run("open('own', 'w').write('1')", environment="data")["session"]
-    copied = valid(alice, "copy_files", session=other, **{"from": {"workspace": session, "paths": ["in"]}, "to": "from"})["structuredContent"]
+    copied = valid(alice, "copy_files", session_id=other, **{"from": {"workspace": session, "paths": ["in"]}, "to": "from"})["structuredContent"]
     assert {f["path"] for f in copied["changed"]} == {"from/in/raw", "from/in/ä b.txt"} and copied["conflict"] == []
-    again = valid(alice, "copy_files", session=other, **{"from": {"workspace": session, "paths": ["in/raw"]}, "to": "from/in"})["structuredContent"]
+    again = valid(alice, "copy_files", session_id=other, **{"from": {"workspace": session, "paths": ["in/raw"]}, "to": "from/in"})["structuredContent"]
     assert again["conflict"] == ["from/in/raw"]
     # What a session leaves stays under its id.
-    assert valid(alice, "end_session", session=other)["structuredContent"] == {"session": other, "ended": True}
-    assert valid(alice, "read_file", session=other, path="own")["structuredContent"]["content"] == "1"
-    assert "not-found" in refused(alice, "end_session", session=other)
+    assert valid(alice, "end_session", session_id=other)["structuredContent"] == {"session": other, "ended": True}
+    assert valid(alice, "read_file", session_id=other, path="own")["structuredContent"]["content"] == "1"
+    assert "not-found" in refused(alice, "end_session", session_id=other)
     living = valid(alice, "list_sessions", environment="data")["structuredContent"]["items"]
     assert session in [s["id"] for s in living] and other not in [s["id"] for s in living]
 
 
 def test_resources(alice, session):
     name = "res/%2e a?#é\n.txt"
-    valid(alice, "write_file", session=session, path=name, content="of the resource")
+    valid(alice, "write_file", session_id=session, path=name, content="of the resource")
     found, cursor = {}, {}
     for _ in range(20):
         page = alice.ask("resources/list", **cursor)
@@ -246,7 +338,7 @@ def test_resources(alice, session):
     read = alice.ask("resources/read", uri=uri)
     assert read["contents"] == [{"uri": uri, "mimeType": "text/plain", "text": "of the resource"}]
     assert read.get("cacheScope") == ("private" if alice.newest else None)
-    alice.run("open('img', 'wb').write(%r)\nopen('big', 'wb').truncate(5 << 20)" % PNG, session=session)
+    alice.run("open('img', 'wb').write(%r)\nopen('big', 'wb').truncate(5 << 20)" % PNG, session_id=session)
     blob = alice.ask("resources/read", uri=f"berth://workspaces/{session}/img")["contents"][0]
     assert (base64.b64decode(blob["blob"]), blob["mimeType"]) == (PNG, "image/png")
     absent = -32602 if alice.newest else -32002
@@ -272,15 +364,15 @@ def test_another_owners_is_not_there(shared, alice, session, newest):
         ("write_file", {"path": "a", "content": ""}), ("copy_files", {"from": {"workspace": session, "paths": ["a"]}}),
     ]  # fmt: skip
     for name, arguments in calls:
-        theirs, none = bob.call(name, session=session, **arguments), bob.call(name, session=NEVER, **arguments)
+        theirs, none = bob.call(name, session_id=session, **arguments), bob.call(name, session_id=NEVER, **arguments)
         assert theirs == none and theirs["isError"] is True, name
     mine = bob.run("1", environment="data")["session"]
-    assert "not-found" in refused(bob, "copy_files", session=mine, **{"from": {"workspace": session, "paths": ["a"]}})
+    assert "not-found" in refused(bob, "copy_files", session_id=mine, **{"from": {"workspace": session, "paths": ["a"]}})
     assert [s["id"] for s in bob.call("list_sessions")["structuredContent"]["items"]] == [mine]
     assert all(mine in r["uri"] for r in bob.ask("resources/list")["resources"])
     theirs, none = (json.dumps(bob.ask("resources/read", uri=f"berth://workspaces/{s}/a")).replace(s, "") for s in (session, NEVER))
     assert theirs == none and "error" in theirs
-    bob.call("end_session", session=mine)
+    bob.call("end_session", session_id=mine)
     # A client that may name some environments finds nothing of the others.
     narrow = Client(shared, TOKENS["narrow"], newest=newest)
     assert "There are: web." in narrow.ask("tools/list")["tools"][0]["inputSchema"]["properties"]["environment"]["description"]
@@ -313,7 +405,7 @@ def test_a_session_of_mcp_is_of_one_client_and_owner(shared):
 def test_a_token_of_progress_that_is_too_long(alice, session):
     """It would be repeated with each message: 16 MB every five seconds."""
     for length, told in ((256, True), (257, False)):
-        _, connection, found = alice.open("run_code", token="t" * length, code="1", session=session)
+        _, connection, found = alice.open("run_code", token="t" * length, code="1", session_id=session)
         assert any("method" in message for message in found) == told
         connection.close()
 
@@ -322,7 +414,7 @@ def test_progress_and_cancelling(shared, alice, session):
     forever = "import time\nprint('working', flush=True)\nwhile True: time.sleep(60)"
 
     def begin():
-        request_id, connection, told = alice.open("run_code", token="t-1", code=forever, session=session)
+        request_id, connection, told = alice.open("run_code", token="t-1", code=forever, session_id=session)
         first = next(told)
         assert first["method"] == "notifications/progress" and first["params"]["progressToken"] == "t-1" and first["params"]["total"] == 300
         path = f"/v1/sessions/{session}/executions"
@@ -342,12 +434,12 @@ def test_progress_and_cancelling(shared, alice, session):
     if alice.newest:
         told.close()
     wait_until(lambda: status() == "interrupted")
-    assert alice.run("x", session=session)["value"]["text"] == "41"
+    assert alice.run("x", session_id=session)["value"]["text"] == "41"
     if not alice.newest:  # before, a connection that breaks ends nothing
         request_id, connection, told, status = begin()
         connection.close()
         told.close()
-        assert alice.call("list_files", session=session)["isError"] is False and status() == "running"
+        assert alice.call("list_files", session_id=session)["isError"] is False and status() == "running"
         path = f"/v1/sessions/{session}/executions"
         n = shared.ask(f"{path}?limit=1000", TOKENS["users"], headers=[("Berth-Owner", "alice")]).json()["items"][-1]["n"]
         assert shared.ask(f"{path}/{n}/interrupt", TOKENS["users"], "POST", [("Berth-Owner", "alice")]).status == 204
@@ -355,7 +447,7 @@ def test_progress_and_cancelling(shared, alice, session):
 
 
 def test_without_a_stream(alice, session):
-    answer = alice.post(alice.request("tools/call", {"name": "run_code", "arguments": {"code": "x", "session": session}}), Accept="application/json")
+    answer = alice.post(alice.request("tools/call", {"name": "run_code", "arguments": {"code": "x", "session_id": session}}), Accept="application/json")
     assert answer.json()["result"]["structuredContent"]["value"]["text"] == "41"
 
 
@@ -388,7 +480,7 @@ def test_messages_that_are_none(shared, alice):
         assert found["error"]["code"] == -32602, (name, found)
     assert "is not known" in refused(alice, "run_code", code="1", context="c")
     assert "code" in refused(alice, "run_code")
-    for arguments in ({"code": 1}, {"code": "1", "timeoutSeconds": 0}, {"code": "1", "timeoutSeconds": 901}, {"code": "1", "language": "perl"}, {"code": None}):
+    for arguments in ({"code": 1}, {"code": "1", "timeoutSeconds": 0}, {"code": "1", "language": "perl"}, {"code": None}):
         assert "invalid" in refused(alice, "run_code", **arguments)
 
 

@@ -26,11 +26,11 @@ def agent(shared, request):  # noqa: F811
 def session(agent):
     made = agent.run("x = 41", environment="web")["session"]
     yield made
-    agent.call("end_session", session=made)
+    agent.call("end_session", session_id=made)
 
 
 def still_served(agent, session):
-    assert agent.run("x", session=session)["value"]["text"] == "41"
+    assert agent.run("x", session_id=session)["value"]["text"] == "41"
 
 
 # --- what agents write ---
@@ -40,14 +40,14 @@ def test_output_does_not_end_a_message(agent, session):
     """Lines of events, of other messages and of JSON, printed: one message comes, and the text is in it as it was."""
     forged = 'data: {"jsonrpc":"2.0","id":1,"result":{}}'
     said = f"{ODD}\n\n{forged}\n\nevent: message\n{forged}\n\n\x00"
-    _, connection, told = agent.open("run_code", token="t", code=f"print({said!r}, flush=True)\nraise ValueError({said[:-1]!r})", session=session)
+    _, connection, told = agent.open("run_code", token="t", code=f"print({said!r}, flush=True)\nraise ValueError({said[:-1]!r})", session_id=session)
     found = list(told)
     connection.close()
     answers = [message for message in found if "id" in message]
     assert len(answers) == 1 and all(message["method"] == "notifications/progress" for message in found if "id" not in message)
     result = answers[0]["result"]["structuredContent"]
     assert (result["stdout"]["content"], result["error"]["value"]) == (said + "\n", said[:-1])
-    assert json.loads(answers[0]["result"]["content"][0]["text"]) == result
+    assert answers[0]["result"]["content"][0]["text"].startswith(said)
 
 
 def test_much_output_in_every_form(agent, session):
@@ -61,7 +61,7 @@ def test_much_output_in_every_form(agent, session):
         "class V:\n  def __repr__(self): return 'r' * 300000\n"
         "V()"
     )
-    message = agent.request("tools/call", {"name": "run_code", "arguments": {"code": code, "session": session}})
+    message = agent.request("tools/call", {"name": "run_code", "arguments": {"code": code, "session_id": session}})
     answer = agent.post(message)
     result = [m for m in messages(answer) if "id" in m][0]["result"]
     found = result["structuredContent"]
@@ -83,11 +83,11 @@ def test_names_of_files_are_data(agent, session):
         "    os.path.islink(name) or os.symlink(target, name)\n"
         "os.path.exists('pipe') or os.mkfifo('pipe')"
     )
-    assert agent.run(code, session=session)["status"] == "ok"
-    listed = agent.call("list_files", session=session, prefix="odd/")["structuredContent"]["items"]
+    assert agent.run(code, session_id=session)["status"] == "ok"
+    listed = agent.call("list_files", session_id=session, prefix="odd/")["structuredContent"]["items"]
     name = ODD.replace("/", "|")
     assert [file["path"] for file in listed] == [f"odd/{name}/{name}"]
-    assert agent.call("read_file", session=session, path=listed[0]["path"])["structuredContent"]["content"] == ODD
+    assert agent.call("read_file", session_id=session, path=listed[0]["path"])["structuredContent"]["content"] == ODD
     resources = agent.ask("resources/list")["resources"]
     mine = [r["uri"] for r in resources if r["uri"].startswith(f"berth://workspaces/{session}/odd/")]
     assert len(mine) == 1 and mine[0].isascii() and mine[0].isprintable() and not set(mine[0]) & set(" \"<>\\^`{|}")
@@ -116,7 +116,7 @@ def test_addresses_that_lead_out(agent, session):
         found = messages(agent.post(message, **({"Mcp-Name": named} if agent.newest else {})))[0]
         assert "error" in found and found["error"]["code"] in (-32602, -32002, -32020), (uri, found)
         assert "root:" not in json.dumps(found) and "/etc/passwd:" not in json.dumps(found)
-        refused = agent.call("read_file", session=session, path=uri.rpartition(session)[2].lstrip("/")[:4000] or "..")
+        refused = agent.call("read_file", session_id=session, path=uri.rpartition(session)[2].lstrip("/")[:4000] or "..")
         assert refused["isError"] is True and "root:" not in json.dumps(refused), uri
     still_served(agent, session)
 
@@ -128,23 +128,23 @@ def test_names_that_are_cut_between_bytes(agent, session):
         named = {"Mcp-Name": None} if agent.newest else {}
         found = messages(agent.post(message, **named))[0]
         assert found["error"]["code"] in (-32602, -32020), found
-        for arguments in ({"code": "1", odd: 1}, {"code": "1", "language": odd}, {"code": "1", "session": odd}, {"code": "1", "environment": odd}, {"code": "1", "agent": odd}):
+        for arguments in ({"code": "1", odd: 1}, {"code": "1", "language": odd}, {"code": "1", "session_id": odd}, {"code": "1", "environment": odd}, {"code": "1", "agent": odd}):
             assert agent.call("run_code", **arguments)["isError"] is True
-        assert agent.call("read_file", session=session, path=odd)["isError"] is True
-        assert agent.call("list_files", session=session, cursor=odd, prefix=odd.replace("/", ""))  # either way it is answered
+        assert agent.call("read_file", session_id=session, path=odd)["isError"] is True
+        assert agent.call("list_files", session_id=session, cursor=odd, prefix=odd.replace("/", ""))  # either way it is answered
     still_served(agent, session)
 
 
 def test_ids_that_stand_twice(shared, agent, session):  # noqa: F811
     """Two requests of one id at once: each is answered, under that id; and one that is cancelled ends what has it, and nothing else."""
-    message = agent.request("tools/call", {"name": "run_code", "arguments": {"code": "x", "session": session}})
+    message = agent.request("tools/call", {"name": "run_code", "arguments": {"code": "x", "session_id": session}})
     for _ in range(3):
         found = [m for m in messages(agent.post(message)) if "id" in m]
         assert [m["id"] for m in found] == [message["id"]] and found[0]["result"]["structuredContent"]["value"]["text"] == "41"
-    first, one, told = agent.open("run_code", token="a", code="import time\nwhile True: time.sleep(60)", session=session)
+    first, one, told = agent.open("run_code", token="a", code="import time\nwhile True: time.sleep(60)", session_id=session)
     assert next(told)["params"]["progressToken"] == "a"
     agent.ids = iter([first, *range(10**6, 2 * 10**6)])
-    again, other, queued = agent.open("run_code", token="b", code="'second'", session=session)
+    again, other, queued = agent.open("run_code", token="b", code="'second'", session_id=session)
     assert again == first
     agent.cancel(10**9)
     if agent.newest:
@@ -164,7 +164,7 @@ def test_ids_that_stand_twice(shared, agent, session):  # noqa: F811
 @pytest.mark.parametrize("token", [None, True, 1.5, [], {}, {"a": 1}, "", "t" * 257, -(2**62), ODD], ids=lambda t: repr(t)[:12])
 def test_tokens_of_progress(agent, session, token):
     """A token is a text or a whole number, and comes back as it was; nothing else is one, and no harm."""
-    message = agent.request("tools/call", {"name": "run_code", "arguments": {"code": "x", "session": session}})
+    message = agent.request("tools/call", {"name": "run_code", "arguments": {"code": "x", "session_id": session}})
     message["params"].setdefault("_meta", {})["progressToken"] = token
     found = messages(agent.post(message))
     told = [m for m in found if m.get("method") == "notifications/progress"]
@@ -183,11 +183,11 @@ def test_cancelling_what_is_not_there(agent, session):
 
 
 def test_batches(agent, session):
-    one = agent.request("tools/call", {"name": "run_code", "arguments": {"code": "open('batch', 'w')", "session": session}})
+    one = agent.request("tools/call", {"name": "run_code", "arguments": {"code": "open('batch', 'w')", "session_id": session}})
     for batch in ([one], [one, one], [[one]], [1, one], [one] * 1000, [None]):
         answer = agent.post(json.dumps(batch).encode(), **{"Mcp-Method": "tools/call", "Mcp-Name": "run_code"} if agent.newest else {})
         assert answer.status == 400 and answer.json()["error"]["code"] == -32600
-    assert agent.call("read_file", session=session, path="batch")["isError"] is True  # nothing of them ran
+    assert agent.call("read_file", session_id=session, path="batch")["isError"] is True  # nothing of them ran
 
 
 # --- E2B's door ---

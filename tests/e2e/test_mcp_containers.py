@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from controllers import PATIENCE, wait_until
 from mcp_client import Client
+from model_services import refusals
 from test_containers import serve, workers_of  # noqa: F401
 from test_mcp import TOOLS
 from test_serve import TOKENS
@@ -35,6 +36,7 @@ def test_a_service_by_the_sdk(serve, mode):  # noqa: F811
         async with by_sdk(serve, mode) as found:
             tools = {tool.name: tool for tool in (await found.list_tools()).tools}
             assert list(tools) == TOOLS + CONTAINER_TOOLS
+            assert refusals([{"name": t.name, "description": t.description, "inputSchema": t.input_schema, "outputSchema": t.output_schema} for t in tools.values()]) == []
 
             async def call(tool, /, **arguments):
                 answer = await found.call_tool(tool, arguments)

@@ -115,8 +115,8 @@ def test_an_agent_with_a_server_of_its_own(berth, mode):
         return history, kept.structured_content["session"]
 
     async def again(found):
-        answer = await found.call_tool("run_code", {"code": "x + 1", "session": session})
-        await found.call_tool("end_session", {"session": session})
+        answer = await found.call_tool("run_code", {"code": "x + 1", "session_id": session})
+        await found.call_tool("end_session", {"session_id": session})
         return answer.structured_content
 
     history, session = asyncio.run(loop(both))
@@ -133,7 +133,7 @@ def test_joined_to_a_server(berth):
         with Spoken(berth) as one, Spoken(berth) as other:
             session = one.result(1, "x = 1", environment="data")["session"]
             # The owner is the user, in whichever program: as in the terminal.
-            assert other.result(1, "x + 1", session=session)["value"]["text"] == "2"
+            assert other.result(1, "x + 1", session_id=session)["value"]["text"] == "2"
             assert one.server() == other.server() == []
             assert [s["id"] for s in serve.ask_socket("/v1/sessions").items()] == [session]
             assert one.ends() == [] and other.ends() == []
@@ -192,22 +192,22 @@ def test_cancelling(berth, newest):
             assert spoken.read()["result"]["protocolVersion"] == "2025-06-18"
             spoken.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         session = spoken.result(0, "x = 41", newest, environment="data")["session"]
-        spoken.run(7, FOREVER, newest, token="t", session=session)
+        spoken.run(7, FOREVER, newest, token="t", session_id=session)
         assert spoken.read()["params"]["progressToken"] == "t"
         spoken.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
         # What follows waits for its end, and nothing was said of that: but progress that was on its way.
-        spoken.run(8, "x + 1", newest, session=session)
+        spoken.run(8, "x + 1", newest, session_id=session)
         while "id" not in (answer := spoken.read()):
             assert answer["method"] == "notifications/progress"
         assert answer["id"] == 8 and answer["result"]["structuredContent"]["value"]["text"] == "42", answer
         # The end of the input cancels what is under way.
-        spoken.run(9, FOREVER, newest, token="u", session=session)
+        spoken.run(9, FOREVER, newest, token="u", session_id=session)
         while spoken.read().get("params", {}).get("progressToken") != "u":
             pass
         assert [a for a in spoken.ends() if "id" in a] == []
     with Spoken(berth) as spoken:
-        assert spoken.result(1, "x", session=session)["value"]["text"] == "41"
-        spoken.ask(2, "tools/call", name="end_session", arguments={"session": session})
+        assert spoken.result(1, "x", session_id=session)["value"]["text"] == "41"
+        spoken.ask(2, "tools/call", name="end_session", arguments={"session_id": session})
         assert spoken.read()["id"] == 2
         spoken.ends()
 
@@ -218,14 +218,14 @@ def test_deaths(berth):
         first = spoken.server()
         assert len(first) == 1
         # Its server dies in the midst of something: that is said, another is started, and the session goes on.
-        spoken.run(2, FOREVER, token="t", session=session)
+        spoken.run(2, FOREVER, token="t", session_id=session)
         assert spoken.read()["params"]["progressToken"] == "t"
         os.kill(first[0], signal.SIGKILL)
         while "id" not in (answer := spoken.read()):
             pass
         assert (answer["id"], answer["error"]["code"]) == (2, -32603)
         wait_until(lambda: is_gone(first[0]))
-        spoken.ask(3, "tools/call", name="end_session", arguments={"session": session})
+        spoken.ask(3, "tools/call", name="end_session", arguments={"session_id": session})
         assert spoken.read()["result"]["isError"] is False
         second = spoken.server()
         assert len(second) == 1 and second != first

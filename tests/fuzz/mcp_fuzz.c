@@ -43,16 +43,18 @@ static void check_call(const struct mcp_message *message) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct problem problem;
         const json_t *code;
+        const char *note = NULL;
 
         if (!tool || !json_is_object(arguments))
                 return;
-        if (mcp_tool_check(tool, arguments, arena, &problem) < 0) {
+        if (mcp_tool_check(tool, arguments, arena, &note, &problem) < 0) {
                 require(problem.code == PROBLEM_INVALID && problem.detail[0]);
                 json_decref(mcp_tool_problem(&problem));
         } else if (strcmp(name, "run_code") == 0) {
                 code = json_object_get(arguments, "code");
-                require(json_is_string(code));
+                require(json_is_string(code) && note);
                 require(json_integer_or(arguments, "timeoutSeconds", 1) >= 1);
+                require(json_integer_or(arguments, "timeoutSeconds", 1) <= 900);
         }
 }
 

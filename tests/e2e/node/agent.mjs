@@ -21,7 +21,7 @@ if (kind === 'http') {
 
 const model = (history) => {
     if (history.length === 0) return { code: 'primes = [n for n in range(2, 100) if all(n % d for d in range(2, n))]\nlen(primes)', environment };
-    if (history.length === 1) return { code: `sum(primes) + ${history[0].value.text}`, session: history[0].session };
+    if (history.length === 1) return { code: `sum(primes) + ${history[0].value.text}`, session_id: history[0].session };
     return null;
 };
 
@@ -37,20 +37,20 @@ for (let turn; (turn = model(history)); ) {
     history.push(answer.structuredContent);
 }
 const { session } = history[0];
-await client.callTool({ name: 'write_file', arguments: { session, path: 'a.txt', content: 'from the client' } });
+await client.callTool({ name: 'write_file', arguments: { session_id: session, path: 'a.txt', content: 'from the client' } });
 const uri = `berth://workspaces/${session}/a.txt`;
 const text = (await client.readResource({ uri })).contents[0].text;
 const templates = (await client.listResourceTemplates()).resourceTemplates.length;
-const refused = await client.callTool({ name: 'read_file', arguments: { session, path: 'none' } });
+const refused = await client.callTool({ name: 'read_file', arguments: { session_id: session, path: 'none' } });
 // A call that is given up is cancelled: the session takes the next one.
-const forever = { name: 'run_code', arguments: { session, code: 'import time\nwhile True: time.sleep(60)' } };
+const forever = { name: 'run_code', arguments: { session_id: session, code: 'import time\nwhile True: time.sleep(60)' } };
 const gone = new AbortController();
 const cancelled = client
     .callTool(forever, undefined, { signal: gone.signal, onprogress: () => gone.abort('enough'), timeout: 300000 })
     .then(() => false, () => true);
 const wasCancelled = await cancelled;
-const after = await client.callTool({ name: 'run_code', arguments: { session, code: 'len(primes)' } }, undefined, { timeout: 300000 });
-await client.callTool({ name: 'end_session', arguments: { session } });
+const after = await client.callTool({ name: 'run_code', arguments: { session_id: session, code: 'len(primes)' } }, undefined, { timeout: 300000 });
+await client.callTool({ name: 'end_session', arguments: { session_id: session } });
 await client.close();
 console.log(JSON.stringify({
     tools, history, progress, text, templates, wasCancelled,

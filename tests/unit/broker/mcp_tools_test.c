@@ -5,6 +5,7 @@
  */
 #include "broker/mcp_tools.h"
 
+#include "base/files.h"
 #include "base/json.h"
 #include "broker/openapi.h"
 
@@ -12,6 +13,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -151,6 +153,22 @@ static void assert_same_member(const char *where, const char *name, const json_t
                 fail_msg("%s: %s is not that of HTTP", where, name);
 }
 
+/* The words of HTTP, and behind them the default. */
+static void assert_same_words(const char *where, const json_t *told, const json_t *there,
+                              const json_t *fallback) {
+        const char *words = json_text(told, "description"), *of_http = json_text(there, "description");
+        char *value TEXT_CLEANUP = fallback ? json_dumps(fallback, JSON_ENCODE_ANY) : NULL;
+        char expected[64];
+
+        if (strncmp(words, of_http, strlen(of_http)) != 0)
+                fail_msg("%s: description is not that of HTTP", where);
+        snprintf(expected, sizeof(expected), " Default: %s.",
+                 json_is_string(fallback) ? json_string_value(fallback)
+                 : value                  ? value
+                                          : "");
+        assert_string_equal(words + strlen(of_http), fallback ? expected : "");
+}
+
 /* The type without null, which may stand for what is left out. */
 static const char *type_of(const json_t *schema) {
         const json_t *type = json_object_get(schema, "type");
@@ -159,7 +177,7 @@ static const char *type_of(const json_t *schema) {
 }
 
 static void assert_same_values(const char *where, const json_t *told, const json_t *there) {
-        static const char *const facts[] = { "minimum", "maximum", "minLength", "maxLength", "default" };
+        static const char *const facts[] = { "minimum", "maximum" };
         const json_t *choices = json_object_get(told, "enum"), *of_http = json_object_get(there, "enum");
         json_t *choice;
         size_t index;
@@ -169,7 +187,10 @@ static void assert_same_values(const char *where, const json_t *told, const json
         assert_int_equal(choices != NULL, of_http != NULL);
         json_array_foreach (choices, index, choice)
                 assert_true(is_in(of_http, json_string_value(choice)));
-        if (!choices)
+        /* A map is asked for as a list. */
+        if (strcmp(type_of(there), "object") == 0 && !json_object_get(there, "properties"))
+                assert_string_equal(type_of(told), "array");
+        else
                 assert_string_equal(type_of(told), type_of(there));
 }
 
@@ -186,7 +207,7 @@ static void arguments_are_those_of_http(void **state) {
                 assert_non_null(there);
                 assert_same_values(same[i].argument, told, there);
                 if (!same[i].own_words)
-                        assert_same_member(same[i].argument, "description", told, there);
+                        assert_same_words(same[i].argument, told, there, json_object_get(there, "default"));
                 /* run_shell asks for a command, or what became of one: then it takes an id alone. */
                 if (strcmp(same[i].tool, "run_shell") != 0 &&
                     is_in(json_object_get(component, "required"), same[i].argument))
@@ -208,7 +229,8 @@ static void queries_are_those_of_http(void **state) {
                                 continue;
                         found = true;
                         assert_same_values(queries[i].argument, told, json_object_get(parameter, "schema"));
-                        assert_same_member(queries[i].argument, "description", told, parameter);
+                        assert_same_words(queries[i].argument, told, parameter,
+                                          json_object_get(json_object_get(parameter, "schema"), "default"));
                 }
                 assert_true(found);
         }
@@ -241,8 +263,8 @@ static void answers_are_those_of_http(void **state) {
 
 /* No tool has an argument that none of these tables knows, but what HTTP says by paths and headers. */
 static void no_argument_is_left_out(void **state) {
-        static const char *const own[] = { "session",   "offset", "length",  "from",
-                                           "container", "tail",   "approval" };
+        static const char *const own[] = { "session_id", "conversation", "offset", "length",
+                                           "from",       "container",    "tail",   "approval" };
         static const char *const of_lists[] = { "environment", "agent", "status" };
         const struct documents *documents = *state;
         json_t *tool, *schema;
@@ -282,10 +304,12 @@ static const struct {
         { "run_code", "{}", "code" },
         { "run_code", "{\"code\": null}", "code" },
         { "run_code", "{\"code\": \"1\", \"stdin\": \"\"}", "stdin is not known" },
-        { "run_code", "{\"code\": \"1\", \"timeoutSeconds\": 901}", "1 to 900" },
+        { "run_code", "{\"code\": \"1\", \"timeoutSeconds\": 901}", NULL },
+        { "run_code", "{\"code\": \"1\", \"timeoutSeconds\": 0}", "1 to 900" },
         { "run_code", "{\"code\": \"1\", \"timeoutSeconds\": 1.5}", "whole number" },
         { "run_code", "{\"code\": \"1\", \"language\": \"perl\"}", "python" },
-        { "run_code", "{\"code\": \"1\", \"session\": \"s-1\"}", "session" },
+        { "run_code", "{\"code\": \"1\", \"session\": \"s-1\"}", "session_id" },
+        { "run_code", "{\"code\": \"1\", \"session_id\": \"s-1\"}", "session_id" },
         { "write_file", "{\"session\": \"s-aaaaaaaaaaaaaaaaaaaaaaaaaa\", \"path\": \"a\", \"content\": \"\"}",
           NULL },
         { "write_file", "{\"session\": \"s-aaaaaaaaaaaaaaaaaaaaaaaaaa\", \"path\": \"a\"}", "one of" },
@@ -305,8 +329,9 @@ static void arguments_are_checked_by_the_same_tables(void **state) {
         for (size_t i = 0; i < COUNT(given); i++) {
                 json_t *arguments JSON_CLEANUP = json_loads(given[i].arguments, 0, NULL);
                 struct problem problem = { 0 };
+                const char *note;
                 int result = mcp_tool_check(mcp_tool_find(given[i].tool, BROKER_EXECUTE),
-                                            json_checked(arguments), documents->arena, &problem);
+                                            json_checked(arguments), documents->arena, &note, &problem);
 
                 if ((result == 0) != !given[i].wrong ||
                     (result < 0 && !strstr(problem.detail, given[i].wrong)))
