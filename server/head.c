@@ -42,13 +42,12 @@ int head_hex_digit(char digit) {
         return at ? (int)(at - digits) : -1;
 }
 
-/*
- * Resolves escapes. NULL where one is broken, or means what no text holds: a NUL, and in a path a slash, which would be a
- * part of a name for one program and the end of it for the next.
- */
-static char *unescape(const char *text, size_t length, bool in_path, struct arena *arena) {
+/* Resolves escapes. NULL where one is broken, or stands for a NUL. *ret_slash: the first slash that was escaped, or NULL. */
+static char *unescape(const char *text, size_t length, bool in_path, struct arena *arena,
+                      const char **ret_slash) {
         char *plain = arena_alloc(arena, length + 1), *to = plain;
 
+        *ret_slash = NULL;
         for (size_t i = 0; i < length; i++) {
                 int high, low;
 
@@ -60,8 +59,10 @@ static char *unescape(const char *text, size_t length, bool in_path, struct aren
                     (low = head_hex_digit(text[i + 2])) < 0)
                         return NULL;
                 *to = (char)(high << 4 | low);
-                if (*to == '\0' || (in_path && *to == '/'))
+                if (*to == '\0')
                         return NULL;
+                if (*to == '/' && !*ret_slash)
+                        *ret_slash = to;
                 to++;
                 i += 2;
         }
@@ -298,10 +299,11 @@ static const char *read_query(const char *text, struct arena *arena, struct head
         parts->query = arena_array(arena, QUERY_MAX, sizeof(parts->query[0]));
         while (*text) {
                 size_t length = strcspn(text, "&"), name = strcspn(text, "=&");
-                struct head_pair pair = { unescape(text, name, false, arena), "" };
+                const char *ignored;
+                struct head_pair pair = { unescape(text, name, false, arena, &ignored), "" };
 
                 if (name < length)
-                        pair.value = unescape(text + name + 1, length - name - 1, false, arena);
+                        pair.value = unescape(text + name + 1, length - name - 1, false, arena, &ignored);
                 if (!pair.name || !pair.value)
                         return "an escape in the query is broken, or a NUL";
                 if (parts->query_count == QUERY_MAX)
@@ -327,8 +329,8 @@ static unsigned read_target(const char *target, struct arena *arena, struct head
                 if (target[i] <= ' ' || target[i] >= 0x7f || target[i] == '#')
                         return BAD_REQUEST;
         }
-        *ret_why = "an escape in the path is broken, or stands for a NUL or a slash";
-        if (!(parts->path = unescape(target, path, true, arena)))
+        *ret_why = "an escape in the path is broken, or stands for a NUL";
+        if (!(parts->path = unescape(target, path, true, arena, &parts->slash)))
                 return BAD_REQUEST;
         *ret_why = target[path] ? read_query(target + path + 1, arena, parts) : NULL;
         return *ret_why ? BAD_REQUEST : 0;

@@ -2,7 +2,7 @@
 /*
  * What stands in front of a request's body: taken apart by the letter of RFC 9112, and judged before anybody routes it. Refused is
  * what two programs in a row may read in two ways (a NUL, a bare CR or LF, a line that is folded or has no name, lengths that
- * repeat or contradict, codings, NUL and slashes that hide behind escapes), and what a web page has a browser on this machine
+ * repeat or contradict, codings, NUL that hides behind an escape), and what a web page has a browser on this machine
  * send (a foreign Host or Origin). Pure.
  */
 #ifndef BERTH_SERVER_HEAD_H
@@ -43,7 +43,8 @@ struct head_pair {
 
 /* What of a head was understood: in the arena. */
 struct head_parts {
-        const char *path;        /* its escapes resolved; it begins with a slash */
+        const char *path;  /* its escapes resolved; it begins with a slash */
+        const char *slash; /* the first in the path that was escaped; NULL: none was. route_takes_slash() */
         struct head_pair *query; /* in their order, "" where there is no value */
         size_t query_count;
         bool has_body, chunked;

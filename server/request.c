@@ -319,6 +319,12 @@ static void begin_request(struct request *request) {
 
         route = route_find(service->config.routes, service->config.route_count, public->method, public->path,
                            public->arena, public->parameters, &allow);
+        if (request->parts.slash &&
+            (!route || !route_takes_slash(route, (const char *const *)public->parameters, public->path,
+                                          request->parts.slash))) {
+                refuse(request, BAD_REQUEST, "the path has an escaped slash where none may stand");
+                return;
+        }
         if (!route) {
                 if (allow)
                         server_add_header(public, "Allow", allow);

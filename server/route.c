@@ -36,6 +36,17 @@ static bool fits(const char *pattern, const char *path, struct arena *arena,
         return *path == '\0';
 }
 
+bool route_takes_slash(const struct server_route *route, const char *const parameters[SERVER_PARAMETERS],
+                       const char *path, const char *slash) {
+        size_t count = 0;
+
+        if (!strstr(route->path, "...}"))
+                return false;
+        for (const char *at = route->path; (at = strchr(at, '{')); at++)
+                count++;
+        return slash >= path + strlen(path) - strlen(parameters[count - 1]);
+}
+
 /* Whoever may GET may ask for the head of it. */
 static bool has_method(const struct server_route *route, const char *method) {
         return strcmp(route->method, method) == 0 ||

@@ -58,33 +58,34 @@ static void targets(void **state) {
                 const char *target;
                 unsigned status;
                 const char *path;
+                size_t slash; /* where the first escaped one is; 0: none */
         } cases[] = {
-                { "/", 0, "/" },
-                { "/a/b", 0, "/a/b" },
-                { "/a%20b+c", 0, "/a b+c" },
-                { "/%e2%82%AC", 0, "/\xE2\x82\xAC" },
-                { "/a//../.%2e", 0, "/a//../.." },
-                { "/a?b#c", 400, NULL },
-                { "/a#c", 400, NULL },
-                { "", 400, NULL },
-                { "*", 400, NULL },
-                { "a", 400, NULL },
-                { "http://a/b", 400, NULL },
-                { "/a b", 400, NULL },
-                { "/a\tb", 400, NULL },
-                { "/\xC3\xA4", 400, NULL },
-                { "/%", 400, NULL },
-                { "/%a", 400, NULL },
-                { "/%ag", 400, NULL },
-                { "/%%41", 400, NULL },
-                { "/% 41", 400, NULL },
-                { "/a%00", 400, NULL },
-                { "/a%2fb", 400, NULL },
-                { "/a%2Fb", 400, NULL },
-                { "/a?b%2fc", 0, "/a" },
-                { "/a?b=%00", 400, NULL },
-                { "/a?b=%", 400, NULL },
-                { "/a?%zz=b", 400, NULL },
+                { "/", 0, "/", 0 },
+                { "/a/b", 0, "/a/b", 0 },
+                { "/a%20b+c", 0, "/a b+c", 0 },
+                { "/%e2%82%AC", 0, "/\xE2\x82\xAC", 0 },
+                { "/a//../.%2e", 0, "/a//../..", 0 },
+                { "/a?b#c", 400, NULL, 0 },
+                { "/a#c", 400, NULL, 0 },
+                { "", 400, NULL, 0 },
+                { "*", 400, NULL, 0 },
+                { "a", 400, NULL, 0 },
+                { "http://a/b", 400, NULL, 0 },
+                { "/a b", 400, NULL, 0 },
+                { "/a\tb", 400, NULL, 0 },
+                { "/\xC3\xA4", 400, NULL, 0 },
+                { "/%", 400, NULL, 0 },
+                { "/%a", 400, NULL, 0 },
+                { "/%ag", 400, NULL, 0 },
+                { "/%%41", 400, NULL, 0 },
+                { "/% 41", 400, NULL, 0 },
+                { "/a%00", 400, NULL, 0 },
+                { "/a%2fb", 0, "/a/b", 2 },
+                { "/a/b%2Fc%2fd", 0, "/a/b/c/d", 4 },
+                { "/a?b%2fc", 0, "/a", 0 },
+                { "/a?b=%00", 400, NULL, 0 },
+                { "/a?b=%", 400, NULL, 0 },
+                { "/a?%zz=b", 400, NULL, 0 },
         };
         static const struct fields fields = { { { "Host", "localhost" } } };
 
@@ -98,6 +99,10 @@ static void targets(void **state) {
                         fail_msg("%s: %u", cases[i].target, status);
                 if (cases[i].path)
                         assert_string_equal(parts.path, cases[i].path);
+                if (status == 0 && cases[i].slash)
+                        assert_ptr_equal(parts.slash, parts.path + cases[i].slash);
+                else if (status == 0)
+                        assert_null(parts.slash);
         }
 }
 

@@ -79,8 +79,36 @@ static void requests_find_their_routes(void **state) {
         }
 }
 
+static void only_the_rest_has_escaped_slashes(void **state) {
+        static const struct {
+                const char *path;
+                size_t slash;
+                bool takes;
+        } cases[] = {
+                { "/v1/sessions/s-1/files/a/b", 24, true },  { "/v1/sessions/s-1/files//b", 23, true },
+                { "/v1/sessions/s-1/files/a/b", 22, false }, { "/v1/sessions/s-1/files/a/b", 16, false },
+                { "/v1/sessions/s-1/files/a/b", 12, false }, { "/v1/sessions/s-1/files/a/b", 0, false },
+                { "/v1/sessions/s-1", 12, false },           { "/", 0, false },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                const char *parameters[SERVER_PARAMETERS] = { NULL }, *allow = NULL;
+                const struct server_route *route =
+                        route_find(routes, sizeof(routes) / sizeof(routes[0]), "GET", cases[i].path, arena,
+                                   parameters, &allow);
+
+                assert_non_null(route);
+                if (route_takes_slash(route, (const char *const *)parameters, cases[i].path,
+                                      cases[i].path + cases[i].slash) != cases[i].takes)
+                        fail_msg("%s at %zu", cases[i].path, cases[i].slash);
+        }
+}
+
 int main(void) {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(requests_find_their_routes) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(requests_find_their_routes),
+                cmocka_unit_test(only_the_rest_has_escaped_slashes) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
