@@ -36,6 +36,9 @@ void answers_nothing(struct server_request *request) {
 void answers_problem(struct server_request *request, const struct answers_problem *problem) {
         json_t *json;
 
+        if (problem->retry_seconds > 0)
+                server_add_header(request, "Retry-After",
+                                  arena_printf(request->arena, "%lld", (long long)problem->retry_seconds));
         if (e2b_is_asked(request)) {
                 e2b_answer_error(request, problem->status, problem->detail);
                 return;
@@ -56,6 +59,7 @@ void answers_refusal(struct server_request *request, const struct problem *probl
                                          .title = problem_title(problem->code),
                                          .detail = problem->detail,
                                          .remedy = problem_remedy(problem->code),
+                                         .retry_seconds = problem_retry_seconds(problem),
                                  });
 }
 
@@ -83,6 +87,8 @@ static const struct answers_code own_codes[] = {
         { 404, "no-such-route", "there is no such route", NULL },
         { 405, "method-not-allowed", "the route has no such method", NULL },
         { 414, "target-too-long", "the target is too long", NULL },
+        { 415, "unsupported-media-type", "the body is not of a type that is taken here",
+          "send the Content-Type that docs/api.md names" },
         { 417, "unknown-expectation", "the expectation cannot be met", NULL },
         { 421, "foreign-host", "the server has no such name", NULL },
         { 429, "too-many-requests", "the client asks too often", "wait for as long as Retry-After says" },
@@ -90,8 +96,8 @@ static const struct answers_code own_codes[] = {
           "end one of them, or wait for one to end" },
         { 431, "head-too-large", "the head is too large", NULL },
         { 503, "no-seat", "as many requests are under way as may be", NULL },
-        { 501, "no-shell", "there are no commands on the host here", "see `shell` of kind: Server" },
-        { 501, "no-containers", "there are no containers where this stack's code runs", NULL },
+        { 409, "no-shell", "there are no commands on the host here", "see `shell` of kind: Server" },
+        { 409, "no-containers", "there are no containers where this stack's code runs", NULL },
         { 503, "no-keys", "the token cannot be checked at the moment", "ask again" },
         { 503, "no-sessions", "sessions cannot be had at the moment", NULL },
         { 505, "unknown-version", "the version of HTTP is not known", NULL },
@@ -130,8 +136,13 @@ const struct answers_code *answers_code(const char *code) {
 
 static void send_problem(struct server_request *request, const struct answers_code *code, unsigned status,
                          const char *detail) {
-        answers_problem(request,
-                        &(struct answers_problem){ status, code->code, code->title, detail, code->remedy });
+        answers_problem(request, &(struct answers_problem){
+                                         .status = status,
+                                         .code = code->code,
+                                         .title = code->title,
+                                         .detail = detail,
+                                         .remedy = code->remedy,
+                                 });
 }
 
 void answers_refuse(struct server_request *request, const char *code, const char *detail) {

@@ -28,6 +28,7 @@ struct answers_problem {
         const char *code, *title; /* the title is of the code, the same each time */
         const char *detail;       /* of this request; may quote it */
         const char *remedy;       /* or NULL */
+        int64_t retry_seconds;    /* Retry-After; 0: none, or the request has it already */
 };
 
 /* Gives the reference away. */

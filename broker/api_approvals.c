@@ -31,15 +31,15 @@ static void answer_shell(struct server_request *request) {
         json_t *approval;
         unsigned status;
 
-        if (!(body = body_object(&call->body, request)) || !call_once_begin(request, "shell", 202, &once))
+        if (!(body = body_object(&call->body, request)) || !call_once_begin(request, "shell", &once))
                 return;
         if (broker_approvals_ask(request, &caller, body, once.key, &approval, &problem) < 0) {
-                call_once_end(request, "shell", &once, NULL);
+                call_once_end(request, "shell", &once, 0, NULL);
                 answers_refusal(request, &problem);
                 return;
         }
-        call_once_end(request, "shell", &once, approval);
         status = strcmp(json_text(approval, "status"), "done") == 0 ? 200 : 202;
+        call_once_end(request, "shell", &once, status, approval);
         answers_json(request, status, approval);
 }
 

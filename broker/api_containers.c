@@ -110,6 +110,7 @@ static void answer_create(struct server_request *request) {
         json_t *container;
         unsigned status;
         int64_t wait_ms;
+        int seen;
 
         if (!(body = body_object(&call->body, request)))
                 return;
@@ -122,14 +123,18 @@ static void answer_create(struct server_request *request) {
                         "waitSeconds is for a temporary container: a service has no end to wait for");
                 return;
         }
-        if (!call_once_begin(request, "", status, &once))
+        seen = call_once_look(request, "", &once, &container, &status);
+        if (seen < 0)
                 return;
-        if (containers_create(containers_of(call), &call->caller, &wish, &container, &problem) < 0) {
-                call_once_end(request, "", &once, NULL);
+        if (seen == 0 &&
+            containers_create(containers_of(call), &call->caller, &wish, &container, &problem) < 0) {
+                call_once_end(request, "", &once, 0, NULL);
                 answers_refusal(request, &problem);
                 return;
         }
-        call_once_end(request, "", &once, container);
+        /* Kept before the end is waited for: a request that comes again waits for the same container. */
+        if (seen == 0)
+                call_once_end(request, "", &once, status, container);
         if (wait_ms > 0) {
                 const char *id = arena_strdup(request->arena, json_text(container, "id"));
 

@@ -170,11 +170,11 @@ static void answer_interrupt(struct server_request *request) {
 
         if (!body_object(&call->body, request))
                 return;
-        if (!call_once_begin(request, request->parameters[0], 200, &once))
+        if (!call_once_begin(request, request->parameters[0], &once))
                 return;
         done = engine_interrupt(call->engine, &call->caller, request->parameters[0],
                                 number_of(request->parameters[1]), &problem);
-        call_once_end(request, request->parameters[0], &once, done < 0 ? NULL : json_null());
+        call_once_end(request, request->parameters[0], &once, 204, done < 0 ? NULL : json_null());
         if (done < 0)
                 answers_refusal(request, &problem);
         else
@@ -189,11 +189,11 @@ static void answer_restart(struct server_request *request) {
         int done;
 
         if (!(body = body_object(&call->body, request)) ||
-            !call_once_begin(request, request->parameters[0], 200, &once))
+            !call_once_begin(request, request->parameters[0], &once))
                 return;
         done = engine_restart(call->engine, &call->caller, request->parameters[0], json_text(body, "context"),
                               &problem);
-        call_once_end(request, request->parameters[0], &once, done < 0 ? NULL : json_null());
+        call_once_end(request, request->parameters[0], &once, 204, done < 0 ? NULL : json_null());
         if (done < 0)
                 answers_refusal(request, &problem);
         else
@@ -207,25 +207,24 @@ static void answer_park(struct server_request *request) {
         struct problem problem;
         json_t *session = NULL;
 
-        if (!body_object(&call->body, request) ||
-            !call_once_begin(request, request->parameters[0], waits ? 200 : 202, &once))
+        if (!body_object(&call->body, request) || !call_once_begin(request, request->parameters[0], &once))
                 return;
         if (engine_park(call->engine, &call->caller, request->parameters[0], &problem) < 0) {
-                call_once_end(request, request->parameters[0], &once, NULL);
+                call_once_end(request, request->parameters[0], &once, 0, NULL);
                 answers_refusal(request, &problem);
                 return;
         }
         /* Who asks again hears what the session is then, if this one's client does not wait for it. */
         if (waits && !execute_await_parked(request, request->parameters[0])) {
-                call_once_end(request, request->parameters[0], &once, NULL);
+                call_once_end(request, request->parameters[0], &once, 0, NULL);
                 return;
         }
         if (engine_show(call->engine, &call->caller, request->parameters[0], &session, &problem) < 0) {
-                call_once_end(request, request->parameters[0], &once, NULL);
+                call_once_end(request, request->parameters[0], &once, 0, NULL);
                 answers_refusal(request, &problem);
                 return;
         }
-        call_once_end(request, request->parameters[0], &once, session);
+        call_once_end(request, request->parameters[0], &once, waits ? 200 : 202, session);
         answers_json(request, waits ? 200 : 202, session);
 }
 
@@ -319,6 +318,7 @@ static const char *const create_problems[] = { "not-found", /* a key's, which ha
                                                "unknown-environment",
                                                "unknown-agent",
                                                "agent-out-of-service",
+                                               "environment-unfit",
                                                "conflict",
                                                "too-large",
                                                "busy",
@@ -340,6 +340,7 @@ static const char *const alone_problems[] = { "not-found",
                                               "unknown-environment",
                                               "unknown-agent",
                                               "agent-out-of-service",
+                                              "environment-unfit",
                                               "busy",
                                               "conflict",
                                               "too-large",

@@ -159,11 +159,11 @@ static void answer_copy(struct server_request *request) {
         if (!opened_open(request, request->parameters[0], false, &target) ||
             !(body = body_object(&call->body, request)))
                 return;
-        if (!call_once_begin(request, request->parameters[0], 200, &once))
+        if (!call_once_begin(request, request->parameters[0], &once))
                 return;
         if (copy_run(request, &target, body, &copied, &problem) < 0)
                 copied = NULL;
-        call_once_end(request, request->parameters[0], &once, copied);
+        call_once_end(request, request->parameters[0], &once, 200, copied);
         if (copied)
                 answers_json(request, 200, copied);
         else

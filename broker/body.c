@@ -104,16 +104,28 @@ const json_t *body_read(struct body *body, struct server_request *request) {
         return wrong ? refuse(request, wrong) : body->json;
 }
 
-/* A page of somebody else's may post a form without asking, never JSON. */
-bool body_is_said_json(const struct server_request *request) {
-        const char *type = server_header(request, "Content-Type");
+bool body_is_type(const struct server_request *request, const char *type) {
+        const char *said = server_header(request, "Content-Type");
+        size_t length = strlen(type);
 
-        return type && strncasecmp(type, "application/json", 16) == 0 &&
-               (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
+        return said && strncasecmp(said, type, length) == 0 &&
+               (said[length] == '\0' || strchr("; \t", said[length]));
+}
+
+/* A page of another site may post a form without asking, never JSON. */
+bool body_is_said_json(const struct server_request *request) {
+        return body_is_type(request, "application/json");
+}
+
+void body_refuse_type(struct server_request *request) {
+        answers_refuse(request, "unsupported-media-type",
+                       "the body must be JSON: send Content-Type: application/json");
 }
 
 const json_t *body_object(struct body *body, struct server_request *request) {
-        if (body->text.length > 0 && !body_is_said_json(request))
-                return refuse(request, "the body must be JSON: Content-Type: application/json");
+        if (body->text.length > 0 && !body_is_said_json(request)) {
+                body_refuse_type(request);
+                return NULL;
+        }
         return body_read(body, request);
 }

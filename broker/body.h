@@ -35,8 +35,11 @@ bool body_take(struct body *body, struct server_request *request, const void *by
 bool body_refuse_size(struct server_request *request);
 void body_release(struct body *body);
 
-/* Whether the request says that its body is JSON. */
+/* Whether Content-Type is `type`, whatever its parameters. */
+bool body_is_type(const struct server_request *request, const char *type);
 bool body_is_said_json(const struct server_request *request);
+/* Answers 415: JSON is taken, and the body is not said to be JSON. */
+void body_refuse_type(struct server_request *request);
 /*
  * The body as JSON, a list or an object, borrowed as below. NULL where it is none, with the reason in *ret_why; or where the request
  * was answered, since there is no room for it now: *ret_why is NULL then.

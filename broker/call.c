@@ -160,31 +160,52 @@ struct engine_once call_once(const struct server_request *request, const char *b
                                      .body = body };
 }
 
-bool call_once_begin(struct server_request *request, const char *session, unsigned status,
-                     struct engine_once *ret) {
+/* What call_once_end() has kept; records of versions before this one have the answer alone, which was 200. */
+static json_t *read_kept(json_t *kept, unsigned *ret_status) {
+        json_t *status = json_object_get(kept, "status"), *answer = json_object_get(kept, "answer");
+
+        *ret_status = answer && json_is_integer(status) ? (unsigned)json_integer_value(status) : 200;
+        answer = json_incref(answer && json_is_integer(status) ? answer : kept);
+        json_decref(kept);
+        return answer;
+}
+
+int call_once_look(struct server_request *request, const char *session, struct engine_once *ret,
+                   json_t **ret_answer, unsigned *ret_status) {
         const struct call *call = call_of(request);
         struct problem problem;
-        json_t *answer = NULL;
+        json_t *kept = NULL;
         int done;
 
         *ret = call_once(request, call->body.hash);
-        done = engine_once_begin(call->engine, &call->caller, ret, session, &answer, &problem);
+        done = engine_once_begin(call->engine, &call->caller, ret, session, &kept, &problem);
         if (done < 0)
-                return call_refuse(request, &problem);
-        if (done == 0)
-                return true;
-        if (json_is_null(answer))
+                answers_refusal(request, &problem);
+        if (done > 0)
+                *ret_answer = read_kept(kept, ret_status);
+        return done;
+}
+
+bool call_once_begin(struct server_request *request, const char *session, struct engine_once *ret) {
+        json_t *answer;
+        unsigned status;
+        int done = call_once_look(request, session, ret, &answer, &status);
+
+        if (done > 0 && json_is_null(answer))
                 answers_nothing(request);
-        else
+        else if (done > 0)
                 answers_json(request, status, answer);
-        return false;
+        return done == 0;
 }
 
 void call_once_end(struct server_request *request, const char *session, const struct engine_once *once,
-                   const json_t *answer) {
+                   unsigned status, const json_t *answer) {
         const struct call *call = call_of(request);
+        json_t *kept JSON_CLEANUP =
+                answer ? json_checked(json_pack("{s:i, s:O}", "status", (int)status, "answer", answer))
+                       : NULL;
 
-        engine_once_end(call->engine, &call->caller, once, session, answer);
+        engine_once_end(call->engine, &call->caller, once, session, kept);
 }
 
 const json_t *call_object(const json_t *body, const char *name) {

@@ -62,13 +62,16 @@ bool call_refuse_value(struct server_request *request, const char *why);
 struct engine_once call_once(const struct server_request *request, const char *body);
 /*
  * For what leaves no record of its own: true where it is to be done now, and call_once_end() follows with its answer, or NULL where it was
- * not done. False: the request was answered, with `status` and what the first one was answered, or with what is wrong. An answer
- * that is null is none: 204.
+ * not done. False where the request was answered: by the answer of the first request with this key, with its status; or with what is
+ * wrong.
  */
-bool call_once_begin(struct server_request *request, const char *session, unsigned status,
-                     struct engine_once *ret) MUST_USE;
+bool call_once_begin(struct server_request *request, const char *session, struct engine_once *ret) MUST_USE;
+/* The same, but 1 and the first answer, a new reference, where there is one; 0: it is to be done now; -1: the request was answered. */
+int call_once_look(struct server_request *request, const char *session, struct engine_once *ret,
+                   json_t **ret_answer, unsigned *ret_status) MUST_USE;
+/* `status`: of the answer; of one without a body JSON's null stands for it. */
 void call_once_end(struct server_request *request, const char *session, const struct engine_once *once,
-                   const json_t *answer);
+                   unsigned status, const json_t *answer);
 /* The member where it is an object. */
 const json_t *call_object(const json_t *body, const char *name);
 

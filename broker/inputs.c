@@ -27,10 +27,10 @@ bool inputs_begin(struct inputs *inputs, struct server_request *request, const c
                    *length = server_header(request, "Content-Length");
         char boundary[MULTIPART_BOUNDARY_MAX + 1];
 
-        if (!type || strncasecmp(type, "multipart/", 10) != 0)
+        if (!body_is_type(request, "multipart/form-data"))
                 return !length || strtoull(length, NULL, 10) <= BODY_MAX || body_refuse_size(request);
         if (!multipart_boundary(type, boundary))
-                return call_refuse_value(request, "Content-Type must be multipart/form-data with a boundary");
+                return call_refuse_value(request, "Content-Type: multipart/form-data has no boundary");
         inputs->form = arena_alloc(request->arena, sizeof(*inputs->form));
         multipart_begin(inputs->form, boundary);
         return begin_stage(inputs, request, session);

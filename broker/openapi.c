@@ -63,6 +63,7 @@ static const char *const of_clients[] = {
         "invalid", "owner-invalid",     "unauthenticated",    "token-invalid", "owner-not-allowed",
         "no-keys", "too-many-requests", "too-many-under-way", "store-failed",  NULL
 };
+static const char *const of_bodies[] = { "unsupported-media-type", NULL };
 static const char *const of_rights[] = { "not-permitted", NULL };
 static const char *const of_owners[] = { "owner-required", NULL };
 static const char *const of_sessions[] = { "no-sessions", "stopping", NULL };
@@ -80,6 +81,7 @@ const char *const *openapi_codes(const struct operation *operation, struct arena
                 of_all,
                 operation->route.seat == SERVER_PROBE ? NULL : of_seats,
                 operation->needs <= OPERATION_NEEDS_CLIENT ? of_clients : NULL,
+                operation->body ? of_bodies : NULL,
                 operation->route.mark ? of_rights : NULL,
                 operation->needs <= OPERATION_NEEDS_OWNER ? of_owners : NULL,
                 operation->needs <= OPERATION_NEEDS_SESSIONS ? of_sessions : NULL,

@@ -41,6 +41,7 @@
         ((size_t)32 << 20) /* of what waits in one session, all together; one alone may have what it may */
 #define ENGINE_OWNER_WAITING_BYTES ((size_t)64 << 20) /* the same in all of one owner's */
 #define ENGINE_TIMEOUT_MAX 900                        /* seconds, of one execution */
+#define ENGINE_WHY_PARKED "it was parked"             /* `state.reason` after parking that went well */
 #define ENGINE_STREAM_MAX 1048576    /* bytes of standard output, and of error, that a client gets */
 #define ENGINE_STREAM_STORED 65536   /* bytes of each that history keeps */
 #define ENGINE_DISPLAYS_STORED 65536 /* bytes of displays that history keeps; images are files besides */
@@ -166,7 +167,7 @@ struct engine_wish {
 };
 
 /*
- * 1: made; 0: the conversation's, or the key's, which was there. *ret is the session: {id, owner, environment, agent, conversation,
+ * 1: made, now or by an earlier request with the same key; 0: the conversation's, which was there. *ret is the session: {id, owner, environment, agent, conversation,
  * labels, status, createdAt, lastActiveAt, idleSeconds, ttlSeconds, expiresAt, queuePosition, generation}. The sandbox is started
  * meanwhile: `status` is "starting", or "queued" where its agent's limits leave no room for it yet, and queuePosition its place
  * in line then, else null.

@@ -21,6 +21,8 @@
 #include <string.h>
 
 #define ATTEMPTS 8
+#define RETRY_MAX_SECONDS 10 /* a client may end one of its own meanwhile */
+#define AS_BEFORE 3          /* the session that the key has made */
 
 int engine_check_agent(struct engine *engine, const char *agent, struct arena *arena,
                        struct catalog_agent *ret, struct problem *problem) {
@@ -85,6 +87,19 @@ static int count_of_owner(struct engine *engine, const char *owner, size_t *ret,
         return 0;
 }
 
+/* The next end of a session that is counted, the owner's or anybody's, if it comes soon. */
+static int64_t seconds_until_room(const struct engine *engine, const char *owner) {
+        int64_t least_ms = (int64_t)RETRY_MAX_SECONDS * 1000;
+
+        for (const struct session *session = engine->first; session; session = session->next) {
+                int64_t left_ms = session_expires_ms(session) - engine_now(engine);
+
+                if ((!owner || strcmp(session->record.owner, owner) == 0) && left_ms < least_ms)
+                        least_ms = left_ms;
+        }
+        return least_ms > 1000 ? (least_ms + 999) / 1000 : 1;
+}
+
 /* Those that are being made count for who came after them: a store that is shared is waited for, and others may ask meanwhile. */
 static int check_counts(struct engine *engine, const struct session *unborn, size_t owners,
                         struct problem *problem) {
@@ -97,12 +112,16 @@ static int check_counts(struct engine *engine, const struct session *unborn, siz
                 all++;
         }
         if (limits->per_owner && owners >= limits->per_owner)
-                return problem_set(problem, PROBLEM_OWNER_LIMIT,
-                                   "%s has %zu sessions, as many as an owner may", owner, owners);
-        if (limits->total && all >= limits->total)
-                return problem_set(problem, PROBLEM_SERVER_LIMIT, "there are %zu sessions, as many as may be",
-                                   all);
-        return 0;
+                (void)problem_set(problem, PROBLEM_OWNER_LIMIT,
+                                  "%s has %zu sessions, as many as an owner may", owner, owners);
+        else if (limits->total && all >= limits->total)
+                (void)problem_set(problem, PROBLEM_SERVER_LIMIT, "there are %zu sessions, as many as may be",
+                                  all);
+        else
+                return 0;
+        problem->retry_seconds =
+                seconds_until_room(engine, problem->code == PROBLEM_OWNER_LIMIT ? owner : NULL);
+        return -1;
 }
 
 static struct session *new_session(struct engine *engine, const struct engine_caller *caller,
@@ -243,7 +262,7 @@ static void forget_unborn(struct engine *engine, struct session *session) {
         session->unborn_before = NULL;
 }
 
-/* As store_session(), but for 2. *ret_session is what was made. */
+/* As store_session(), but for 2; AS_BEFORE where the key has made it. *ret_session is what was made. */
 static int make_session(struct engine *engine, const struct engine_caller *caller,
                         const struct engine_wish *wish, const char *environment, struct session **ret_session,
                         json_t **ret, struct problem *problem) {
@@ -261,7 +280,7 @@ static int make_session(struct engine *engine, const struct engine_caller *calle
                 if (seen == 1 && (seen = show_living(engine, caller, answer.session, ret, problem)) == 0)
                         seen = engine_not_found(problem);
                 result = seen < 0    ? -1
-                         : seen == 1 ? 0
+                         : seen == 1 ? AS_BEFORE
                                      : store_session(engine, caller, wish, session, &has_files, ret, problem);
         }
         forget_unborn(engine, session);
@@ -282,12 +301,17 @@ static int begin_session(struct engine *engine, struct session *session, struct 
         struct error err;
 
         if (session_open_or_wait(engine, session, false, &err) < 0) {
+                bool unfit = err.kind == ERROR_REFUSED && !session->refused; /* else its record was refused */
+
                 if (!session->gone &&
                     session_end(engine, session, "its sandbox could not be started", &ignored) < 0)
                         log_warning("session %s: %s", session->record.id, ignored.detail);
                 session->unmade = session->gone && session->record.last_n == 0;
-                return problem_from_error(
-                        problem, err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT : PROBLEM_PLACE_FAILED, &err);
+                return problem_from_error(problem,
+                                          err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT
+                                          : unfit                  ? PROBLEM_ENVIRONMENT_UNFIT
+                                                                   : PROBLEM_PLACE_FAILED,
+                                          &err);
         }
         return session->gone ? problem_set(problem, PROBLEM_BUSY, "the session was ended while it was made")
                              : 1;
@@ -322,7 +346,7 @@ int engine_create(struct engine *engine, const struct engine_caller *caller, con
         pthread_mutex_lock(&engine->lock);
         result = create(engine, caller, wish, environment, ret, problem);
         pthread_mutex_unlock(&engine->lock);
-        return result;
+        return result == AS_BEFORE ? 1 : result;
 }
 
 int engine_show(struct engine *engine, const struct engine_caller *caller, const char *id, json_t **ret,

@@ -9,6 +9,7 @@ static const struct row {
         const char *name;
         unsigned status;
         const char *title, *remedy;
+        int64_t retry_seconds; /* where the problem itself does not say: about as long as one of the kind takes to pass */
 } rows[PROBLEM_CODE_COUNT] = {
         [PROBLEM_NONE] = { "none", 200, "nothing is wrong", NULL },
         [PROBLEM_INVALID] = { "invalid", 400, "a value cannot be taken", NULL },
@@ -32,13 +33,15 @@ static const struct row {
         [PROBLEM_KEY_REUSED] = { "idempotency-key-reused", 422, "the key belongs to another request",
                                  "use a new Idempotency-Key for each new request" },
         [PROBLEM_QUEUE_FULL] = { "queue-full", 429, "as many executions wait in this session as may",
-                                 "wait for one of them to end" },
+                                 "wait for one of them to end", 1 },
         [PROBLEM_OWNER_LIMIT] = { "owner-limit", 429, "the owner has as many sessions as one may have",
-                                  "end a session" },
+                                  "end a session", 10 },
         [PROBLEM_SERVER_LIMIT] = { "server-limit", 429, "the server has as many sessions as it may have",
-                                   "try again later" },
+                                   "try again later", 10 },
         [PROBLEM_AGENT_LIMIT] = { "agent-limit", 429, "as much runs for the agent as may",
-                                  "end a session of its, or try again later" },
+                                  "end a session of its, or try again later", 5 },
+        [PROBLEM_ENVIRONMENT_UNFIT] = { "environment-unfit", 409, "the environment cannot have sessions",
+                                        "change the environment, or the server's file, as the detail says" },
         [PROBLEM_STORE_FAILED] = { "store-failed", 500, "the server's records cannot be used", NULL },
         [PROBLEM_WORKSPACE_FAILED] = { "workspace-failed", 500, "the workspace's files cannot be used",
                                        NULL },
@@ -62,6 +65,10 @@ const char *problem_title(enum problem_code code) {
 
 const char *problem_remedy(enum problem_code code) {
         return rows[code].remedy;
+}
+
+int64_t problem_retry_seconds(const struct problem *problem) {
+        return problem->retry_seconds ? problem->retry_seconds : rows[problem->code].retry_seconds;
 }
 
 int problem_set(struct problem *problem, enum problem_code code, const char *format, ...) {

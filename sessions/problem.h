@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 
+#include <stdint.h>
+
 enum problem_code {
         PROBLEM_NONE,
         PROBLEM_INVALID,              /* 400 invalid: a value that cannot be taken */
@@ -20,6 +22,7 @@ enum problem_code {
         PROBLEM_NOT_RUNNING,          /* 409 not-running: that execution has ended */
         PROBLEM_BUSY,                 /* 409 busy: what was asked needs a session in which nothing runs */
         PROBLEM_HAS_SESSIONS,         /* 409 has-sessions: living sessions use it */
+        PROBLEM_ENVIRONMENT_UNFIT,    /* 409 environment-unfit: as it was applied no session may be in it */
         PROBLEM_CONFLICT,             /* 409 conflict: something else is there already */
         PROBLEM_CHANGED,              /* 412 precondition-failed: If-Match or If-None-Match does not hold */
         PROBLEM_TOO_LARGE,            /* 413 too-large */
@@ -39,13 +42,15 @@ enum problem_code {
 
 struct problem {
         enum problem_code code;
-        char detail[1024]; /* one sentence; may quote what the client sent, never another's data */
+        int64_t retry_seconds; /* when to ask again, where that is known; 0: it is not */
+        char detail[1024];     /* one sentence; may quote what the client sent, never another's data */
 };
 
 const char *problem_name(enum problem_code code);   /* "queue-full" */
 unsigned problem_status(enum problem_code code);    /* of HTTP */
 const char *problem_title(enum problem_code code);  /* what the code means, in words */
 const char *problem_remedy(enum problem_code code); /* what to do; NULL where there is nothing to say */
+int64_t problem_retry_seconds(const struct problem *problem); /* Retry-After; 0: time alone changes nothing */
 
 /* Returns -1. */
 int problem_set(struct problem *problem, enum problem_code code, const char *format, ...)

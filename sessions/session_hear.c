@@ -143,7 +143,7 @@ static void hear_started(struct engine *engine, struct session *session, struct 
                                         "%s; this is the checkpoint of %s, and what came after it is lost",
                                         lost, json_string_value(taken));
                         else
-                                strbuf_printf(&why, "it was parked");
+                                strbuf_append(&why, ENGINE_WHY_PARKED);
                         if (event->reason && !event->says_why)
                                 strbuf_printf(&why, "; %s", event->reason);
                         began.reason = strbuf_text(&why);

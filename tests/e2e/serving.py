@@ -41,6 +41,8 @@ class Answer:
         assert self.headers["content-type"] == "application/problem+json", self.headers
         found = json.loads(self.body)
         assert (found["status"], found["code"]) == (status, code), found
+        # When to ask again: each "too many" says it.
+        assert status != 429 or int(self.headers["retry-after"]) > 0, self.headers
         assert found["title"] and found["detail"] and set(found) <= {"status", "code", "title", "detail", "remedy"}
         return found
 

@@ -209,6 +209,12 @@ def test_one_session_a_conversation_and_one_answer_a_key(serve):
     two = serve.call("POST", path, {"code": "n = globals().get('n', 0) + 1; n"}, headers=key).json()
     assert one["n"] == two["n"] == 1 and serve.run(session, "n")["value"]["text"] == "1"
     serve.call("POST", path, {"code": "other"}, headers=key).problem(422, "idempotency-key-reused")
+    # A key has the first answer's status. One that found the conversation's session made nothing.
+    made = [serve.call("POST", "/v1/sessions", {"environment": "data"}, headers=key) for _ in range(2)]
+    assert [m.status for m in made] == [201, 201] and made[0].json()["id"] == made[1].json()["id"]
+    assert [serve.call("POST", "/v1/sessions", wish, headers=[("Idempotency-Key", "k2")]).status for _ in range(2)] == [200, 200]
+    later = [("Idempotency-Key", "k3"), ("Prefer", "respond-async")]
+    assert [serve.call("POST", path, {"code": "1"}, headers=later).status for _ in range(2)] == [202, 202]
     serve.call("POST", path, {"code": "1"}, headers=[("Idempotency-Key", "x" * 257)]).problem(400, "invalid")
     serve.call("POST", path, {"code": "1"}, headers=key * 2).problem(400, "invalid")
 
@@ -356,7 +362,7 @@ def test_what_is_no_request(serve):
     for body in ({}, {"environment": "data", "agent": "coder"}, {"environment": "data", "idleSeconds": 1209601}, {"environment": "data", "ttlSeconds": 0}, {"environment": "data", "owner": "bob"}):
         serve.call("POST", "/v1/sessions", body).problem(400, "invalid")
     form = serve.ask(path, serve.token, "POST", [("Berth-Owner", "alice"), ("Content-Type", "text/plain")], b'{"code": "1"}')
-    form.problem(400, "invalid")
+    form.problem(415, "unsupported-media-type")
     serve.call("POST", path, headers=[("Content-Length", str(33 << 20))]).problem(413, "too-large")
     for n in ("0", "-1", "01", "x", "99999999999999999999", "2"):
         assert serve.call("GET", f"{path}/{n}").status == 404, n

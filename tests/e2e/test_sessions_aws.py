@@ -331,7 +331,11 @@ def test_who_shares_an_environment_says_so(world, cloud):
     world.declare(tenantIsolation=False)
     server = world.serve()
     refused = post(server, "/v1/sessions", {"environment": "x"})
-    assert refused.status >= 400 and "tenantIsolation" in refused.body.decode() and "allowShared" in refused.body.decode()
+    # It does not pass by itself; neither do containers come.
+    detail = refused.problem(409, "environment-unfit")["detail"]
+    assert "tenantIsolation" in detail and "allowShared" in detail
+    post(server, "/v1/execute", {"environment": "x", "code": "1"}).problem(409, "environment-unfit")
+    post(server, "/v1/containers", {"agent": "a", "command": ["true"]}).problem(409, "no-containers")
     server.stop()
     server = world.serve(sessions={"allowShared": True})
     one, other = Session(server), Session(server)

@@ -435,7 +435,8 @@ static void races(void **state) {
                         assert_string_equal(racing[i].made, racing[0].made);
                         made += racing[i].result;
                 }
-                assert_int_equal(made, 1);
+                /* Each request with the key is answered as the first; one of a conversation only finds it. */
+                assert_int_equal(made, wishes[w] == &key ? RACERS : 1);
                 id = arena_strdup(servers[0]->arena, racing[0].made);
         }
         race(racing, &again, id, race_execute);

@@ -623,7 +623,7 @@ static void a_key_makes_one(void **state) {
         struct problem problem;
         int64_t n;
 
-        assert_string_equal(make(fixture, &alice, &wish, 0), id);
+        assert_string_equal(make(fixture, &alice, &wish, 1), id);
         assert_string_not_equal(make(fixture, &elsewhere, &wish, 1), id);
         assert_string_not_equal(make(fixture, &bob, &wish, 1), id);
         wish.once = other;
