@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/e2b.h"
 
+#include "base/files.h"
 #include "base/json.h"
+#include "base/strbuf.h"
 #include "broker/answers.h"
+#include "broker/body.h"
 #include "broker/call.h"
 #include "broker/e2b_call.h"
 #include "broker/e2b_contexts.h"
@@ -39,9 +42,11 @@ void e2b_free(struct e2b *e2b) {
         free(e2b);
 }
 
+#define END_OF_STREAM 0x02 /* a flag of an enveloped message */
+
 /* --- errors --- */
 
-/* What E2B's clients call it: those of its remote procedures read words, all others numbers. */
+/* Connect's procedures: their errors carry words, all others numbers. */
 static const char *const procedures[] = { "/filesystem.Filesystem/", "/process.Process/" };
 
 static bool begins_with(const char *path, const char *beginning) {
@@ -97,15 +102,47 @@ static const char *word_of(unsigned status) {
         return status < 500 ? "invalid_argument" : "internal";
 }
 
+/* connectrpc.com, "Streaming": the request is enveloped messages, and "connect+json" or "connect+proto" says in what. */
+static const char *stream_type(const struct server_request *request) {
+        static const char *const types[] = { "application/connect+json", "application/connect+proto" };
+
+        for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+                if (body_is_type(request, types[i]))
+                        return types[i];
+        }
+        return NULL;
+}
+
+/*
+ * A stream is answered by 200 whatever became of it. Its last message, marked as such by a flag, is JSON in both encodings, and has the
+ * error.
+ */
+static void answer_end_of_stream(struct server_request *request, const char *type, json_t *error) {
+        json_t *end JSON_CLEANUP = json_checked(json_pack("{s:o}", "error", error));
+        char *text TEXT_CLEANUP = json_compact(end);
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        size_t length = strlen(text);
+
+        strbuf_append_char(&bytes, END_OF_STREAM);
+        for (int shift = 24; shift >= 0; shift -= 8)
+                strbuf_append_char(&bytes, (char)(length >> shift & 0xff));
+        strbuf_append(&bytes, text);
+        server_answer(request, 200, type, strbuf_text(&bytes), bytes.length);
+}
+
 void e2b_answer_error(struct server_request *request, unsigned status, const char *message) {
         json_t *json = json_checked(json_object());
+        const char *type = is_procedure(request) ? stream_type(request) : NULL;
 
         if (is_procedure(request))
                 json_set_text(json, "code", word_of(status));
         else
                 json_put(json, "code", json_integer((json_int_t)status));
         json_set_text(json, "message", message);
-        answers_json(request, status, json);
+        if (type)
+                answer_end_of_stream(request, type, json);
+        else
+                answers_json(request, status, json);
 }
 
 void e2b_answer_uncovered(struct server_request *request) {
@@ -135,6 +172,11 @@ const struct server_route e2b_routes[] = {
         API("POST", "/v2/sandboxes", e2b_sandboxes_create),
         API("GET", "/v2/sandboxes", e2b_list_answer),
         API("POST", "/v2/sandboxes/{id}/connect", e2b_sandboxes_connect),
+        /* As SDKs before 2.51 ask. */
+        API("POST", "/sandboxes", e2b_sandboxes_create),
+        API("GET", "/sandboxes", e2b_list_answer_running),
+        API("POST", "/sandboxes/{id}/connect", e2b_sandboxes_connect),
+        API("POST", "/sandboxes/{id}/resume", e2b_sandboxes_resume),
         API("GET", "/sandboxes/{id}", e2b_sandboxes_show),
         API("DELETE", "/sandboxes/{id}", e2b_sandboxes_kill),
         API("POST", "/sandboxes/{id}/timeout", e2b_sandboxes_set_timeout),

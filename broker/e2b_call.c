@@ -153,7 +153,8 @@ const json_t *e2b_call_body(struct server_request *request, const struct e2b_mem
         if (body->text.length == 0) {
                 body->json = json_checked(json_object());
         } else if (!body_is_said_json(request)) {
-                wrong = "the body must be JSON: Content-Type: application/json";
+                body_refuse_type(request);
+                return NULL;
         } else if (!body_parse(body, request, &wrong) && !wrong) {
                 return NULL;
         }

@@ -64,9 +64,11 @@ void e2b_files_begin_put(struct server_request *request) {
         call_of(request)->more = putting;
         putting->answer = json_checked(json_array());
         if (server_has_header(request, "Content-Encoding")) {
-                (void)call_refuse_value(request, "files are not taken compressed: send no Content-Encoding");
-        } else if (!type || !multipart_boundary(type, boundary)) {
-                (void)call_refuse_value(request, "Content-Type must be multipart/form-data with a boundary");
+                e2b_answer_error(request, 415, "files are not taken compressed: send no Content-Encoding");
+        } else if (!body_is_type(request, "multipart/form-data")) {
+                e2b_answer_error(request, 415, "send files as Content-Type: multipart/form-data");
+        } else if (!multipart_boundary(type, boundary)) {
+                (void)call_refuse_value(request, "Content-Type: multipart/form-data has no boundary");
         } else if ((!path || read_path(request, path, &putting->path)) &&
                    opened_open(request, e2b_call_sandbox(request), false, &putting->opened) &&
                    opened_limits(request, &putting->opened, &putting->limits)) {

@@ -180,39 +180,56 @@ static int gather(const struct call *call, const struct wanted *wanted, json_t *
         return 0;
 }
 
-void e2b_list_answer(struct server_request *request) {
+static void answer_list(struct server_request *request, const struct wanted *wanted) {
         const struct call *call = call_of(request);
         struct e2b_environments environments;
-        struct wanted wanted;
-        const char *wrong = read_wanted(request, &wanted);
         json_t *sessions JSON_CLEANUP = json_checked(json_array());
         json_t *items, *session;
         struct problem problem;
         size_t index, from = 0;
 
-        if (wrong) {
-                (void)call_refuse_value(request, wrong);
-                return;
-        }
-        if (gather(call, &wanted, sessions, &problem) < 0) {
+        if (gather(call, wanted, sessions, &problem) < 0) {
                 answers_refusal(request, &problem);
                 return;
         }
         if (!e2b_sandboxes_environments(request, &environments))
                 return;
         json_array_foreach (sessions, index, session) {
-                if (wanted.behind && strcmp(json_text(session, "id"), wanted.behind) == 0)
+                if (wanted->behind && strcmp(json_text(session, "id"), wanted->behind) == 0)
                         from = index + 1;
         }
-        if (wanted.behind && from == 0) {
+        if (wanted->behind && from == 0) {
                 (void)call_refuse_value(request, "nextToken is none of this list any more: list them anew");
                 return;
         }
         items = json_checked(json_array());
-        for (index = from; index < json_array_size(sessions) && index - from < wanted.limit; index++)
+        for (index = from; index < json_array_size(sessions) && index - from < wanted->limit; index++)
                 json_add(items, e2b_sandboxes_info(json_array_get(sessions, index), &environments));
         if (index < json_array_size(sessions))
                 server_add_header(request, "x-next-token",
                                   json_text(json_array_get(sessions, index - 1), "id"));
         answers_json(request, 200, items);
+}
+
+void e2b_list_answer(struct server_request *request) {
+        struct wanted wanted;
+        const char *wrong = read_wanted(request, &wanted);
+
+        if (wrong)
+                (void)call_refuse_value(request, wrong);
+        else
+                answer_list(request, &wanted);
+}
+
+void e2b_list_answer_running(struct server_request *request) {
+        struct wanted wanted;
+        const char *wrong = read_wanted(request, &wanted);
+
+        if (wrong) {
+                (void)call_refuse_value(request, wrong);
+                return;
+        }
+        wanted.paused = false;
+        wanted.limit = SIZE_MAX;
+        answer_list(request, &wanted);
 }

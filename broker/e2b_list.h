@@ -7,5 +7,7 @@
 
 /* Answers a page, in the order of their starts; the header x-next-token asks for the next one. */
 void e2b_list_answer(struct server_request *request);
+/* The list of SDKs before 2.0: sandboxes that run, in one answer. */
+void e2b_list_answer_running(struct server_request *request);
 
 #endif

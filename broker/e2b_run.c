@@ -21,6 +21,7 @@
 
 #define QUIET_MS 5000
 #define NS_PER_MS 1000000
+#define LOST_NAMES_MAX 20 /* that are named in one line */
 
 struct run {
         int64_t n;
@@ -186,16 +187,40 @@ static void write_end(struct strbuf *to, int64_t n) {
 
 /* --- events --- */
 
-/* A kernel that has lost its variables says so where a person looks. */
+/* A line of names that did not come back with the others, each with the reason. */
+static void write_lost_names(struct strbuf *text, const json_t *lost) {
+        const json_t *name;
+        size_t index;
+
+        json_array_foreach (lost, index, name) {
+                const char *what = json_text(name, "name"), *why = json_text(name, "why");
+
+                if (index == LOST_NAMES_MAX) {
+                        strbuf_printf(text, "; and %zu more", json_array_size(lost) - index);
+                        break;
+                }
+                strbuf_printf(text, "%s%s", index ? "; " : "berth: variables from before that are lost: ",
+                              what ? what : "?");
+                if (why)
+                        strbuf_printf(text, " (%s)", why);
+        }
+        if (index > 0)
+                strbuf_append_char(text, '\n');
+}
+
+/* A kernel that has lost variables, all or some, says so where a person looks. */
 static void write_state(struct strbuf *to, const json_t *state) {
         const char *was = json_text(state, "was"), *reason = json_text(state, "reason");
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        if (!was || strcmp(was, "lost") != 0)
-                return;
-        strbuf_printf(&text, "berth: the variables from before are lost%s%s\n", reason ? ": " : "",
-                      reason ? reason : "");
-        write_output(to, "stderr", json_from_text(strbuf_text(&text)));
+        if (was && strcmp(was, "lost") == 0)
+                strbuf_printf(&text, "berth: the variables from before are lost%s%s\n", reason ? ": " : "",
+                              reason ? reason : "");
+        else if (was && strcmp(was, "restored") == 0 && reason && strcmp(reason, ENGINE_WHY_PARKED) != 0)
+                strbuf_printf(&text, "berth: %s\n", reason);
+        write_lost_names(&text, json_object_get(state, "lost"));
+        if (text.length > 0)
+                write_output(to, "stderr", json_from_text(strbuf_text(&text)));
 }
 
 /* The protocol has no word for output that is missing: it is said where a person looks. */

@@ -16,7 +16,12 @@
 #define TIMEOUT_SECONDS 300              /* of who does not say */
 #define TIMEOUT_MAX (ENGINE_AGE_MAX - 1) /* what has ENGINE_AGE_MAX is paused */
 #define BUSY_MS 30000                    /* that a pause waits for what runs */
-#define METADATA_MAX 56                  /* labels; the rest is for contexts */
+/*
+ * Never null: an SDK without a domain takes e2b.app's, and would send code and the sandbox's tokens to that company. No name below
+ * "invalid" is ever resolved (RFC 6761, 6.4).
+ */
+#define DOMAIN "sandbox.invalid"
+#define METADATA_MAX 56      /* labels; the rest is for contexts */
 #define ENVD_VERSION "0.5.6" /* newer ones make the SDK send what is not taken here: gzip, X-Metadata-* */
 
 /* --- as clients see them --- */
@@ -33,10 +38,10 @@ static const char *token_of(const struct server_request *request, enum e2b_token
 static void answer_sandbox(struct server_request *request, unsigned status, json_t *session) {
         const char *id = json_text(session, "id"), *environment = json_text(session, "environment");
         json_t *json = json_checked(
-                json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:n}", "templateID", environment, "sandboxID", id,
+                json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "templateID", environment, "sandboxID", id,
                           "clientID", call_of(request)->caller.client, "envdVersion", ENVD_VERSION,
                           "envdAccessToken", token_of(request, E2B_TOKEN_ACCESS, id), "trafficAccessToken",
-                          token_of(request, E2B_TOKEN_TRAFFIC, id), "domain"));
+                          token_of(request, E2B_TOKEN_TRAFFIC, id), "domain", DOMAIN));
 
         json_decref(session);
         answers_json(request, status, json);
@@ -77,13 +82,13 @@ json_t *e2b_sandboxes_info(const json_t *session, const struct e2b_environments 
                         spec = environments->items[i].spec;
         }
         return json_checked(json_pack(
-                "{s:s, s:s, s:s, s:O, s:O, s:s, s:I, s:I, s:I, s:s, s:o}", "templateID", environment,
+                "{s:s, s:s, s:s, s:O, s:O, s:s, s:I, s:I, s:I, s:s, s:o, s:s}", "templateID", environment,
                 "sandboxID", json_text(session, "id"), "clientID", json_text(session, "owner"), "startedAt",
                 json_object_get(session, "createdAt"), "endAt", json_object_get(session, "expiresAt"),
                 "envdVersion", ENVD_VERSION, "cpuCount", (json_int_t)(cpus > 0 ? cpus : 1), "memoryMB",
                 (json_int_t)value_get_integer(spec, "memoryMB", 0), "diskSizeMB",
                 (json_int_t)value_get_integer(spec, "workspaceStorageMB", 0), "state", state_of(session),
-                "metadata", metadata_of(session)));
+                "metadata", metadata_of(session), "domain", DOMAIN));
 }
 
 static bool find(struct server_request *request, json_t **ret) {
@@ -154,17 +159,24 @@ static bool refuse_timeout(struct server_request *request) {
                 request, "timeout must be 0 to 1209599 seconds, and no sandbox lives for more than 14 days");
 }
 
-/* NULL where the request was answered. */
+/*
+ * The SDKs' own names, of the code interpreter and of the core, stand for a program that names no template. An environment that
+ * has the name is meant. NULL where the request was answered.
+ */
 static const char *template_of(struct server_request *request, const char *named) {
         const struct call *call = call_of(request);
         struct e2b_environments environments;
 
-        if (strcmp(named, "code-interpreter-v1") != 0)
+        if (strcmp(named, "code-interpreter-v1") != 0 && strcmp(named, "base") != 0)
                 return named;
-        if (call->broker->e2b->template_name)
-                return call->broker->e2b->template_name;
         if (!e2b_sandboxes_environments(request, &environments))
                 return NULL;
+        for (size_t i = 0; i < environments.count; i++) {
+                if (strcmp(environments.items[i].name, named) == 0)
+                        return named;
+        }
+        if (call->broker->e2b->template_name)
+                return call->broker->e2b->template_name;
         for (size_t i = 0; i < environments.count; i++) {
                 if (door_lists(call->door.environments, environments.items[i].name))
                         return environments.items[i].name;
@@ -234,13 +246,17 @@ static bool patch(struct server_request *request, int64_t ttl_seconds, json_t **
 }
 
 /* Its memory comes back with the next execution. */
-void e2b_sandboxes_connect(struct server_request *request) {
+static void wake(struct server_request *request, bool only_paused, unsigned status) {
         const json_t *body = e2b_call_body(request, timeout_members);
         json_t *session JSON_CLEANUP = NULL;
         int64_t ttl, old;
 
         if (!body || !find(request, &session))
                 return;
+        if (only_paused && !e2b_call_is_paused(session)) {
+                e2b_answer_error(request, 409, "the sandbox is running already");
+                return;
+        }
         ttl = ttl_of(clock_parse(json_text(session, "createdAt")),
                      json_integer_or(body, "timeout", TIMEOUT_SECONDS));
         old = json_integer_or(session, "ttlSeconds", 0);
@@ -251,7 +267,15 @@ void e2b_sandboxes_connect(struct server_request *request) {
         if (!e2b_call_is_paused(session) && ttl < old)
                 ttl = old;
         if (patch(request, ttl, &session))
-                answer_sandbox(request, 200, json_incref(session));
+                answer_sandbox(request, status, json_incref(session));
+}
+
+void e2b_sandboxes_connect(struct server_request *request) {
+        wake(request, false, 200);
+}
+
+void e2b_sandboxes_resume(struct server_request *request) {
+        wake(request, true, 201);
 }
 
 void e2b_sandboxes_set_timeout(struct server_request *request) {

@@ -14,6 +14,8 @@
 void e2b_sandboxes_create(struct server_request *request);
 void e2b_sandboxes_show(struct server_request *request);
 void e2b_sandboxes_connect(struct server_request *request);
+/* As connect, of a paused sandbox only. */
+void e2b_sandboxes_resume(struct server_request *request);
 void e2b_sandboxes_set_timeout(struct server_request *request);
 void e2b_sandboxes_pause(struct server_request *request);
 void e2b_sandboxes_kill(struct server_request *request);

@@ -89,15 +89,22 @@ need_unpacked() {
     done
 }
 
-# The virtual environment is made from the pinned list alone, and again only when that list has changed.
+# The virtual environment is made from the pinned lists alone, and again only when one of them has changed. Older SDKs of E2B, which
+# would stand in the newest one's way, have folders of their own in it.
 need_python() {
-    local requirements=tests/e2e/requirements.txt wanted
-    wanted=$(sha256sum <"$requirements")
+    local requirements=tests/e2e/requirements.txt wanted older folder
+    wanted=$(cat "$requirements" tests/e2e/e2b_older/*.txt | sha256sum)
     [ "$(cat "$VENV/.requirements.sha256" 2>/dev/null)" != "$wanted" ] || return 0
     say "installing the packages of $requirements into $VENV"
     [ -x "$VENV/bin/pip" ] || /usr/bin/python3 -m venv --clear "$VENV"
     "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --requirement "$requirements" \
         </dev/null >&2 || die "pip could not install $requirements"
+    folder=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/e2b_older
+    rm -rf "$folder"
+    for older in tests/e2e/e2b_older/*.txt; do
+        "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --no-deps --requirement "$older" \
+            --target "$folder/$(basename "$older" .txt)" </dev/null >&2 || die "pip could not install $older"
+    done
     echo "$wanted" >"$VENV/.requirements.sha256"
 }
 

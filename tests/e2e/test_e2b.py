@@ -253,14 +253,71 @@ def test_what_is_not_there_says_so(shared, box):
         Sandbox.create(lifecycle={"on_timeout": "pause"}, **options(shared))
     with pytest.raises(Exception, match="there is no environment never"):
         Sandbox.create(template="never", **options(shared))
-    for path in ("/process.Process/Start", "/filesystem.Filesystem/WatchDir"):
-        answer = ask(shared, path, {"Content-Type": "application/connect+json"}, method="POST", body=b"\0\0\0\0\2{}")
-        assert answer.status == 501 and json.loads(answer.body)["code"] == "unimplemented"
     error_of(ask(shared, "/sandboxes/x/snapshots", method="POST"), 501)
     error_of(ask(shared, "/v3/templates", {"X-API-Key": "x"}, method="POST"), 501)
 
 
+@pytest.mark.here("AWS keeps the environment of a paused sandbox for a while, and with it all variables")
+def test_losses_are_named(shared):
+    """Of variables that a pause could not keep, the next run names each; a pause that kept all is not spoken of."""
+    given = options(shared)
+    with Sandbox.create(timeout=500, **given) as box:
+        box.run_code("import threading\nkept = 41\nlock = threading.Lock()\nlines = (line for line in 'ab')")
+        box.pause()
+        again = Sandbox.connect(box.sandbox_id, **given)
+        execution = again.run_code("kept + 1")
+        told = "".join(execution.logs.stderr)
+        assert execution.text == "42" and told.startswith("berth: ") and told.endswith("\n") and told.count("\n") == 1
+        assert "lock (" in told and "lines (" in told and "kept" not in told
+        assert again.run_code("kept").logs.stderr == []
+        again.run_code("del threading\n" + "\n".join(f"l{n} = (i for i in '')" for n in range(25)))
+        again.pause()
+        again = Sandbox.connect(box.sandbox_id, **given)
+        told = "".join(again.run_code("1").logs.stderr)
+        assert "; and 5 more" in told and "l0 (" in told
+        again.pause()
+        assert Sandbox.connect(box.sandbox_id, **given).run_code("kept").logs.stderr == []
+
+
 # --- by others ---
+
+
+def end_of_stream(answer, type):
+    """The error in the last message of a stream, which is the only one."""
+    assert (answer.status, answer.headers["content-type"]) == (200, type), (answer.status, answer.headers, answer.body)
+    assert answer.body[0] == 2 and int.from_bytes(answer.body[1:5], "big") == len(answer.body) - 5
+    found = json.loads(answer.body[5:])
+    assert set(found) == {"error"} and set(found["error"]) == {"code", "message"} and found["error"]["message"]
+    return found["error"]["code"]
+
+
+@pytest.mark.parametrize("type", ["application/connect+json", "application/connect+proto"])
+def test_streams_end_with_their_error(shared, box, type):
+    headers = {**tokens(box), "E2b-Sandbox-Id": box.sandbox_id, "Content-Type": type}
+    wrong = {"X-Access-Token": "x", "E2b-Sandbox-Id": box.sandbox_id, "Content-Type": type + "; charset=utf-8"}
+    for path in ("/process.Process/Start", "/process.Process/Connect", "/filesystem.Filesystem/WatchDir"):
+        assert end_of_stream(ask(shared, path, headers, method="POST", body=b"\0\0\0\0\2{}"), type) == "unimplemented"
+    # A procedure that is no stream: what is wrong is told in the form that was asked for.
+    assert end_of_stream(ask(shared, "/filesystem.Filesystem/Stat", wrong, method="POST", body=b"\0\0\0\0\2{}"), type) == "unavailable"
+    huge = {**headers, "Content-Length": str(64 << 20)}
+    assert end_of_stream(ask(shared, "/filesystem.Filesystem/Stat", huge, method="POST"), type) == "resource_exhausted"
+
+
+def test_procedures_answer_their_errors(shared, box):
+    headers = {**tokens(box), "E2b-Sandbox-Id": box.sandbox_id, "Content-Type": "application/json"}
+    for path, change, body, status, code in (
+        ("/process.Process/List", {}, b"{}", 501, "unimplemented"),
+        ("/filesystem.Filesystem/Stat", {"X-Access-Token": None}, b"{}", 401, "unauthenticated"),
+        ("/filesystem.Filesystem/Stat", {"X-Access-Token": "x"}, b"{}", 502, "unavailable"),
+        ("/filesystem.Filesystem/Stat", {}, b'{"path": "never"}', 404, "not_found"),
+        ("/filesystem.Filesystem/Stat", {}, b"{", 400, "invalid_argument"),
+        ("/filesystem.Filesystem/Stat", {"Content-Type": "application/proto"}, b"\n\1x", 415, "invalid_argument"),
+    ):
+        sent = {name: value for name, value in {**headers, **change}.items() if value}
+        answer = ask(shared, path, sent, method="POST", body=body)
+        assert (answer.status, answer.headers["content-type"]) == (status, "application/json"), (path, change, answer.body)
+        assert json.loads(answer.body)["code"] == code
+
 
 
 def test_the_key_opens_the_api_alone(shared, box):
@@ -356,15 +413,15 @@ def test_hostile_bodies(shared, box):
                  json.dumps({"templateID": "data", "metadata": {"a": "x" * 257}}).encode(), json.dumps({"templateID": "data", "metadata": {str(n): "" for n in range(57)}}).encode(),
                  b'{"templateID": "data", "envVars": {"1": "x"}}', b'{"templateID": "data", "timeout": true}'):  # fmt: skip
         error_of(ask(shared, "/v2/sandboxes", key, method="POST", body=body), 400)
-    error_of(ask(shared, "/v2/sandboxes", {"X-API-Key": TOKENS["self"], "Content-Type": "text/plain"}, method="POST", body=b'{"templateID": "data"}'), 400)
+    error_of(ask(shared, "/v2/sandboxes", {"X-API-Key": TOKENS["self"], "Content-Type": "text/plain"}, method="POST", body=b'{"templateID": "data"}'), 415)
     for query in ("limit=0", "limit=1001", "limit=x", "state=gone", "metadata=a", "metadata=a%3D%25f", "startedAfter=now", "order=up", f"nextToken={NEVER}"):
         error_of(ask(shared, f"/v2/sandboxes?{query}", key), 400)
     form = {**headers, "Content-Type": "multipart/form-data; boundary=b"}
     for body in (b"", b"x", b'--b\r\nContent-Disposition: form-data; name="other"; filename="x"\r\n\r\nmine\r\n--b--\r\n',
                  b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nmine\r\n--b--\r\n', b'--b\r\nContent-Disposition: form-data; name="file"; filename="cut"\r\n\r\nmine'):  # fmt: skip
         error_of(ask(shared, "/files", form, method="POST", body=body), 400)
-    error_of(ask(shared, "/files?path=cut", {**form, "Content-Encoding": "gzip"}, method="POST", body=b"x"), 400)
-    error_of(ask(shared, "/files?path=x", headers, method="POST", body=b"{}"), 400)
+    error_of(ask(shared, "/files?path=cut", {**form, "Content-Encoding": "gzip"}, method="POST", body=b"x"), 415)
+    error_of(ask(shared, "/files?path=x", headers, method="POST", body=b"{}"), 415)
     with pytest.raises(NotFoundException):
         box.files.read("cut")
     # Told before it is sent: nobody reads it.
