@@ -108,7 +108,7 @@ static void only_the_rest_has_escaped_slashes(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = { cmocka_unit_test(requests_find_their_routes),
-                cmocka_unit_test(only_the_rest_has_escaped_slashes) };
+                                            cmocka_unit_test(only_the_rest_has_escaped_slashes) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
