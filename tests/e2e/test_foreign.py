@@ -79,6 +79,23 @@ def test_foreign_lifecycle_rules(cloud, stack):
     stack.assert_settled()
 
 
+def test_foreign_lifecycle_rules_of_the_first_version(cloud, stack):
+    """S3 takes no document that has rules of both versions: theirs are written back as the same rules of the second."""
+    s3 = cloud.aws("s3")
+    logs = {"ID": "logs", "Status": "Enabled", "Prefix": "logs/", "Expiration": {"Days": 400}}
+    moved = {
+        "ID": "moved", "Status": "Disabled", "Prefix": "", "Transitions": [{"Days": 31, "StorageClass": "STANDARD_IA"}],
+        "NoncurrentVersionTransitions": [{"NoncurrentDays": 30, "StorageClass": "GLACIER"}],
+    }  # fmt: skip
+    s3.put_bucket_lifecycle_configuration(Bucket=stack.bucket, LifecycleConfiguration={"Rules": [logs, moved]})
+    stack.apply()
+    found = {r["ID"].split("@")[0]: r for r in s3.get_bucket_lifecycle_configuration(Bucket=stack.bucket)["Rules"]}
+    assert found.pop("berth:team:p")["Filter"]
+    second = [{**{k: v for k, v in rule.items() if k != "Prefix"}, "Filter": {"Prefix": rule["Prefix"]}} for rule in (logs, moved)]
+    assert found == {rule["ID"]: rule for rule in second}
+    stack.assert_settled()
+
+
 def test_foreign_settings_of_a_function(cloud, stack):
     """Fields that no manifest sets are left as they are found, variables that others added too."""
     aws = cloud.aws("lambda")

@@ -41,6 +41,7 @@ def put_rules(cloud, bucket, *rules):
         ([rule(str(i)) for i in range(1001)], "at most 1000"),
         ([rule(where={"And": {"Prefix": "x"}})], "at least two conditions"),
         ([rule(Transitions=[{"Days": 40, "StorageClass": "COLD"}])], "is none of"),
+        ([rule("a"), {"ID": "b", "Status": "Enabled", "Prefix": "x", "Expiration": {"Days": 3}}], "only be used in Lifecycle V2"),
     ],
 )
 def test_lifecycle_refusals(cloud, bucket, rules, words):

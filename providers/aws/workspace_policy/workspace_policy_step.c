@@ -134,7 +134,7 @@ static int take_lock_over(struct stage_turn *turn) {
         return follow_lock(turn, lock_take_over(turn, &bucket, LOCK_KEY));
 }
 
-/* The rules of others as they are, copied node by node, since they may say what Berth does not know; then this policy's. */
+/* The rules of others, then this policy's. */
 static int merge_rules(struct stage_turn *turn, const struct workspace_rules *there,
                        struct xml_document *ret) {
         const struct change *change = turn->change;
@@ -144,7 +144,7 @@ static int merge_rules(struct stage_turn *turn, const struct workspace_rules *th
         for (size_t i = 0; i < there->count; i++) {
                 if (workspace_rules_owns(there->items[i].id, stack, change->name))
                         continue;
-                xml_add_copy(xml_root(ret), there->items[i].node);
+                workspace_rules_copy(xml_root(ret), there->items[i].node, turn->progress->arena);
                 others++;
         }
         if (own > 0 && others + own > WORKSPACE_RULES_MAX)

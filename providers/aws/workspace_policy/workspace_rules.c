@@ -177,6 +177,23 @@ void workspace_rules_add(struct xml_node *configuration, const char *stack, cons
         }
 }
 
+void workspace_rules_copy(struct xml_node *configuration, const struct xml_node *rule, struct arena *arena) {
+        struct xml_node *copy = xml_add(configuration, "Rule", NULL);
+        bool has_filter = xml_child(rule, "Filter");
+
+        for (const struct xml_node *child = xml_child(rule, NULL); child; child = xml_next(child, NULL)) {
+                bool old = strcmp(xml_name(child), "Prefix") == 0;
+
+                if (old && !has_filter)
+                        xml_add(xml_add(copy, "Filter", NULL), "Prefix", xml_text(child, "", arena));
+                else if (!old ||
+                         *xml_text(child, "", arena)) /* beside a filter an empty prefix says nothing */
+                        xml_add_copy(copy, child);
+        }
+        if (!has_filter && !xml_child(rule, "Prefix"))
+                xml_add(copy, "Filter", NULL);
+}
+
 struct workspace_rules workspace_rules_index(const struct xml_node *configuration, struct arena *arena) {
         struct workspace_rules rules = { 0 };
         size_t count = 0;

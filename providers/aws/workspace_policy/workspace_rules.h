@@ -47,6 +47,12 @@ struct workspace_rules workspace_rules_index(const struct xml_node *configuratio
 /* Whether a rule of this ID is one of this policy's. */
 bool workspace_rules_owns(const char *id, const char *stack, const char *policy);
 
+/*
+ * Copies another's rule, element by element since it may say what Berth does not know. Its prefix goes from the rule, where the
+ * first version of these documents had it, into a filter: S3 takes no document with rules of both versions.
+ */
+void workspace_rules_copy(struct xml_node *configuration, const struct xml_node *rule, struct arena *arena);
+
 /* How many rules of this policy's there are, whatever they do. */
 size_t workspace_rules_present(const struct workspace_rules *rules, const char *stack, const char *policy);
 

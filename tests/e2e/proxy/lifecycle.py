@@ -18,6 +18,8 @@ def problems(rules):
     out = []
     if len(rules) > MAX_RULES:
         out.append(f"{len(rules)} lifecycle rules, at most {MAX_RULES} are allowed")
+    if any("Prefix" in rule for rule in rules) and any("Filter" in rule for rule in rules):
+        out.append("Filter element can only be used in Lifecycle V2.")
     ids = [rule["ID"] for rule in rules if rule.get("ID")]
     for name in {i for i in ids if ids.count(i) > 1}:
         out.append(f"Rule ID must be unique. Found same ID for more than one rule: {name}")
