@@ -4,7 +4,7 @@
  *
  * The provider is asked kind by kind, with all names of a kind at once, so that it can read by lists. It is given what was
  * seen last time, and hands that back where its lists show that nothing moved. For a resource that an earlier run left
- * half-way there is no last time: it is withheld, which makes the provider read it.
+ * half-way what was seen is withheld, which makes the provider read it; only the provider's own notes are not.
  *
  * With PLAN_REFRESH_NONE nothing is asked, and what was seen last time stands in.
  */
@@ -53,12 +53,13 @@ static int decode_past(struct planning *planning, struct subject *subject, struc
 
         if (subject->record && record_decode(subject->record, planning->arena, err) < 0)
                 return -1;
-        if (!subject->sighting || subject->unfinished)
+        if (!subject->sighting)
                 return 0;
         last = arena_alloc(planning->arena, sizeof(*last));
         if (sighting_recall(subject->sighting, subject->name, planning->arena, last, err) < 0)
                 return -1;
-        subject->last = last;
+        subject->notes = last->extra;
+        subject->last = subject->unfinished ? NULL : last;
         return 0;
 }
 
@@ -111,6 +112,7 @@ static int decode_pasts(struct planning *planning, struct kind_reading *reading,
                         return error_context(err, "%s", subject->address);
                 reading->wanted[i].recorded = subject->record ? subject->record->spec : NULL;
                 reading->wanted[i].last = subject->last;
+                reading->wanted[i].notes = subject->notes;
         }
         return 0;
 }

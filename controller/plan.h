@@ -28,6 +28,7 @@ struct subject {
         bool unfinished;                 /* an earlier run left its change half-way */
         const struct observation
                 *last; /* the sighting, as providers take it; NULL where it is not to be trusted */
+        const struct value *notes;          /* the provider's own of that sighting, trusted or not; or NULL */
         const struct observation *observed; /* never NULL; all zero until it is read or assumed */
         struct value *wish; /* desire(): what shall be, in the provider's terms; NULL where not desired */
         uint8_t fingerprint[SHA256_SIZE]; /* of wish */

@@ -5,7 +5,8 @@
  *     applied    record, sighting, binding; the journal's entry goes
  *     begun      a creation only: an incomplete record, so that its parts can be found and deleted should this run die
  *     withdrawn  the above undone, but for what an even earlier run had left
- *     failed     the older record, marked as incomplete; no sighting, so that the next plan reads the resource
+ *     failed     the older record, marked as incomplete, so that the next plan reads the resource; of the sighting only the
+ *                provider's notes count until then
  *     forgotten  record, sighting, binding and override go
  */
 #include "controller/record.h"
@@ -147,7 +148,6 @@ void record_failed(struct record_writer *writer, const struct subject *subject) 
         if (subject->record)
                 put_record(writer, subject, subject->record->id, subject->record->spec,
                            subject->record->fingerprint, subject->record->source, true);
-        add_address(writer, STATE_DELETE_SIGHTING, subject);
         add_address(writer, STATE_JOURNAL_END, subject);
 }
 

@@ -148,7 +148,8 @@ struct wanted {
         const struct resource *desired; /* NULL where no manifest declares it any more */
         const struct value *recorded;   /* what desire() gave when it was last applied, or NULL */
         const struct observation *last; /* from the state, or NULL */
-        bool must_read;                 /* do not trust `last`: an earlier run died while changing it */
+        const struct value *notes; /* `extra` as last seen, or NULL; there also where `last` is withheld */
+        bool must_read;            /* an earlier run did not finish changing it: read it; `last` is NULL */
 };
 
 struct observe_args {

@@ -330,6 +330,21 @@ def test_functions_that_stayed_behind_get_the_new_role_later(cloud, berth, prebu
     berth.assert_settled()
 
 
+def test_a_failed_update_says_nothing_about_the_role(cloud, berth, prebuilt):
+    with_variables(berth)
+    berth.apply()
+    berth.write("m.yaml", (berth.stack / "m.yaml").read_text().replace("name: x\nspec:\n", "name: x\nspec:\n  memoryMB: 3008\n"))
+    cloud.faults(({"operation": "UpdateFunctionConfiguration"}, {"kind": "error", "status": 400, "code": "InvalidParameterValueException", "message": "no"}))
+    berth.apply(code=1)
+    cloud.faults()
+    for _ in range(2):
+        assert {c["address"]: [f["path"] for f in c["fields"]] for c in berth.plan()["changes"]} == {"Environment/x": ["memoryMB"]}
+    mark = cloud.mark()
+    berth.apply()
+    assert roles_set(cloud, mark) == []
+    berth.assert_settled()
+
+
 @pytest.mark.parametrize("operation", ["CreateFunction", "UpdateFunctionConfiguration"])
 def test_a_role_that_kms_does_not_know_yet_is_waited_for(cloud, berth, prebuilt, operation):
     with_variables(berth)

@@ -161,7 +161,7 @@ static const struct value *resolution_of(const struct ecr_reference *reference, 
 /* Keeps the verdict on the image that it shall run, or what was known before; the same value where that is the same. */
 static void keep_verdict(const struct wanted *wanted, const struct value *verdict,
                          struct observation *observation, struct arena *arena) {
-        const struct value *known = value_get(wanted->last ? wanted->last->extra : NULL, "image");
+        const struct value *known = value_get(wanted->notes, "image");
         struct value *extra;
 
         if (!verdict)
@@ -174,8 +174,8 @@ static void keep_verdict(const struct wanted *wanted, const struct value *verdic
         value_set(arena, extra, "image", *verdict);
         observation->extra = extra;
         /* Unmoved, it is the very value that came from the state. */
-        if (wanted->last && value_equal(extra, wanted->last->extra, NULL))
-                observation->extra = wanted->last->extra;
+        if (value_equal(extra, wanted->notes, NULL))
+                observation->extra = wanted->notes;
 }
 
 /* What this environment runs and what it shall run, for the guards of images. */

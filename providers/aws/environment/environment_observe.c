@@ -440,7 +440,6 @@ static void check_tags(const struct sweep *sweep, const struct sight *sight, str
 static void make_observations(const struct sweep *sweep, struct observation *ret) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 const struct sight *sight = &sweep->sights[i];
-                const struct observation *last = sight->wanted->last;
 
                 if (!sight->read && sight->listed) {
                         observe_as_last(sweep, sight, &ret[i]);
@@ -452,7 +451,7 @@ static void make_observations(const struct sweep *sweep, struct observation *ret
                 } else {
                         environment_observation(sweep->provider, sight->wanted->name, sight->function_read,
                                                 &sight->known, sight->log_group.days, sweep->arena, &ret[i]);
-                        ret[i].extra = last ? last->extra : NULL;
+                        ret[i].extra = sight->wanted->notes;
                 }
                 check_tags(sweep, sight, &ret[i]);
         }
@@ -504,8 +503,8 @@ void environment_read_ahead(struct provider *provider, const struct observe_args
  * Lambda encrypts variables by a grant on the KMS key, which it makes for the role that the function has at the time. A role
  * that was deleted and made anew is another one of the same name: the grant is void, and each invocation fails, though
  * nothing about the function has changed. So the role's id is kept beside the function, and where it moves the role reads as
- * another one, which the next apply sets again. Of what an earlier run left half-way the id is lost: it is set again, too,
- * which harms nobody.
+ * another one, which the next apply sets again. Of what an earlier run began and did not record the id is
+ * not known: it is set again, too, which harms nobody.
  */
 static void mark_void_grants(const struct sweep *sweep, struct observation *seen) {
         for (size_t i = 0; i < sweep->args->count; i++) {
