@@ -71,6 +71,20 @@ static enum lines_next read_cell(struct lines *lines, struct strbuf *ret) {
         }
 }
 
+/* As Python's prompt: the session lives on, where exit() alone would only end one execution. */
+static bool is_exit(const char *typed) {
+        static const char *const words[] = { "exit", "quit", "exit()", "quit()" };
+        size_t length = strlen(typed);
+
+        while (length > 0 && strchr(" \t\n;", typed[length - 1]))
+                length--;
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+                if (strlen(words[i]) == length && strncmp(typed, words[i], length) == 0)
+                        return true;
+        }
+        return false;
+}
+
 /* An execution that fails is no reason to leave; a session or a server that has gone is. */
 static int run_cell(struct sessions *sessions, const char *id, const char *typed, struct error *err) {
         struct sessions_code code = { .with_variables = true };
@@ -111,12 +125,12 @@ int sessions_prompt(struct sessions *sessions, const char *id, struct error *err
                 log_warning("no history, and no editing of lines: %s", reason.message);
         if (shows)
                 log_info(
-                        "session %s: Python, !COMMAND or %%sh for the shell; Ctrl-C interrupts, Ctrl-D leaves",
+                        "session %s: Python, !COMMAND or %%sh for the shell; Ctrl-C interrupts, Ctrl-D or exit() leaves",
                         id);
         for (;;) {
                 enum lines_next next = read_cell(lines, &typed);
 
-                if (next == LINES_END)
+                if (next == LINES_END || (next == LINES_LINE && is_exit(strbuf_text(&typed))))
                         break;
                 if (next == LINES_INTERRUPTED) {
                         putchar('\n');

@@ -24,7 +24,9 @@ struct context *context_get(struct runtime *runtime, const char *name) {
         if (runtime->context_count == RUNTIME_CONTEXTS_MAX)
                 return NULL;
         context = &runtime->contexts[runtime->context_count++];
-        *context = (struct context){ .kernel = KERNEL_NONE, .kill_ms = INT64_MAX };
+        *context = (struct context){ .kernel = KERNEL_NONE,
+                                     .kill_ms = INT64_MAX,
+                                     .late = { .pipes = { -1, -1 } } };
         snprintf(context->name, sizeof(context->name), "%s", name);
         return context;
 }
@@ -197,7 +199,7 @@ static void break_off(struct runtime *runtime, struct context *context, const ch
 /* -1: it may not say that now. */
 static int heed(struct runtime *runtime, struct context *context, const struct kernel_word *word) {
         const struct execution *execution = &runtime->execution;
-        bool runs = execution->n > 0 && execution->context == context && !execution->leaves;
+        bool runs = execution->n > 0 && execution->context == context;
 
         switch (word->type) {
         case WORD_READY:

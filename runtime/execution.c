@@ -3,8 +3,7 @@
  * One execution, from the request to `done`.
  *
  * Output. Each execution has pipes of its own, so that what an earlier one has left behind cannot write into it. It is over when
- * its kernel says so, or its shell has ended; what is in the pipes then is its output, and what comes later is read and thrown
- * away, so that a server which was left behind does not die of writing its log.
+ * its kernel says so, or its shell has ended; what is in the pipes then is its output. Later output is another matter (late.c).
  *
  * Stopping. A wish to stop (an interrupt, the deadline) is SIGINT for what the execution has started in its foreground. A kernel
  * gets it only once its user code runs: before, it would hit the kernel's own code. RUNTIME_GRACE_MS later everything that the
@@ -80,10 +79,18 @@ static void take_rest(struct runtime *runtime, int stream) {
 }
 
 /* Somebody may still write to it. The longest kept one goes where there are too many: who writes to it then gets SIGPIPE. */
-static void let_linger(struct runtime *runtime, int *pipe) {
+static void let_linger(struct runtime *runtime, int stream) {
+        struct execution *execution = &runtime->execution;
+        int *pipe = &execution->pipes[stream];
+
         if (*pipe < 0)
                 return;
+        if (execution->context) {
+                execution->context->late.n = execution->n;
+                execution->context->late.pipes[stream] = *pipe;
+        }
         if (runtime->lingering_count == RUNTIME_LINGERING_MAX) {
+                late_forget(runtime, runtime->lingering[0]);
                 close(runtime->lingering[0]);
                 memmove(runtime->lingering, runtime->lingering + 1,
                         --runtime->lingering_count * sizeof(runtime->lingering[0]));
@@ -134,7 +141,7 @@ static void finish(struct runtime *runtime, struct report *report) {
 
         for (int i = 0; i < 2; i++) {
                 take_rest(runtime, i);
-                let_linger(runtime, &execution->pipes[i]);
+                let_linger(runtime, i);
         }
         runtime_look_around(runtime);
         runtime_look_at_mapped(runtime);
@@ -170,17 +177,17 @@ void execution_done(struct runtime *runtime, const struct kernel_word *word) {
         static const enum report_status statuses[] = { [OUTCOME_OK] = REPORT_OK,
                                                        [OUTCOME_ERROR] = REPORT_ERROR,
                                                        [OUTCOME_MEMORY] = REPORT_MEMORY,
-                                                       [OUTCOME_LEAVES] = REPORT_ERROR };
+                                                       [OUTCOME_EXITS] = REPORT_ERROR };
         struct report report = { .status = statuses[word->outcome],
                                  .value = word->value,
                                  .error = word->error };
 
-        /* Its exit code is what its process ends with, and not what it says. */
-        if (word->outcome == OUTCOME_LEAVES) {
-                runtime->execution.leaves = true;
-                return;
-        }
         report.exit_code = word->outcome == OUTCOME_OK ? 0 : word->outcome == OUTCOME_ERROR ? 1 : -1;
+        /* exit() ends the execution, not the kernel. */
+        if (word->outcome == OUTCOME_EXITS) {
+                report.status = word->code == 0 ? REPORT_OK : REPORT_ERROR;
+                report.exit_code = word->code;
+        }
         (void)was_stopped(&runtime->execution, &report);
         finish(runtime, &report);
 }
@@ -223,19 +230,8 @@ static void report_death(struct runtime *runtime, struct process_status status, 
 }
 
 void execution_kernel_ended(struct runtime *runtime, struct process_status status, bool was_ready) {
-        struct execution *execution = &runtime->execution;
         struct report report = { .status = REPORT_ERROR, .exit_code = -1 };
 
-        if (execution->leaves && !status.signalled && !execution->broke) {
-                snprintf(execution->context->lost, sizeof(execution->context->lost),
-                         "exit() ended it, with code %d", status.code);
-                report.status = status.code == 0 ? REPORT_OK : REPORT_ERROR;
-                report.exit_code = status.code;
-                report.ended = execution->context->lost;
-                (void)was_stopped(execution, &report);
-                finish(runtime, &report);
-                return;
-        }
         report_death(runtime, status, was_ready, &report);
 }
 
@@ -481,6 +477,8 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                                                  : REPORT_LOST;
         if (result == 0)
                 report_started(runtime, request, was);
+        if (result == 0 && context)
+                late_tell(runtime, context);
         if (result == 0 && !is_python)
                 result = start_shell(runtime, request, theirs, &err);
         if (result == 0 && is_python)

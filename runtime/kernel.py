@@ -20,6 +20,7 @@ _path = sys.path[:]
 sys.path[:] = own_path
 
 import _ast  # noqa: E402
+import _contextvars  # noqa: E402
 import _signal  # noqa: E402
 import _socket  # noqa: E402
 import _thread  # noqa: E402
@@ -85,7 +86,9 @@ class State:
     sending = 0  # it may not, because half a message would have left
     interrupted = False  # it was to be, while sending
     flags = 0  # of `from __future__`, kept from one execution to the next
-    loop = None  # for `await` outside of functions
+    entered = False  # the main thread is in `context`
+    context = None  # in which all code of the main thread runs: context variables hold from one execution to the next
+    loop = None  # for `await` outside of functions; what it has to do goes on between executions
     sources = {}  # of the last executions, as linecache has them
     no_input = None  # the stream of an execution that had none
     drawn = {}  # figures that this execution has shown as a value, by id: what they looked like
@@ -96,6 +99,49 @@ state = State()
 
 
 # --- modules of the kernel's own ---
+
+
+def flush_first(function):
+    """Lines that have no end yet stand in front of what the function, or a process that it starts, writes by itself."""
+
+    def flushed(*arguments, **named):
+        flush_lines()
+        return function(*arguments, **named)
+
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(flushed, name, getattr(function, name, None))
+    flushed.__wrapped__ = function
+    return flushed
+
+
+def flush_before_processes(subprocess):
+    subprocess.Popen._execute_child = flush_first(subprocess.Popen._execute_child)
+
+
+def keep_tasks(asyncio):
+    """Tasks that are made where no loop runs are the kernel's loop's, as those are that `await` makes."""
+    make_task = asyncio.create_task
+
+    def create_task(coro, **options):
+        if _thread.get_ident() != main_thread or asyncio._get_running_loop() is not None or os.getpid() != own_pid:
+            return make_task(coro, **options)
+        name = options.pop("name", None)
+        task = own_loop(asyncio).create_task(coro, **options)
+        if name is not None:
+            task.set_name(name)
+        return task
+
+    create_task.__module__, create_task.__qualname__, create_task.__doc__ = "asyncio.tasks", "create_task", make_task.__doc__
+    asyncio.create_task = asyncio.tasks.create_task = create_task
+    own_loop(asyncio)
+
+
+def own_loop(asyncio):
+    """The main thread's: get_event_loop() has it, too."""
+    if state.loop is None or state.loop.is_closed():
+        state.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(state.loop)
+    return state.loop
 
 
 def fill_linecache(linecache):
@@ -134,6 +180,7 @@ class Finder:
     """
 
     changes = {
+        "asyncio": keep_tasks,
         "linecache": fill_linecache,
         "matplotlib": replace_use,
         "matplotlib.pyplot": replace_show,
@@ -141,6 +188,7 @@ class Finder:
         "PIL.Image": change_by_notebook,
         "plotly.io._renderers": change_by_notebook,
         "webbrowser": change_by_notebook,
+        "subprocess": flush_before_processes,
     }
 
     @classmethod
@@ -382,6 +430,26 @@ def without_kernel(shown, depth=0):
     return shown
 
 
+def format_error(error):
+    """
+    Lines, as Python writes them. Of very many frames those at both ends are read: each costs some microseconds, and nobody can
+    interrupt it.
+    """
+    traceback, at, count = load_traceback(), error.__traceback__, 0
+    while at is not None:
+        at, count = at.tb_next, count + 1
+    few = count > LINES_MAX
+    shown = traceback.TracebackException(type(error), error, error.__traceback__, limit=-LINES_MAX)
+    lines = list(without_kernel(shown).format())
+    if few:
+        first = traceback.TracebackException(type(error), error, error.__traceback__, limit=20)
+        first.__cause__ = first.__context__ = None
+        start = len(lines) - 1 - lines[::-1].index("Traceback (most recent call last):\n")
+        head = without_kernel(first).stack.format()
+        lines[start + 1 : start + 1] = head + ["  ... %d frames left out ...\n" % (count - LINES_MAX - 20)]
+    return "".join(lines).split("\n")
+
+
 def plain_traceback(error, name, value):
     """Where Python's own cannot be had, since user code has a module of that name, or no memory is left."""
     lines, at = ["Traceback (most recent call last):"], error.__traceback__
@@ -410,8 +478,7 @@ def describe_error(error):
     except BaseException:
         value = "<its text cannot be had: __str__ raised>"
     try:
-        shown = load_traceback().TracebackException(type(error), error, error.__traceback__)
-        lines = "".join(without_kernel(shown).format()).split("\n")
+        lines = format_error(error)
     except KeyboardInterrupt:
         raise
     except BaseException:
@@ -610,9 +677,20 @@ saved_builtins["display"] = builtins.display = display
 
 
 def open_stream(descriptor, errors):
-    return io.TextIOWrapper(
-        io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False)), encoding="utf-8", errors=errors, line_buffering=True
-    )
+    """A line is written at once, as on a terminal: lines of threads and processes do not mix, and nobody waits for a whole one."""
+    file = io.FileIO(descriptor, "w", closefd=False)
+    file.name = "<stdout>" if descriptor == 1 else "<stderr>"
+    stream = io.TextIOWrapper(io.BufferedWriter(file), encoding="utf-8", errors=errors, line_buffering=True)
+    stream.mode = "w"
+    return stream
+
+
+def flush_lines():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
 
 
 def is_usable(stream):
@@ -742,27 +820,81 @@ def ends_with_semicolon(source, node):
     return rest.strip().startswith(b";")
 
 
+def in_context(function, *arguments):
+    """In the one of all code; that of threads, and code that code runs, is where it is."""
+    if state.entered or _thread.get_ident() != main_thread:
+        return function(*arguments)
+    state.entered = True
+    try:
+        return state.context.run(function, *arguments)
+    finally:
+        state.entered = False
+
+
+def new_task(asyncio, loop, coroutine):
+    """In the context of all other code, not in a copy."""
+    if sys.version_info >= (3, 11):
+        return loop.create_task(coroutine, context=state.context)
+
+    class Task(asyncio.tasks._PyTask):
+        _context = property(lambda task: state.context, lambda task, copy: None)
+
+    return Task(coroutine, loop=loop)
+
+
 def run_coroutine(coroutine):
     import asyncio
 
-    if state.loop is None or state.loop.is_closed():
-        state.loop = asyncio.new_event_loop()
-    task = state.loop.create_task(coroutine)
+    loop = own_loop(asyncio)
+    task = new_task(asyncio, loop, coroutine)
+    before, state.entered = state.entered, True
     try:
-        return state.loop.run_until_complete(task)
+        return loop.run_until_complete(task)
     except BaseException:
         if not task.done():
             task.cancel()
             try:
-                state.loop.run_until_complete(task)
+                loop.run_until_complete(task)
             except BaseException:
                 pass
         raise
+    finally:
+        state.entered = before
 
 
 def run_code(code):
-    found = eval(code, module.__dict__)
+    found = in_context(eval, code, module.__dict__)
     return run_coroutine(found) if code.co_flags & CO_COROUTINE else found
+
+
+def has_work(loop):
+    """Tasks, timers, descriptors that are watched beside its own one, or what cannot be told."""
+    try:
+        return bool(
+            loop._ready or loop._scheduled or len(loop._selector.get_map()) > 1 or sys.modules["asyncio"].all_tasks(loop)
+        )
+    except Exception:
+        return True
+
+
+def go_on():
+    """What the loop has to do goes on until the runtime says something. What it prints comes with the next execution."""
+    loop, descriptor = state.loop, channel.socket.fileno()
+    while not channel.pending and not loop.is_closed() and has_work(loop):
+        try:
+            loop.add_reader(descriptor, loop.stop)
+            loop.run_forever()
+            break
+        except BaseException as error:  # SystemExit of a task, for one
+            note("a task has ended by %s" % name_of(type(error)))
+        finally:
+            if os.getpid() != own_pid:
+                os._exit(0)
+            try:
+                loop.remove_reader(descriptor)
+            except Exception:
+                pass
+    flush_streams()
 
 
 def one_expression(source, filename, flags):
@@ -896,14 +1028,6 @@ def show_figures_after_error():
         note("a figure could not be drawn: %s" % name_of(type(error)))
 
 
-class Leave(BaseException):
-    """exit(): not caught by anybody but the end of this program."""
-
-    def __init__(self, code):
-        super().__init__(code)
-        self.code = code
-
-
 def run_user(source, filename):
     """(outcome, value, error, exit code): everything of it may be interrupted, and nothing after it."""
     try:
@@ -913,22 +1037,22 @@ def run_user(source, filename):
             if state.early:
                 raise KeyboardInterrupt
             try:
-                value = value_of(run_source(source, filename))
+                value = in_context(value_of, run_source(source, filename))
             except (KeyboardInterrupt, MemoryError):
                 raise
             except BaseException:
                 show_figures_after_error()
                 raise
-            show_figures()
+            in_context(show_figures)
             if Notebook.loaded:
-                Notebook.loaded.finish()
+                in_context(Notebook.loaded.finish)
             flush_streams()
             return "ok", value, None, 0
         finally:
             state.in_user = False
     except SystemExit as error:
         state.in_user = False
-        return "leaves", None, None, exit_code(error)
+        return "exits", None, None, exit_code(error)
     except MemoryError as error:
         state.in_user = False
         forget_values()
@@ -959,6 +1083,7 @@ def mend_kernel():
     sys.setprofile(None)
     if sys.getrecursionlimit() < 200:
         sys.setrecursionlimit(1000)
+    module.__dict__.pop("__warningregistry__", None)  # each execution warns for itself
 
 
 def mend_surroundings():
@@ -983,6 +1108,8 @@ def leave_child(code, error):
 def execute(head, body, descriptors):
     n = head["n"]
     source = body[: head["codeBytes"]].decode("utf-8", "surrogateescape")
+    if source[:1] == "\ufeff":
+        source = source[1:]
     move_descriptors(descriptors)
     give_input(body[head["codeBytes"] :] if head["stdin"] else None)
     mend_streams()
@@ -1003,11 +1130,9 @@ def execute(head, body, descriptors):
     if outcome != "ok":
         flush_streams()
     try:
-        channel.send({"type": "done", "n": n, "outcome": outcome, "value": value, "error": error}, last=True)
+        channel.send({"type": "done", "n": n, "outcome": outcome, "code": code, "value": value, "error": error}, last=True)
     finally:
         mend_surroundings()
-    if outcome == "leaves":
-        raise Leave(code)
 
 
 def prepare(head):
@@ -1115,6 +1240,8 @@ def serve():
             except Exception:
                 pass
             complete = True
+        if state.loop is not None:
+            go_on()
         head, body, descriptors = channel.receive()
         if head["type"] == "execute":
             execute(head, body, descriptors)
@@ -1126,12 +1253,9 @@ def serve():
             restore_checkpoint(head, body)
 
 
-try:
-    for _stream in (sys.stdout, sys.stderr):
-        _stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    mend_streams()
-    serve()
-except Leave as _leave:
-    # The interpreter's own end follows: threads are waited for, and what is registered with atexit runs.
-    state.in_user = True
-    sys.exit(_leave.code)
+os.system, os.write = flush_first(os.system), flush_first(os.write)
+os.register_at_fork(before=flush_lines)
+state.context = _contextvars.copy_context()
+sys.stdout = sys.__stdout__ = open_stream(1, "backslashreplace")
+sys.stderr = sys.__stderr__ = open_stream(2, "backslashreplace")
+serve()

@@ -11,23 +11,25 @@ static const char *const type_names[] = {
         [WORD_DONE] = "done",        [WORD_PREPARED] = "prepared", [WORD_TAKEN] = "taken",
         [WORD_RESTORED] = "restored"
 };
-static const char *const outcome_names[] = { [OUTCOME_OK] = "ok",
-                                             [OUTCOME_ERROR] = "error",
-                                             [OUTCOME_MEMORY] = "memory",
-                                             [OUTCOME_LEAVES] = "leaves" };
+static const char *const outcome_names[] = {
+        [OUTCOME_OK] = "ok", [OUTCOME_ERROR] = "error", [OUTCOME_MEMORY] = "memory", [OUTCOME_EXITS] = "exits"
+};
 static int read_done(json_t *head, struct kernel_word *word, struct error *err) {
         json_t *value = NULL, *error = NULL;
         const char *type, *outcome;
-        json_int_t n;
+        json_int_t n, code;
         json_error_t said;
         int index;
 
-        if (json_unpack_ex(head, &said, 0, "{s:s, s:I, s:s, s:o, s:o !}", "type", &type, "n", &n, "outcome",
-                           &outcome, "value", &value, "error", &error) != 0)
+        if (json_unpack_ex(head, &said, 0, "{s:s, s:I, s:s, s:I, s:o, s:o !}", "type", &type, "n", &n,
+                           "outcome", &outcome, "code", &code, "value", &value, "error", &error) != 0)
                 return error_set(err, "%s", said.text);
         index = content_index(outcome_names, CONTENT_COUNT(outcome_names), outcome);
         if (index < 0)
                 return error_set(err, "an outcome that is none");
+        if (code < 0 || code > 255)
+                return error_set(err, "an exit code that is none");
+        word->code = (int)code;
         word->n = n;
         word->outcome = (enum kernel_word_outcome)index;
         if (content_value_read(value, &word->value, err) < 0 ||

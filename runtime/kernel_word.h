@@ -17,8 +17,8 @@ enum kernel_word_type {
         WORD_TAKEN,
         WORD_RESTORED
 };
-/* How the code ended. LEAVES: by exit(); the kernel's process ends next, and its exit code is what counts. */
-enum kernel_word_outcome { OUTCOME_OK, OUTCOME_ERROR, OUTCOME_MEMORY, OUTCOME_LEAVES };
+/* How the code ended. EXITS: by SystemExit, with a code. */
+enum kernel_word_outcome { OUTCOME_OK, OUTCOME_ERROR, OUTCOME_MEMORY, OUTCOME_EXITS };
 
 /* Everything is borrowed from the message. */
 struct kernel_word {
@@ -28,6 +28,7 @@ struct kernel_word {
         bool is_main;       /* display */
         struct content_display display;
         enum kernel_word_outcome outcome; /* done */
+        int code;                         /* done: 0 to 255; of EXITS */
         struct content_value value;
         struct content_error error;
         const json_t *missing; /* prepared: [{module, reason}] */

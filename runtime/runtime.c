@@ -265,22 +265,12 @@ static int tell_caller(struct runtime *runtime, struct error *err) {
         return 0;
 }
 
-/* --- what is thrown away --- */
-
-/* Reads what nobody will get. false: whoever wrote there is gone. */
-static bool discard(int pipe) {
-        static char bytes[65536];
-        ssize_t count = read(pipe, bytes, sizeof(bytes));
-
-        return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-static void discard_from(struct runtime *runtime, const struct pollfd *polled, size_t polled_count) {
+static void read_lingering(struct runtime *runtime, const struct pollfd *polled, size_t polled_count) {
         size_t kept = 0;
 
         for (size_t i = 0; i < runtime->lingering_count; i++) {
                 /* Those that came after the poll are looked at the next time. */
-                if (i < polled_count && polled[i].revents && !discard(runtime->lingering[i]))
+                if (i < polled_count && polled[i].revents && !late_read(runtime, runtime->lingering[i]))
                         close(runtime->lingering[i]);
                 else
                         runtime->lingering[kept++] = runtime->lingering[i];
@@ -380,7 +370,7 @@ static int serve_once(struct runtime *runtime, struct error *err) {
                 return -1;
         /* Who asks for something comes first. */
         if (!polled[POLL_INPUT].revents)
-                discard_from(runtime, polled + POLL_LINGERING, lingering);
+                read_lingering(runtime, polled + POLL_LINGERING, lingering);
         for (int i = 0; i < 2; i++) {
                 if (polled[POLL_PIPES + i].revents &&
                     runtime->execution.pipes[i] == polled[POLL_PIPES + i].fd)
@@ -458,6 +448,7 @@ static void end_everything(struct runtime *runtime) {
                         (void)kernel_reap(&runtime->contexts[i].kernel);
                 }
                 context_release(&runtime->contexts[i]);
+                late_release(&runtime->contexts[i].late);
         }
         for (int i = 0; i < 2; i++) {
                 close_descriptor(&runtime->execution.pipes[i]);

@@ -31,6 +31,15 @@
 /* A kernel that has so much to read takes nothing more. */
 #define RUNTIME_KERNEL_BACKLOG ((size_t)4 << 20)
 
+/* What came over the pipe of an execution after its end, up to the next one of its context. */
+#define RUNTIME_LATE_MAX 32768
+struct late {
+        int64_t n;    /* of that execution */
+        int pipes[2]; /* among the lingering; -1: ended */
+        struct strbuf text[2];
+        uint64_t bytes[2]; /* with those that are not in the text */
+};
+
 struct context {
         char name[65];
         int64_t generation; /* of its kernel, or of the last one; 0: there was none */
@@ -45,6 +54,7 @@ struct context {
         json_t *restored, *restored_lost;
         bool restoring; /* it was told to, and has not answered */
         bool expected;  /* it should be in the checkpoint that is being restored */
+        struct late late;
 };
 
 /* A checkpoint that is being taken: one context after the other. */
@@ -90,8 +100,7 @@ struct execution {
         bool begun;           /* user code runs: it may be sent a signal */
         bool wants_interrupt; /* asked for, and not sent yet */
         bool interrupted, late, killed;
-        bool leaves; /* the kernel has said that it ends */
-        bool broke;  /* its kernel did not keep to the protocol */
+        bool broke; /* its kernel did not keep to the protocol */
         int64_t displays, dropped;
         size_t display_bytes;
 };
@@ -165,6 +174,13 @@ void context_kill(struct runtime *runtime, struct context *context, const char *
 void context_add_outcome(json_t *outcomes, const struct context *context, int64_t kept, int64_t lost,
                          const char *reason);
 void context_release(struct context *context);
+/* Reads what is in one of the lingering pipes. False: nothing writes there any more. */
+bool late_read(struct runtime *runtime, int pipe);
+/* The context's next execution has begun: it tells what came late, as its own standard error. */
+void late_tell(struct runtime *runtime, struct context *context);
+void late_release(struct late *late);
+/* The pipe is closed without having been read to its end. */
+void late_forget(struct runtime *runtime, int pipe);
 
 /* --- checkpoint_take.c --- */
 

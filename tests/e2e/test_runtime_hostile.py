@@ -22,16 +22,12 @@ def lost(runtime):
 @pytest.mark.parametrize(
     "code, status, exit_code, reason",
     [
-        ("exit()", "ok", 0, "exit() ended it, with code 0"),
-        ("import sys; sys.exit(3)", "error", 3, "exit() ended it, with code 3"),
-        ("raise SystemExit('told')", "error", 1, "exit() ended it, with code 1"),
         ("import os; os._exit(0)", "error", None, "it ended with code 0"),
         ("import os; os._exit(5)", "error", 5, "it ended with code 5"),
         ("import os; os.kill(os.getpid(), 9)", "killed", None, "it was ended by signal 9"),
         ("import os; os.abort()", "killed", None, "it was ended by signal 6"),
         ("import ctypes; ctypes.string_at(0)", "killed", None, "it was ended by signal 11"),
         ("import os; os.execv('/bin/true', ['true'])", "error", None, "it ended with code 0"),
-        ("import atexit, os; atexit.register(os._exit, 7); exit()", "error", 7, "exit() ended it, with code 7"),
         ("import os, threading; threading.Thread(target=os._exit, args=(6,)).start()\nwhile True: pass", "error", 6, "it ended with code 6"),
     ],
 )
@@ -39,19 +35,30 @@ def test_ends(runtime, code, status, exit_code, reason):
     runtime.ok("x = 1")
     done = runtime.run(code)
     assert (done.status, done.exitCode, done.ended) == (status, exit_code, reason), done
-    assert (done.error is None) == reason.startswith("exit()")
+    assert done.error["name"] == "KernelEnded"
     assert lost(runtime) == reason
 
 
-def test_what_exit_says_and_does_is_the_executions(runtime):
-    done = runtime.run("import atexit\natexit.register(print, 'at the end')\ndef bad(): raise ValueError('at exit')\natexit.register(bad)\nexit('bye')")
-    assert done.stdout == b"at the end\n" and b"bye" in done.stderr and b"ValueError: at exit" in done.stderr
-
-
-def test_a_thread_that_does_not_end_keeps_exit_from_ending_until_the_deadline(runtime):
-    done = runtime.run("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nexit()", timeoutMs=5000)
-    assert done.status == "timeout" and done.exitCode is None
-    lost(runtime)
+@pytest.mark.parametrize(
+    "code, status, exit_code, said",
+    [
+        ("exit()", "ok", 0, b""),
+        ("quit()", "ok", 0, b""),
+        ("import sys; sys.exit(3)", "error", 3, b""),
+        ("raise SystemExit('told')", "error", 1, b"told\n"),
+        ("def f(): raise SystemExit(256 + 7)\nf()", "error", 7, b""),
+        ("import asyncio\nasync def f(): exit(4)\nawait f()", "error", 4, b""),
+        ("import asyncio\nasync def f(): exit(5)\nasyncio.create_task(f())\nawait asyncio.sleep(0.1)", "error", 5, b""),
+        ("import asyncio\nasync def f(): exit(6)\nasyncio.run(f())", "error", 6, b""),
+        ("class R:\n    def __repr__(self): exit(8)\nR()", "error", 8, b""),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\nexit(9)", "error", 9, b""),
+    ],
+)
+def test_exit_ends_the_execution_and_keeps_the_kernel(runtime, code, status, exit_code, said):
+    runtime.ok("x = 1")
+    done = runtime.run(code)
+    assert (done.status, done.exitCode, done.ended, done.error, done.stderr) == (status, exit_code, None, None, said), done
+    assert runtime.ok("x").text == "1"
 
 
 def test_a_kernel_that_dies_between_executions(runtime):
@@ -175,12 +182,12 @@ def test_classes_that_cannot_be_hashed_are_shown(runtime):
         pack({"type": "display", "n": 1, "main": False, "parts": []}),
         pack({"type": "display", "n": 1, "main": False, "parts": [{"type": "a/b", "bytes": 5}]}, b"x"),
         pack({"type": "display", "n": 1, "main": False, "parts": [{"type": "../x", "bytes": 1}]}, b"x"),
-        pack({"type": "done", "n": 2, "outcome": "ok", "value": None, "error": None}),
-        pack({"type": "done", "n": 1, "outcome": "ok", "value": None, "error": {"name": "E", "value": "", "traceback": []}}),
-        pack({"type": "done", "n": 1, "outcome": "ok", "value": {"type": "x", "text": "y" * 70000, "truncated": False}, "error": None}),
-        pack({"type": "done", "n": 1, "outcome": "fine", "value": None, "error": None}),
+        pack({"type": "done", "n": 2, "outcome": "ok", "code": 0, "value": None, "error": None}),
+        pack({"type": "done", "n": 1, "outcome": "ok", "code": 0, "value": None, "error": {"name": "E", "value": "", "traceback": []}}),
+        pack({"type": "done", "n": 1, "outcome": "ok", "code": 0, "value": {"type": "x", "text": "y" * 70000, "truncated": False}, "error": None}),
+        pack({"type": "done", "n": 1, "outcome": "fine", "code": 0, "value": None, "error": None}),
         # Just short enough to be read, and too long to be told again.
-        pack({"type": "done", "n": 1, "outcome": "error", "value": {"type": "x", "text": "\1" * 65536, "truncated": False},
+        pack({"type": "done", "n": 1, "outcome": "error", "code": 0, "value": {"type": "x", "text": "\1" * 65536, "truncated": False},
               "error": {"name": "E", "value": "\1" * 65536, "traceback": ["\1" * 43650]}}),
         b"[" * 2000000,
         struct.pack(">II", 100000, 0) + b"[" * 100000,
@@ -201,7 +208,7 @@ def test_half_a_lie_is_waited_for_no_longer_than_the_deadline(runtime):
 
 
 def test_success_that_is_a_lie_harms_only_itself(runtime):
-    word = pack({"type": "done", "n": 1, "outcome": "ok", "value": None, "error": None})
+    word = pack({"type": "done", "n": 1, "outcome": "ok", "code": 0, "value": None, "error": None})
     (runtime.folder / "lie").write_bytes(word)
     done = runtime.run("import os, time\nos.write(3, open('lie', 'rb').read())\nopen('more', 'w').close()\ntime.sleep(1000)")
     assert done.status == "ok"  # it said so itself, in its own name

@@ -116,7 +116,7 @@ def test_what_is_left_behind_lives_on(runtime, language, start):
     assert interrupt(runtime, runtime.start("import time\nwhile True:\n    try:\n        print('go')\n        time.sleep(1000)\n    except BaseException: pass")).ended
     assert runtime.run("while True: pass", timeoutMs=300).status == "timeout"
     assert runtime.sh("sleep 1000", timeoutMs=300).status == "timeout"
-    runtime.run("exit()")
+    runtime.run("import os; os._exit(0)")
     runtime.send({"type": "restart", "context": "main"})
     runtime.read()
     assert is_alive(pid)
