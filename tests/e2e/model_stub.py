@@ -89,10 +89,9 @@ def steps(found, number, factor):
         if end := found.find("end_session"):
             yield filled(end, dict(where))
         return
-    for name, argument in (("execute", "command"), ("bash", "cmd")):  # of Deep Agents, of Inspect
-        if tool := found.find(name):
-            yield from (filled(tool, {argument: command}) for command in shell)
-            return
+    if tool := found.find("execute") or found.find("bash"):  # of Deep Agents, of Inspect
+        yield from (filled(tool, {tool["inputSchema"]["required"][0]: command}) for command in shell)
+        return
     raise Refused("the stub knows none of the tools: " + " ".join(tool["name"] for tool in found.tools))
 
 
