@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "broker/call.h"
 #include "broker/e2b.h"
+#include "broker/mcp.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -41,6 +42,10 @@ void answers_problem(struct server_request *request, const struct answers_proble
                                   arena_printf(request->arena, "%lld", (long long)problem->retry_seconds));
         if (e2b_is_asked(request)) {
                 e2b_answer_error(request, problem->status, problem->detail);
+                return;
+        }
+        if (mcp_is_asked(request)) {
+                mcp_answer_refusal(request, problem);
                 return;
         }
         json = json_checked(json_object());

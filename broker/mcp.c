@@ -72,6 +72,23 @@ void mcp_answer_fault(struct server_request *request, const struct mcp_message *
         answers_json(request, by_status ? fault->status : 200, mcp_message_fault(message->id, fault));
 }
 
+bool mcp_is_asked(const struct server_request *request) {
+        return request->path && strcmp(request->path, MCP_PATH) == 0;
+}
+
+/* Of a message that was not read, so that nobody knows its id: "id" is null, without which clients take the body for none of theirs. */
+void mcp_answer_refusal(struct server_request *request, const struct answers_problem *problem) {
+        json_t *json = json_checked(
+                json_pack("{s:s, s:n, s:{s:i, s:o, s:{s:s, s:i}}}", "jsonrpc", "2.0", "id", "error", "code",
+                          problem->status >= 500 ? MCP_INTERNAL_ERROR : MCP_INVALID_REQUEST, "message",
+                          json_from_text(arena_printf(request->arena, "%s: %s%s%s", problem->code,
+                                                      problem->detail, problem->remedy ? ": " : "",
+                                                      problem->remedy ? problem->remedy : "")),
+                          "data", "code", problem->code, "status", (int)problem->status));
+
+        answers_json(request, problem->status, json);
+}
+
 static void accept_message(struct server_request *request) {
         server_answer(request, 202, NULL, "", 0);
 }
@@ -388,7 +405,7 @@ static void answer_message(struct server_request *request) {
 
 const struct server_route mcp_routes[] = {
         { .method = "POST",
-          .path = "/mcp",
+          .path = MCP_PATH,
           .answer = answer_message,
           CALL_WITH_JSON(BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_SHELL) },
 };

@@ -3,6 +3,7 @@
 #ifndef BERTH_BROKER_MCP_H
 #define BERTH_BROKER_MCP_H
 
+#include "broker/answers.h"
 #include "broker/mcp_message.h"
 #include "server/server.h"
 
@@ -13,6 +14,13 @@ extern const size_t mcp_route_count;
 void mcp_answer_result(struct server_request *request, const struct mcp_message *message, json_t *result);
 void mcp_answer_fault(struct server_request *request, const struct mcp_message *message,
                       const struct mcp_fault *fault);
+
+#define MCP_PATH "/mcp"
+
+/* Whether the request is one of MCP, whatever becomes of it: its problems are told as JSON-RPC errors, which clients show. */
+bool mcp_is_asked(const struct server_request *request);
+/* A problem from before the message was read: the token, a right, a limit. The status is HTTP's. */
+void mcp_answer_refusal(struct server_request *request, const struct answers_problem *problem);
 
 /*
  * An Mcp-Session-Id for this client and owner; and whether one that came is. It lets nobody do anything: who calls is known by the token.

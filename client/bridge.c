@@ -256,6 +256,23 @@ static int post(struct carried *carried, struct http_response *response, struct 
         return result < 0 ? -1 : post_once(carried, response, err);
 }
 
+/* A refusal of a request that the server has not read has no id; here it is known which one was sent. */
+static void take_answer(struct carried *carried, json_t *answer, const struct strbuf *body) {
+        const char *why = json_text(json_object_get(answer, "error"), "message");
+        char *text TEXT_CLEANUP = NULL;
+
+        if (!json_is_null(json_object_get(answer, "id"))) {
+                (void)take_message(carried, "", strbuf_text(body), body->length);
+        } else if (!carried->is_request) {
+                log_warning("%s", why ? why : "the server has refused a notification");
+        } else {
+                if (carried->id)
+                        json_put(answer, "id", json_deep_copy(carried->id));
+                text = json_compact(answer);
+                (void)take_message(carried, "", text, strlen(text));
+        }
+}
+
 /* Whatever it was, a request that was not cancelled is answered. */
 static void finish(struct carried *carried, const struct http_response *response, int result,
                    const struct error *err) {
@@ -273,7 +290,7 @@ static void finish(struct carried *carried, const struct http_response *response
         if (result == 0 && body->length > 0) {
                 problem = json_loadb(strbuf_text(body), body->length, JSON_ALLOW_NUL, NULL);
                 if (json_text(problem, "jsonrpc"))
-                        (void)take_message(carried, "", strbuf_text(body), body->length);
+                        take_answer(carried, problem, body);
                 why = json_text(problem, "detail") ? json_text(problem, "detail")
                                                    : "the server's answer is none";
         } else if (result == 0) {

@@ -290,14 +290,16 @@ static bool understand_head(struct request *request, char *text) {
         unsigned status = head_parse(text, public->arena, &request->head, &why);
 
         allowed.by_tls = request->wire->line != NULL;
-        if (status == 0)
+        if (status == 0) {
                 status = head_read(&request->head, &allowed, public->arena, &request->parts, &why);
+                if (request->parts.path)
+                public->path = request->parts.path; /* what is refused is told in the form of its interface */
+        }
         if (status != 0) {
                 refuse(request, status, why);
                 return false;
         }
         public->method = request->head.method;
-        public->path = request->parts.path;
         public->query = request->parts.query;
         public->query_count = request->parts.query_count;
         request->last = request->parts.last;

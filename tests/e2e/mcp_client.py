@@ -81,6 +81,14 @@ class Client:
         return self.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}})
 
 
+def refusal(answer, status, code):
+    """That the request was refused before its message was read: HTTP's status, and a JSON-RPC error in the body."""
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/json"), (answer.status, answer.body)
+    found = json.loads(answer.body)
+    assert found["jsonrpc"] == "2.0" and found["id"] is None and found["error"]["message"].startswith(f"{code}: "), found
+    assert found["error"]["data"] == {"code": code, "status": status} and found["error"]["code"] == (-32603 if status >= 500 else -32600)
+
+
 def stream(response):
     assert response.headers["content-type"] == "text/event-stream", (response.status, response.read())
     while line := response.readline():

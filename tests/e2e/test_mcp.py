@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from binary import is_watched
 from controllers import PATIENCE, wait_until
-from mcp_client import META, NEWEST, Client, messages, meta
+from mcp_client import META, NEWEST, Client, messages, meta, refusal
 from model_services import refusals
 from serving import Serve
 from test_serve import TOKENS, client
@@ -380,11 +380,35 @@ def test_another_owners_is_not_there(shared, alice, session, newest):
     # Who calls is asked as on every route.
     body = json.dumps(bob.request("tools/list", {})).encode()
     headers = bob.headers({"method": "tools/list"})
-    shared.ask("/mcp", None, "POST", headers, body).problem(401, "unauthenticated")
-    shared.ask("/mcp", TOKENS["watcher"], "POST", bob.headers({}, **{"Berth-Owner": None}), body).problem(403, "not-permitted")
-    assert shared.ask("/mcp", TOKENS["users"], "POST", bob.headers({}, **{"Berth-Owner": None}), body).status == 400
-    assert shared.ask("/mcp", TOKENS["self"], "POST", headers, body).status == 403
-    assert shared.ask("/mcp", TOKENS["users"], "POST", [*headers, ("Origin", "http://evil.example.com")], body).status == 403
+    refusal(shared.ask("/mcp", None, "POST", headers, body), 401, "unauthenticated")
+    refusal(shared.ask("/mcp", "no token of ours", "POST", headers, body), 401, "unauthenticated")
+    refusal(shared.ask("/mcp", TOKENS["watcher"], "POST", bob.headers({}, **{"Berth-Owner": None}), body), 403, "not-permitted")
+    refusal(shared.ask("/mcp", TOKENS["users"], "POST", bob.headers({}, **{"Berth-Owner": None}), body), 400, "owner-required")
+    refusal(shared.ask("/mcp", TOKENS["self"], "POST", headers, body), 403, "owner-not-allowed")
+    refusal(shared.ask("/mcp", TOKENS["users"], "POST", [*headers, ("Origin", "http://evil.example.com")], body), 403, "foreign-origin")
+    refusal(shared.ask("/mcp", TOKENS["users"], "POST", [*headers, ("Berth-Conversation", "a"), ("Berth-Conversation", "b")], body), 400, "invalid")
+    refusal(shared.ask("/mcp", TOKENS["users"], "POST", [*headers, ("Expect", "the impossible")], body), 417, "unknown-expectation")
+    refusal(shared.ask("/mcp", TOKENS["users"], "GET", headers), 405, "method-not-allowed")
+
+
+def test_an_sdk_says_why_it_was_refused(shared):
+    """Not `Server returned an error response`, which is all that a user of the official SDK would see."""
+
+    async def why(token, mode, **headers):
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}", **headers}, timeout=60 * PATIENCE) as http:
+            with pytest.raises(BaseException) as caught:  # noqa: PT011 - a group of them, in one mode
+                async with mcp.Client(streamable_http_client(f"http://127.0.0.1:{shared.port}/mcp", http_client=http), mode=mode) as found:
+                    await found.list_tools()
+        return "\n".join(all_of(caught.value))
+
+    def all_of(error):
+        return [str(error), *(text for inner in getattr(error, "exceptions", ()) for text in all_of(inner))]
+
+    for mode in ("auto", "legacy"):
+        assert "unauthenticated: the request has no token, or one that is no client's" in asyncio.run(why("wrong", mode))
+        assert "not-permitted: " in asyncio.run(why(TOKENS["watcher"], mode))
+        assert "owner-required: " in asyncio.run(why(TOKENS["users"], mode))
+        assert "owner-not-allowed: " in asyncio.run(why(TOKENS["self"], mode, **{"Berth-Owner": "alice"}))
 
 
 def test_a_session_of_mcp_is_of_one_client_and_owner(shared):

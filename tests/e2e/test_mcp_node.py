@@ -45,6 +45,7 @@ def test_the_sdk_in_typescript(shared, kind, tmp_path):
     found = subprocess.run([NODE, "agent.mjs", *args], cwd=tmp_path, env=shared.berth.env, capture_output=True, timeout=120 * PATIENCE)
     assert found.returncode == 0, found.stderr.decode()
     said = json.loads(found.stdout)
+    assert ("unauthenticated: the request has no token" in said["stranger"]) if kind == "http" else "stranger" not in said
     # Its own server has no clients of fewer rights.
     of_containers = ["run_service", "list_containers", "container_logs", "stop_container"] if kind == "stdio" else []
     assert said["tools"] == TOOLS + of_containers and said["server"] == "berth"

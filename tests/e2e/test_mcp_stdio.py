@@ -3,11 +3,14 @@
 
 import asyncio
 import contextlib
+import http.server
 import json
 import os
 import select
 import signal
+import socketserver
 import subprocess
+import threading
 
 import mcp
 import pytest
@@ -140,6 +143,54 @@ def test_joined_to_a_server(berth):
         serve.ask_socket(f"/v1/sessions/{session}", method="DELETE")
     finally:
         assert serve.stop() == 0
+
+
+class Refuser(socketserver.ThreadingUnixStreamServer):
+    """At the stack's socket, in place of a server: it refuses each message of MCP before it is read."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):  # noqa: N802
+            self.send(200, {"items": [], "cursor": None})
+
+        def do_POST(self):  # noqa: N802
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send(429, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "too-many-requests: wait", "data": {"status": 429}}})
+
+        def send(self, status, answer):
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+        def address_string(self):
+            return "a Unix socket"
+
+
+def test_what_the_server_refuses_before_it_reads_it(berth):
+    """It knows no id; the bridge does, so that the client has its answer. A notification has none."""
+    path = berth.stack / ".berth/serve.sock"
+    folder = os.open(path.parent, os.O_PATH)  # the path is too long for an address
+    server = Refuser(f"/proc/self/fd/{folder}/{path.name}", Refuser.Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with Spoken(berth) as spoken:
+            spoken.send({"jsonrpc": "2.0", "method": "notifications/never"})
+            spoken.ask("seven", "tools/list")
+            answer = spoken.read()
+            assert (answer["id"], answer["error"]["code"], answer["error"]["message"]) == ("seven", -32600, "too-many-requests: wait")
+            assert spoken.ends() == []
+    finally:
+        server.shutdown()
+        server.server_close()
+        os.close(folder)
+        path.unlink()
 
 
 HELLO = b'{"jsonrpc": "2.0", "id": %s, "method": "ping"}'

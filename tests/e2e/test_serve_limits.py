@@ -9,6 +9,7 @@ import pytest
 
 from binary import Berth
 from controllers import PATIENCE, wait_until
+from mcp_client import refusal
 from test_serve import TOKENS, client, stack
 from test_serve_jwt import KEYS, of_issuer, public, token
 from test_serve_sessions import Sessions
@@ -69,6 +70,10 @@ def test_a_client_that_asks_too_often(serve):
     ask_too_often(serve, SLOW)
     problem = next(answer for answer in iter(lambda: serve.ask("/v1/environments", SLOW), None) if answer.status == 429)
     assert "the client may make" in problem.problem(429, "too-many-requests")["detail"]
+    # By MCP the same, in a form that clients of it show.
+    by_mcp = next(answer for answer in iter(lambda: serve.ask("/mcp", SLOW, "POST", body=b"{}"), None) if answer.status == 429)
+    refusal(by_mcp, 429, "too-many-requests")
+    assert by_mcp.headers["retry-after"] == "1"
     # Nobody else is held up, and it is let in again.
     assert statuses(serve, TOKENS["self"], count=100) == [200] * 100
     wait_until(lambda: serve.ask("/v1/environments", SLOW).status == 200)

@@ -26,6 +26,12 @@ const model = (history) => {
 };
 
 const client = new Client({ name: 'berth-tests', version: '1' });
+// With a token that is no client's it says what the server has said.
+let stranger;
+if (kind === 'http') {
+    const other = new StreamableHTTPClientTransport(new URL(rest[0]), { requestInit: { headers: { Authorization: 'Bearer wrong' } } });
+    stranger = await new Client({ name: 'berth-tests', version: '1' }).connect(other).then(() => 'connected', (error) => error.message);
+}
 await client.connect(transport);
 // With the list of tools at hand the client holds each answer against its schema.
 const tools = (await client.listTools()).tools.map((tool) => tool.name);
@@ -53,6 +59,6 @@ const after = await client.callTool({ name: 'run_code', arguments: { session_id:
 await client.callTool({ name: 'end_session', arguments: { session_id: session } });
 await client.close();
 console.log(JSON.stringify({
-    tools, history, progress, text, templates, wasCancelled,
+    stranger, tools, history, progress, text, templates, wasCancelled,
     refused: refused.isError, after: after.structuredContent.value.text, server: client.getServerVersion().name,
 }));
