@@ -137,8 +137,11 @@ def port_of(process, log):
 
 
 @contextlib.contextmanager
-def serving(build, sessions="total: 2000"):
-    """A server of a stack with the environments `cold` and `warm`, and an agent `bench` in the first; gives its process and its port."""
+def serving(build, sessions="total: 2000", program=None, environment=OFFLINE):
+    """
+    A server of a stack with the environments `cold` and `warm`, and an agent `bench` in the first; gives its process and its port.
+    `program` runs in the place of build's berth.
+    """
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     manifests(sessions)
@@ -146,8 +149,8 @@ def serving(build, sessions="total: 2000"):
     log = FOLDER.parent / "sessions.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [build / "berth", "serve", "--accept-degraded", "-f", FOLDER.parent / "sessions-server.yaml"],
-            env=OFFLINE, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+            [program or build / "berth", "serve", "--accept-degraded", "-f", FOLDER.parent / "sessions-server.yaml"],
+            env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
         )  # fmt: skip
     try:
         port = port_of(process, log)

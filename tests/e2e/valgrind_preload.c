@@ -27,6 +27,7 @@
 typedef int spawner(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                     char *const *, char *const *);
 typedef long caller(long, ...);
+typedef int closer(unsigned, unsigned, int);
 typedef int limiter(__rlimit_resource_t, const struct rlimit *);
 
 static pthread_mutex_t one_call = PTHREAD_MUTEX_INITIALIZER;
@@ -48,7 +49,8 @@ static char *entry(const char *name) {
 
 int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const *arguments, char *const *given) {
-        static const char *const added[] = { "BERTH_MEMCHECKED", "BERTH_VALGRIND_LOGS" };
+        static const char *const added[] = { "BERTH_MEMCHECKED", "BERTH_VALGRIND_LOGS",
+                                             "BERTH_VALGRIND_TOOL" };
         spawner *real = (spawner *)dlsym(RTLD_NEXT, "posix_spawnp");
         const char *checker = getenv("BERTH_CHECKED_BY");
         char *environment[KEPT_MAX + 3] = { 0 };
@@ -98,6 +100,23 @@ static int connect_calls(void) {
         calls = pair[0];
         calls_of = getpid();
         return 0;
+}
+
+/* At once: what a worker starts once it has unshared its PID namespace is process 1 of the new one, and opens no pidfd of the old. */
+__attribute__((constructor)) static void connect_at_start(void) {
+        connect_calls();
+}
+
+/* The worker closes what it was not given: all but the socket to the program that makes calls. */
+int close_range(unsigned first, unsigned last, int flags) {
+        closer *real = (closer *)dlsym(RTLD_NEXT, "close_range");
+        unsigned kept = (unsigned)calls;
+
+        if (calls < 0 || kept < first || kept > last)
+                return real(first, last, flags);
+        if (kept > first && real(first, kept - 1, flags) < 0)
+                return -1;
+        return kept < last ? real(kept + 1, last, flags) : 0;
 }
 
 static int have_called(const struct call *call, int folder) {
