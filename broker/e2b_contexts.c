@@ -8,6 +8,7 @@
 #include "broker/answers.h"
 #include "broker/e2b_call.h"
 #include "broker/execute.h"
+#include "runtime/request.h"
 
 #include <string.h>
 
@@ -22,9 +23,9 @@ bool e2b_contexts_is_label(const char *name) {
 }
 
 const char *e2b_contexts_language(const char *language) {
-        if (strcmp(language, "python") == 0)
-                return "python";
-        return strcmp(language, "bash") == 0 || strcmp(language, "sh") == 0 ? "sh" : NULL;
+        int known = request_language(language);
+
+        return known >= 0 ? request_language_name((enum request_language)known) : NULL;
 }
 
 /* --- as labels --- */

@@ -357,7 +357,7 @@ void e2b_run_answer(struct server_request *request) {
                                      .variables = call_object(body, "env_vars"),
                                      .timeout_seconds = ENGINE_TIMEOUT_MAX,
                                      .interrupt_on_disconnect = true };
-        if (strcmp(wish.language, "sh") == 0 && strlen(wish.code) == wish.code_length) {
+        if (strcmp(wish.language, "python") != 0 && strlen(wish.code) == wish.code_length) {
                 wish.code = in_folder(context.folder, wish.code, request->arena);
                 wish.code_length = strlen(wish.code);
         }

@@ -129,7 +129,7 @@ const struct field shape_nothing = { .type = FIELD_OBJECT, .fields = no_fields, 
 
 /* --- executions --- */
 
-static const char *const languages[] = { "python", "sh", NULL };
+static const char *const languages[] = { "python", "sh", "bash", NULL };
 static const char *const disconnects[] = { "continue", "interrupt", NULL };
 
 static const struct field file_fields[] = {
@@ -161,7 +161,7 @@ static const struct field pattern_text = { .name = "PATTERN",
                   .type = FIELD_TEXT,                                                                         \
                   .choices_text = languages,                                                                  \
                   .default_text = "python",                                                                   \
-                  .doc = "What runs it; `sh` shares the files, not the variables." },                         \
+                  .doc = "What runs it; `sh` and `bash` share the files, not the variables." },               \
                 VARIABLES("Environment variables of this execution, over the session's."),                    \
                 { .name = "stdin",                                                                            \
                   .type = FIELD_TEXT,                                                                         \

@@ -13,7 +13,7 @@
 
 static const char *const types[] = { "temporary", "service", NULL };
 static const char *const restarts[] = { "never", "on-failure", "always", NULL };
-static const char *const languages[] = { "python", "sh", NULL };
+static const char *const languages[] = { "python", "sh", "bash", NULL };
 static const char *const statuses[] = { "queued", "starting", "running", "stopped", "exited", NULL };
 static const char *const reasons[] = { "exited",   "stopped",         "killed", "memory",
                                        "deadline", "could-not-start", "lost",   NULL };
@@ -44,7 +44,7 @@ static const struct field any_text = { .name = "text", .type = FIELD_TEXT, .doc 
                   .choices_text = languages,                                                           \
                   .default_text = "python",                                                            \
                   .needs = "code",                                                                     \
-                  .doc = "What runs the code: the image's `python3`, or `/bin/sh`." },                 \
+                  .doc = "What runs the code: the image's `python3`, `/bin/sh` or `bash`." },          \
         {                                                                                              \
                 .name = "variables", .type = FIELD_MAP, .maximum = REQUEST_VARIABLES_MAX,              \
                 .keys = &variable_key, .item = &any_text,                                              \

@@ -130,7 +130,7 @@ const struct option_row options_rows[] = {
         { OPTION_AGENT, "agent", "NAME", " exec ", "run for this agent: its limits hold" },
         { OPTION_CODE, "code", "CODE", " exec ", "the code itself, instead of a file" },
         { OPTION_LANGUAGE, "lang", "LANG", " exec ",
-          "python or sh (default: by the file's name, else python)" },
+          "python, sh or bash (default: by the file's name, else python)" },
         { OPTION_PUT, "file", "NAME=PATH", " exec ", "put a file into the workspace (not -f); repeats" },
         { OPTION_OUT, "out", "DIR", " exec ",
           "bring back what the run left in the workspace: into a new or empty folder" },

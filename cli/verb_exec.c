@@ -11,6 +11,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "providers/exec.h"
+#include "runtime/request.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -58,9 +59,9 @@ static int read_program(const struct options *options, struct arena *arena, stru
         ret->language = options->language                     ? options->language
                         : file && text_ends_with(file, ".sh") ? "sh"
                                                               : "python";
-        if (strcmp(ret->language, "python") != 0 && strcmp(ret->language, "sh") != 0)
-                return error_set(err, "--lang takes python or sh, not \"%s\"", ret->language);
-        ret->name = strcmp(ret->language, "sh") == 0 ? "main.sh" : "main.py";
+        if (request_language(ret->language) < 0)
+                return error_set(err, "--lang takes python, sh or bash, not \"%s\"", ret->language);
+        ret->name = strcmp(ret->language, "python") == 0 ? "main.py" : "main.sh";
         ret->arguments = options->operands + (file ? 1 : 0);
         ret->argument_count = options->operand_count - (file ? 1 : 0);
         if (options->code) {

@@ -63,7 +63,7 @@ struct container_wish {
         const char *name; /* NULL: none. Unique for the owner and the agent */
         bool service;
         const json_t *command;       /* a list of texts; or */
-        const char *code, *language; /* a program of "python" or "sh", NULL for the first */
+        const char *code, *language; /* a program of "python", "sh" or "bash", NULL for the first */
         size_t code_length;
         const json_t *variables; /* an object of texts, or NULL */
         const json_t *ports;     /* container_ports_read(), or NULL */

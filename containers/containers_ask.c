@@ -52,7 +52,7 @@ static int check_name(const char *name, struct problem *problem) {
 
 /* The command as arguments: a new reference; NULL: a problem. */
 static json_t *arguments_of(const struct container_wish *wish, struct problem *problem) {
-        bool is_shell = wish->language && strcmp(wish->language, "sh") == 0;
+        int language = wish->language ? request_language(wish->language) : REQUEST_PYTHON;
         size_t ignored;
 
         if (!wish->command == !wish->code) {
@@ -69,8 +69,8 @@ static json_t *arguments_of(const struct container_wish *wish, struct problem *p
                         REQUEST_ARGUMENTS_MAX, REQUEST_ARGUMENT_MAX, REQUEST_ARGUMENTS_BYTES_MAX);
                 return NULL;
         }
-        if (wish->language && !is_shell && strcmp(wish->language, "python") != 0) {
-                (void)problem_set(problem, PROBLEM_INVALID, "language must be python or sh");
+        if (language < 0) {
+                (void)problem_set(problem, PROBLEM_INVALID, "language must be python, sh or bash");
                 return NULL;
         }
         if (wish->code_length > REQUEST_ARGUMENT_MAX ||
@@ -81,8 +81,10 @@ static json_t *arguments_of(const struct container_wish *wish, struct problem *p
                                   REQUEST_ARGUMENT_MAX);
                 return NULL;
         }
-        return is_shell ? json_checked(json_pack("[s, s, s]", "/bin/sh", "-c", wish->code))
-                        : json_checked(json_pack("[s, s, s, s]", "python3", "-u", "-c", wish->code));
+        if (language == REQUEST_PYTHON)
+                return json_checked(json_pack("[s, s, s, s]", "python3", "-u", "-c", wish->code));
+        return json_checked(
+                json_pack("[s, s, s]", language == REQUEST_BASH ? "bash" : "/bin/sh", "-c", wish->code));
 }
 
 static int check_rest(const struct container_wish *wish, enum container_restart *ret,

@@ -39,7 +39,7 @@ struct exec_file {
 struct exec_request {
         const char *environment;
         const char *agent;     /* on whose behalf, whose limits hold; or NULL */
-        const char *language;  /* "python" or "sh" */
+        const char *language;  /* "python", "sh" or "bash" */
         const char *code_name; /* what tracebacks call it: "main.py" */
         const void *code;
         size_t code_length;

@@ -63,10 +63,15 @@ const char **context_environment(const json_t *variables, struct arena *arena) {
         return words;
 }
 
+const char *context_program_folders(void) {
+        const char *folders = getenv("PATH");
+
+        return folders && *folders ? folders : "/usr/local/bin:/usr/bin:/bin";
+}
+
 int context_start(struct runtime *runtime, struct context *context, int output, int errors,
                   struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *folders = getenv("PATH");
         struct kernel_args args = { .environment = context_environment(NULL, arena),
                                     .output = output,
                                     .errors = errors,
@@ -74,8 +79,7 @@ int context_start(struct runtime *runtime, struct context *context, int output, 
 
         if (!KERNEL_IS_DEAD(&context->kernel))
                 return 0;
-        args.python = process_find_program(
-                "python3", folders && *folders ? folders : "/usr/local/bin:/usr/bin:/bin", arena);
+        args.python = process_find_program("python3", context_program_folders(), arena);
         if (!args.python)
                 return error_set_kind(
                         err, ERROR_NOT_FOUND,

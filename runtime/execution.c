@@ -371,23 +371,32 @@ static int in_memory(const char *name, const char *bytes, size_t length, struct 
         return file;
 }
 
+/* Each image that runs code has /bin/sh. NULL: it has no bash. */
+static const char *shell_program(enum request_language language, struct arena *arena) {
+        return language == REQUEST_SHELL ? "/bin/sh"
+                                         : process_find_program("bash", context_program_folders(), arena);
+}
+
 /* Code that is too long for an argument is read from a file that has no name. */
 static int start_shell(struct runtime *runtime, const struct request *request, const int *pipes,
                        struct error *err) {
         int input DESCRIPTOR_CLEANUP = -1, code DESCRIPTOR_CLEANUP = -1;
         bool long_code = request->code_length > SHELL_ARGUMENT_MAX;
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *const words[] = { "sh", "-c",
+        const char *const words[] = { request_language_name(request->language), "-c",
                                       long_code ? ". /proc/self/fd/3"
                                                 : arena_strndup(arena, request->code, request->code_length),
                                       NULL };
         struct process_args args = { .arguments = words,
-                                     .program = "/bin/sh",
+                                     .program = shell_program(request->language, arena),
                                      .environment = context_environment(request->variables, arena),
                                      .group = PROCESS_OWN_SESSION,
                                      .descriptors = { { pipes[0], 1 }, { pipes[1], 2 } },
                                      .descriptor_count = 2 };
 
+        if (!args.program)
+                return error_set_kind(err, ERROR_NOT_FOUND,
+                                      "there is no bash here: use sh, or an image that has bash on the PATH");
         if (request->input) {
                 input = in_memory("standard input", request->input, request->input_length, err);
                 if (input < 0)

@@ -11,7 +11,17 @@ static const char *const type_names[] = {
         [REQUEST_RESTART] = "restart", [REQUEST_STATUS] = "status",   [REQUEST_CHECKPOINT] = "checkpoint",
         [REQUEST_RESTORE] = "restore", [REQUEST_PIECE] = "piece",     [REQUEST_RUN] = "run"
 };
-static const char *const language_names[] = { [REQUEST_PYTHON] = "python", [REQUEST_SHELL] = "sh" };
+static const char *const language_names[] = {
+        [REQUEST_PYTHON] = "python", [REQUEST_SHELL] = "sh", [REQUEST_BASH] = "bash"
+};
+
+int request_language(const char *name) {
+        return content_index(language_names, CONTENT_COUNT(language_names), name);
+}
+
+const char *request_language_name(enum request_language language) {
+        return language_names[language];
+}
 
 static int check_variables(const json_t *variables, struct error *err) {
         size_t total = 0;
@@ -46,9 +56,9 @@ static int read_execute(const struct message *message, struct request *request, 
                            &type, "n", &n, "language", &language, "context", &request->context, "timeoutMs",
                            &timeout_ms, "variables", &variables, "stdinBytes", &input) != 0)
                 return error_set(err, "a request to execute that is none: %s", said.text);
-        index = content_index(language_names, CONTENT_COUNT(language_names), language);
+        index = request_language(language);
         if (index < 0)
-                return error_set(err, "a language that is neither python nor sh");
+                return error_set(err, "a language that is not python, sh or bash");
         if (n < 1 || timeout_ms < 0 || timeout_ms > REQUEST_TIMEOUT_MS_MAX)
                 return error_set(err, "an execution's number or deadline that is out of range");
         if (input < -1 || (input > 0 && (size_t)input > message->body.length))

@@ -31,7 +31,7 @@ enum request_type {
         REQUEST_PIECE,
         REQUEST_RUN
 };
-enum request_language { REQUEST_PYTHON, REQUEST_SHELL };
+enum request_language { REQUEST_PYTHON, REQUEST_SHELL, REQUEST_BASH };
 
 /* Everything is borrowed from the message. */
 struct request {
@@ -60,6 +60,10 @@ struct request {
         const char *piece;
         size_t piece_length;
 };
+
+/* The language that has the name ("python", "sh", "bash"), or -1. */
+int request_language(const char *name);
+const char *request_language_name(enum request_language language);
 int request_read(const struct message *message, struct request *ret, struct error *err) MUST_USE;
 
 /* A session's contexts, as its record has them: [{context, generation}], each once, with a generation that was. */

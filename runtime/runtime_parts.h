@@ -152,6 +152,9 @@ int64_t runtime_left(const struct runtime *runtime);
 
 /* --- context.c --- */
 
+/* Where programs of the image are looked for. */
+const char *context_program_folders(void);
+
 /* The one of that name, made where there is none; NULL where there are too many. */
 struct context *context_get(struct runtime *runtime, const char *name);
 /* Where it has no kernel, starts one. Python's first words go to the two descriptors. */

@@ -110,8 +110,8 @@ int check_wish(const struct engine_wish *wish, struct problem *problem) {
 int check_code(const struct engine_code *code, struct problem *problem) {
         size_t ignored;
 
-        if (code->language && strcmp(code->language, "python") != 0 && strcmp(code->language, "sh") != 0)
-                return problem_set(problem, PROBLEM_INVALID, "language must be python or sh");
+        if (code->language && request_language(code->language) < 0)
+                return problem_set(problem, PROBLEM_INVALID, "language must be python, sh or bash");
         if (code->context && !content_is_context(code->context))
                 return problem_set(problem, PROBLEM_INVALID,
                                    "context must be 1 to 64 letters, digits, '.', '_' and '-'");

@@ -221,7 +221,7 @@ int engine_restart(struct engine *engine, const struct engine_caller *caller, co
 struct engine_code {
         const char *code;
         size_t code_length;
-        const char *language;    /* "python", "sh"; NULL: python */
+        const char *language;    /* "python", "sh", "bash"; NULL: python */
         const char *context;     /* NULL: "main" */
         const json_t *variables; /* an object of texts, or NULL; over the session's */
         const char *input;       /* standard input; NULL: at its end */

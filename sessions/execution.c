@@ -92,8 +92,8 @@ struct execution *execution_new(int64_t n, const struct engine_code *code, int64
                 .input_length = code->input_length,
                 .context = copy_bytes(code->context ? code->context : "main",
                                       strlen(code->context ? code->context : "main")),
-                .language =
-                        code->language && strcmp(code->language, "sh") == 0 ? REQUEST_SHELL : REQUEST_PYTHON,
+                .language = code->language ? (enum request_language)request_language(code->language)
+                                           : REQUEST_PYTHON,
                 .staged = code->staged ? copy_bytes(code->staged, strlen(code->staged)) : NULL,
                 .variables = json_deep_copy(code->variables),
                 .timeout_seconds = code->timeout_seconds,
@@ -582,7 +582,7 @@ static json_t *times_json(const struct execution *execution, const char *environ
                 "{s:I, s:I, s:I, s:s, s:s?, s:s, s:s?}", "queuedMs", (json_int_t)execution->queued_ms,
                 "begunMs", (json_int_t)execution->begun_ms, "endedMs", (json_int_t)execution->ended_ms,
                 "environment", environment, "agent", agent, "language",
-                execution->language == REQUEST_SHELL ? "sh" : "python", "context", execution->context));
+                request_language_name(execution->language), "context", execution->context));
 }
 
 static json_t *code_json(const struct execution *execution, size_t cap) {

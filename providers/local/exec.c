@@ -131,7 +131,7 @@ static void describe_program(const struct exec *exec, struct sandbox_spec *spec)
         const char **argv = arena_array(exec->arena, request->argument_count + 3, sizeof(*argv));
 
         *code = (struct sandbox_file){ request->code_name, request->code, request->code_length };
-        argv[0] = strcmp(request->language, "sh") == 0 ? "sh" : "python3";
+        argv[0] = strcmp(request->language, "python") == 0 ? "python3" : request->language;
         argv[1] = arena_printf(exec->arena, "/run/berth/%s", request->code_name);
         for (size_t i = 0; i < request->argument_count; i++)
                 argv[2 + i] = request->arguments[i];

@@ -118,6 +118,8 @@ def test_a_temporary_container_runs_and_says_how_it_ended(serve):
     assert (ok["exitCode"], ok["stdout"]) == (0, "v /workspace\n")
     shell = serve.finish(code="echo $0; exit 4", language="sh")
     assert (shell["exitCode"], shell["stdout"]) == (4, "/bin/sh\n")
+    shell = serve.finish(code="echo $0 {a,b}; exit 4", language="bash")
+    assert (shell["exitCode"], shell["stdout"]) == (4, "bash a b\n")
     gone = serve.call("DELETE", f"/v1/containers/{ok['id']}")
     never = serve.call("GET", "/v1/containers/c-" + "a" * 26)
     assert gone.status == 204 and serve.call("GET", f"/v1/containers/{ok['id']}").body == never.body

@@ -100,6 +100,8 @@ def test_variables_of_the_environment(box):
     assert box.run_code(code, envs={"RUN": "this"}).text == "('create', 'this')"
     assert box.run_code(code).text == "('create', None)"
     assert box.run_code("echo $FROM $RUN", language="bash", envs={"RUN": "sh"}).logs.stdout[0].startswith("create sh")
+    assert "".join(box.run_code("words=(a b); echo ${words[1]} $'\\t' {c,d}; echo -e 'e\\tf'", language="bash").logs.stdout) == "b \t c d\ne\tf\n"
+    assert "".join(box.run_code("echo {c,d}", language="sh").logs.stdout) == "{c,d}\n"
     with pytest.raises(Exception, match="language must be"):
         box.run_code("1", language="r")
 

@@ -157,6 +157,8 @@ def test_code_and_what_came_of_it(alice, session):
     assert (failed["status"], failed["error"]["name"]) == ("error", "ZeroDivisionError")
     shell = valid(alice, "run_code", code="echo out; exit 3", session_id=session, language="sh")["structuredContent"]
     assert (shell["stdout"]["content"], shell["exitCode"]) == ("out\n", 3)
+    shell = valid(alice, "run_code", code="echo {a,b}; [[ x == x ]]", session_id=session, language="bash")["structuredContent"]
+    assert (shell["stdout"]["content"], shell["exitCode"]) == ("a b\n", 0)
     assert valid(alice, "run_code", code="while True: pass", session_id=session, timeoutSeconds=1)["structuredContent"]["status"] == "timeout"
     agents = valid(alice, "run_code", code="1", agent="reader")["structuredContent"]
     assert agents["environment"]["name"] == "web"

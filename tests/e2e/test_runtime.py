@@ -392,3 +392,20 @@ def test_a_context_is_prepared_before_anybody_needs_it(runtime):
     assert [item["module"] for item in said["missing"]] == ["no_such_module"] and "ModuleNotFoundError" in said["missing"][0]["reason"]
     done = runtime.ok("import sys; 'decimal' in sys.modules")
     assert done.text == "True" and done.state == {"generation": 1, "was": "new", "reason": None}
+
+
+def test_bash_is_bash_and_sh_is_sh(runtime):
+    code = "words=(a b); echo ${words[1]} {c,d}; [[ x == x ]] && cat; exit 3"
+    done = runtime.run(code, language="bash", stdin=b"input", variables={"V": "v"})
+    assert (done.stdout, done.stderr, done.exitCode, done.state) == (b"b c d\ninput", b"", 3, None)
+    assert runtime.sh("echo {c,d}").stdout == b"{c,d}\n"
+    long = "echo {c,d}\n" + "#" * 200000
+    assert runtime.run(long, language="bash").stdout == b"c d\n"
+    assert runtime.run("sleep 1000", language="bash", timeoutMs=300).status == "timeout"
+
+
+def test_an_image_without_bash_says_so(program, tmp_path):
+    with Runtime(program, env={"PATH": str(tmp_path)}) as runtime:
+        done = runtime.run("echo x", language="bash")
+        assert done.status == "failed" and "no bash here" in done.detail and "use sh" in done.detail
+        assert runtime.sh("echo x").stdout == b"x\n"

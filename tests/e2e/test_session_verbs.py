@@ -118,6 +118,7 @@ def test_from_the_first_to_the_last(sessions):
         ("1 / 0", (), 1, "ZeroDivisionError: division by zero"),
         ("import sys; sys.exit(5)", (), 5, ""),
         ("exit 7", ("--lang", "sh"), 7, ""),
+        ("words=(5 8); exit ${words[1]}", ("--lang", "bash"), 8, ""),
         ("import time; time.sleep(600)", ("--timeout", "1"), 124, "ended at its deadline"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", (), (1, 137), "kernel"),
     ],
