@@ -6,12 +6,17 @@ It is embedded in berth-runtime and comes to the kernel with the first request a
 the file looks. One pickler goes over all names, so that what two of them share stays shared; each name is an entry of its own, so that
 one which cannot be kept, or not be restored, is dropped alone.
 
+Entries of another kind are what the process has beside its variables (checkpoint_process.py): some before, some behind all names.
+
 The pickler's memo numbers what it has seen, and an entry may point into those before it. So where an entry fails in the pickler, the
 numbers that it took are given back. Where one fails in the unpickler, its numbers stay empty but for names, and what points there is lost
 with it: it would be half of an object. An entry begins with a list that is pickled twice: the second time its number is told.
 
 Functions of the session keep its namespace as their globals: the namespace and its module are in the memo from the start, as 0 and 1.
 """
+
+# Two more files are behind this one in the same module: checkpoint_values.py, checkpoint_process.py.
+# flake8: noqa: F821
 
 import binascii
 import bisect
@@ -35,6 +40,7 @@ SEEN_MAX = 1 << 20
 LENGTHS = struct.Struct(">II")
 ENTRY = struct.Struct(">IQ")  # the name's length; what the memo held before it
 CHUNK = struct.Struct(">I")
+OF_PROCESS = 0x80000000  # a bit of the name's length: it is no variable
 OVER = VOID = 0xFFFFFFFF  # instead of a name's length: there are no more; of a chunk's: the entry failed
 LIBRARY = "berth cloudpickle"
 PROTOCOL = 5
@@ -69,6 +75,13 @@ class Missing(Exception):
         self.number = number
 
 
+class Shared:
+    """What those need that pickles call by name."""
+
+    library = kernel = set_class_state = before = None
+    recursion_limit = 1000
+
+
 def make_cached(function, maxsize, typed):
     return functools.lru_cache(maxsize, typed)(function)
 
@@ -82,10 +95,13 @@ def make_cached_property(function, name):
 def load_library(source):
     library = types.ModuleType(LIBRARY)
     exec(compile(source, "<cloudpickle>", "exec"), library.__dict__)
-    # Pickles name it as one of the library's.
-    for helper in (make_cached, make_cached_property):
+    Shared.library, Shared.set_class_state = library, library._class_setstate
+    library._class_getnewargs = with_slots(library._class_getnewargs)
+    # Pickles name them as the library's.
+    for name in HELPERS:
+        helper = globals()[name]
         helper.__module__ = LIBRARY
-        setattr(library, helper.__name__, helper)
+        setattr(library, name, helper)
     return library
 
 
@@ -164,10 +180,26 @@ def make_pickler(library, kernel, sink):
         type(collections.OrderedDict().items()): view,
     }
 
+    by_class, known = find_reducers(library, kernel), {}
+
+    def reducer_of(kind):
+        """By its id: a class of the user's may have a metaclass that cannot be hashed."""
+        if id(kind) not in known:
+            found = next((reduce for base, reduce in by_class if base in type.__dict__["__mro__"].__get__(kind)), None)
+            known[id(kind)] = kind, found
+        return known[id(kind)][1]
+
     class Pickler(library.Pickler):
+        files = set()  # those that functions are from
         dispatch_table = collections.ChainMap(reducers, library.Pickler.dispatch_table)
 
+        def reducer_override(self, value):
+            reduce = reducer_of(type(value)) if by_class else None
+            reduced = NotImplemented if reduce is None else reduce(value)
+            return super().reducer_override(value) if reduced is NotImplemented else reduced
+
         def _dynamic_function_reduce(self, function):
+            self.files.add(function.__code__.co_filename)
             for name, own in kernel.saved_builtins.items():
                 if own is function:
                     return getattr, (builtins, name)
@@ -253,8 +285,8 @@ def order_of(value):
 
 def probe(library, kernel, room, until):
     """
-    What can be kept, without writing it. Time for one name is a quarter of what is left, so that one which hangs does not cost all the
-    others; those that took longer get what is left in the end.
+    What can be kept, without writing it: [(whether it is of the process, name, value)] and the losses. Time for one is a quarter of what
+    is left, so that one which hangs does not cost all the others; those that took longer get what is left in the end.
     """
     sink, alarm = Counter(), Alarm()
     pickler = make_pickler(library, kernel, sink)
@@ -262,10 +294,15 @@ def probe(library, kernel, room, until):
     names = [name for name in namespace if type(name) is str and name not in HIDDEN]
     # Values are made again by functions that use what is global: that comes first.
     names.sort(key=lambda name: order_of(namespace[name]))
-    failures, late = {}, []
+    items = [(True, name, read) for name, read in surroundings(kernel, FIRST)]
+    items += [(False, name, lambda kernel, name=name: namespace[name]) for name in names]
+    items += [(True, name, read) for name, read in surroundings(kernel, LAST)]
+    items.append((True, SOURCES, lambda kernel: read_sources(kernel, pickler.files)))
+    values, failures, late = {}, {}, []
 
-    def attempt(name, seconds):
+    def attempt(at, seconds):
         nonlocal room
+        of_process, name, read = items[at]
         sink.most = None
         before, _ = mark(pickler, sink)
         # What the entry takes beside its pickle.
@@ -273,33 +310,44 @@ def probe(library, kernel, room, until):
         sink.most = room
         alarm.seconds = seconds
         try:
-            if cost > room:
-                raise TooLarge
             with alarm:
-                pickler.dump(namespace[name])
+                value = in_context(kernel, read) if of_process else read(kernel)
+                if of_process and value is None:
+                    return
+                if cost > room:
+                    raise TooLarge
+                pickler.dump(value)
+            values[at] = value
             # A chunk has a length of its own.
             room -= sink.count + sink.count // 65536 * CHUNK.size
         except BaseException as error:
             pickler.memo = {key: entry for key, entry in pickler.memo.copy().items() if entry[0] < before}
             if isinstance(error, Late):
-                late.append(name)
+                late.append(at)
             error.__traceback__ = error.__context__ = error.__cause__ = None
-            failures[name] = error
+            failures[at] = error
 
-    for name in names:
+    for at in range(len(items)):
         left = until - time.monotonic()
         if left > 0.001:
-            attempt(name, left / 4)
+            attempt(at, left / 4)
         else:
-            failures[name] = Late()
-            late.append(name)
+            failures[at] = Late()
+            late.append(at)
     again, late = late, []
-    for name in again:
+    for at in again:
         left = until - time.monotonic()
         if left > 0.001:
-            del failures[name]
-            attempt(name, left)
-    return [name for name in names if name not in failures], [describe_loss(kernel, name, namespace[name], failures[name]) for name in names if name in failures]
+            del failures[at]
+            attempt(at, left)
+    kept = [(items[at][0], items[at][1], values[at]) for at in sorted(values)]
+    return kept, [describe_loss(kernel, items[at][1], None if items[at][0] else namespace[items[at][1]], failures[at]) for at in sorted(failures)]
+
+
+def in_context(kernel, function, *arguments):
+    """Where the session's code runs, with its context variables."""
+    context = getattr(kernel.state, "context", None)
+    return function(kernel, *arguments) if context is None else context.run(function, kernel, *arguments)
 
 
 class Writer:
@@ -358,17 +406,18 @@ class Entries:
         return len(data)
 
 
-def write_entries(library, kernel, names, writer):
+def write_entries(library, kernel, items, writer):
     sink = Entries(writer)
     pickler = make_pickler(library, kernel, sink)
-    for name in names:
+    for of_process, name, value in items:
         sink.held = True
         before, marks = mark(pickler, sink)
         encoded = name.encode("utf-8", "surrogatepass")
-        writer.write(ENTRY.pack(len(encoded), before) + encoded + CHUNK.pack(len(marks)) + marks)
+        length = len(encoded) | (OF_PROCESS if of_process else 0)
+        writer.write(ENTRY.pack(length, before) + encoded + CHUNK.pack(len(marks)) + marks)
         sink.held = False
         try:
-            pickler.dump(kernel.module.__dict__[name])
+            pickler.dump(value)
         except OSError:
             raise
         except BaseException:
@@ -389,12 +438,15 @@ def take_in_child(library, kernel, head, descriptor, started):
             file.write("1000")
     except OSError:
         pass
+    Shared.kernel, Shared.before, Shared.recursion_limit = kernel, head["before"], sys.getrecursionlimit()
     sys.setrecursionlimit(RECURSION_MAX)
     sys.modules[LIBRARY] = library
     writer = Writer(kernel, descriptor)
     kept, lost = probe(library, kernel, head["maxBytes"], started + head["maxMs"] / 2000)
+    lost += left_behind(kernel, head)
+    count = sum(not of_process for of_process, _, _ in kept)
     context = {"type": "context", "context": head["context"], "generation": head["generation"]}
-    context.update(python=kernel.python_version, flags=kernel.state.flags, kept=len(kept), lost=listed(lost, kernel), lostCount=len(lost), reason=None)
+    context.update(python=kernel.python_version, flags=kernel.state.flags, kept=count, lost=listed(lost, kernel), lostCount=len(lost), reason=None)
     writer.part(context)
     write_entries(library, kernel, kept, writer)
     writer.part({"type": "end", "bytes": writer.total, "crc32": writer.checksum, "reason": None})
@@ -440,16 +492,17 @@ class Stream:
         return bytes(data)
 
     def next_entry(self):
-        """Its name, and what the memo held before it; None: there are no more."""
+        """Whether it is of the process, its name, and what the memo held before it; None: there are no more."""
         length, before = ENTRY.unpack(self.raw(ENTRY.size))
         if length == OVER:
             return None
+        of_process, length = bool(length & OF_PROCESS), length & ~OF_PROCESS
         if length > 1 << 20:
             raise Broken("a name of %d bytes" % length)
         name = self.raw(length).decode("utf-8", "surrogatepass")
         self.chunk = CHUNK.unpack(self.raw(CHUNK.size))[0]
         self.seen.clear()
-        return name, before
+        return of_process, name, before
 
     def skip_entry(self):
         """All of it, if it is short; else None."""
@@ -577,7 +630,7 @@ def read_entries(library, kernel, stream):
         entry = stream.next_entry()
         if entry is None:
             return found, lost
-        name, before = entry
+        of_process, name, before = entry
         starts.append(before)
         owners.append(name)
         try:
@@ -588,6 +641,9 @@ def read_entries(library, kernel, stream):
             value = unpickler.load()
             if stream.chunk:
                 raise Broken("an entry goes on behind its end")
+            if of_process:
+                in_context(kernel, write_surrounding, name, value)
+                continue
             namespace[name] = value
             found.append(name)
         except Broken:
@@ -615,7 +671,11 @@ def restore(library, kernel, head, receive):
     """What the runtime is told. Nothing is in the namespace where not everything was read as it was written."""
     stream = Stream(receive)
     found, lost, reason = [], [], None
+    Shared.kernel = kernel
     try:
+        # Its files may be younger than what an import has read of their folders.
+        for finder in list(sys.path_importer_cache.values()):
+            getattr(finder, "invalidate_caches", bool)()
         if head["python"].split(".")[:2] != kernel.python_version.split(".")[:2]:
             raise Broken("it was taken by Python %s, and this is %s" % (head["python"], kernel.python_version))
         found, lost = read_entries(library, kernel, stream)

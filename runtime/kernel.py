@@ -61,6 +61,10 @@ if not (3, 9) <= sys.version_info < (3, 15):
         FUTURES |= getattr(__import__("__future__"), _name).compiler_flag
 
 own_pid = os.getpid()
+_mask = os.umask(0o77)
+os.umask(_mask)
+# Of the process before user code has run in it: a checkpoint keeps what has become of it.
+first = {"folder": os.getcwd(), "environ": dict(os.environ), "path": _path, "umask": _mask}
 null_device = os.stat(os.devnull).st_rdev
 python_version = "%d.%d.%d" % sys.version_info[:3]
 main_thread = _thread.get_ident()
@@ -1198,6 +1202,7 @@ def take_checkpoint(head, body, descriptors):
             kernel = load_tools(head, body)
         except BaseException as error:
             raise RuntimeError("what takes checkpoints does not load: %s: %s" % (name_of(type(error)), error)) from None
+        head["before"] = Tools.loaded["before_fork"]()
         ends = os.pipe()
         pid = os.fork()
         if pid == 0:
