@@ -27,7 +27,8 @@
 
 #define SCRATCH_BYTES_MAX (UINT64_C(512) * 1024 * 1024)
 #define SCRATCH_FILES 50000
-#define OPEN_FILES 4096
+/* As many local sockets may be in flight: the kernel looks through them on its own time. As many has a process on AWS Lambda. */
+#define OPEN_FILES 1024
 #define PENDING_SIGNALS 1024
 #define SHARES 8 /* of what is counted by user, an ordinary user's sandbox gets one of so many */
 
