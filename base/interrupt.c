@@ -16,6 +16,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* For the last words of a process that was told to end. */
+#define PRINTING_S 1
+
 struct interrupt interrupt_user = { .reached = { -1, -1 } };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int first_signal;
@@ -147,4 +150,29 @@ void interrupt_on_hangup(void) {
         /* nohup is to go on without a terminal. */
         if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
                 install_handler(SIGHUP, on_hangup);
+}
+
+static void leave(int number) {
+        int first = interrupt_signal();
+
+        _exit(128 + (first ? first : number));
+}
+
+static void leave_soon(int number) {
+        if (interrupt_signal())
+                leave(number);
+        note_signal(number);
+        alarm(PRINTING_S);
+}
+
+void interrupt_only_printing_left(void) {
+        struct sigaction before;
+
+        install_handler(SIGALRM, leave);
+        install_handler(SIGINT, leave_soon);
+        install_handler(SIGTERM, leave_soon);
+        if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+                install_handler(SIGHUP, leave_soon);
+        if (interrupt_signal())
+                alarm(PRINTING_S);
 }

@@ -42,6 +42,11 @@ void interrupt_install(void);
 void interrupt_install_at_once(void);
 /* SIGHUP is INTERRUPT_FINISH too, however often it comes; where it is ignored (nohup) it stays so. */
 void interrupt_on_hangup(void);
+/*
+ * From here on only printing is left, and a reader that takes nothing does not hold it up: a signal that came before, or comes, gives it one
+ * second, the next one none. The process then ends with 128 + the number of the first signal.
+ */
+void interrupt_only_printing_left(void);
 /* Which signal asked first; 0 where none did. */
 int interrupt_signal(void);
 

@@ -207,10 +207,13 @@ int verb_exec(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         struct program program = { .code = STRBUF_INIT };
         struct exec_result result;
+        bool failed;
         int code;
 
         session_init(&session);
-        if (run_program(options, &session, &program, &result, err) < 0) {
+        failed = run_program(options, &session, &program, &result, err) < 0;
+        interrupt_only_printing_left();
+        if (failed) {
                 log_error("%s", err->message);
                 code = EXIT_EXEC_FAILED;
         } else {

@@ -283,6 +283,35 @@ def test_an_unread_terminal_does_not_hold_up_the_deadline(box):
         process.wait()
 
 
+def waiting_bytes(pipe):
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["while it runs", "once it has ended"])
+@pytest.mark.parametrize("json", [False, True], ids=["text", "json"])
+def test_a_signal_is_obeyed_though_nobody_reads(box, json, ended):
+    """What Berth itself has to say last goes into the same pipes, which are full."""
+    marker = f"berth-{RUN}-{box.user}-unread-{json}-{ended}"
+    pages = "import os\nwhile True: os.write(1, bytes(4096)); os.write(2, bytes(4096))"  # no room for a short text behind them
+    words = box.words(pages, "--timeout", "2" if ended else "60", "--", marker)
+    process = subprocess.Popen(
+        box.command(*(words if json else [word for word in words if word != "--json"])), cwd=box.stack, env=box.env,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: uid_of(marker))
+        if ended:
+            wait_for(lambda: True if uid_of(marker) is None else None, seconds=30)
+            wait_for(lambda: "write" in Path(f"/proc/{process.pid}/wchan").read_text() or None, seconds=30)
+        elif not json:
+            wait_for(lambda: waiting_bytes(process.stderr) >= 65536 or None)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.parametrize("owner", ["ours", "own"])
 def test_one_full_pipe_for_both_streams(box, owner):
     """2>&1 into a pipe that nobody reads, of the user's own (which can be opened anew) and of somebody else's."""
