@@ -229,7 +229,9 @@ class OpenAIChat(OpenAI):
     def read(cls, headers, body):
         found = cls.begin(headers, [tool["function"] for tool in body.get("tools") or []])
         for message in body["messages"]:
-            if message["role"] == "user":
+            if message["role"] == "user" and text_of(message["content"]).startswith("Observation:\n"):
+                found.results.append(text_of(message["content"]))  # smolagents gives a call's result in a user's words
+            elif message["role"] == "user":
                 found.prompt += text_of(message["content"])
             elif message["role"] == "assistant":
                 found.called |= {call["id"] for call in message.get("tool_calls") or []}
@@ -275,12 +277,19 @@ class OpenAIChat(OpenAI):
 
 class OpenAIResponses(OpenAI):
     name = "openai-responses"
+    stored = {}  # a response's id -> the items up to it, for requests that name it as the previous one
+
+    @classmethod
+    def items(cls, body):
+        given, previous = body["input"], body.get("previous_response_id")
+        if previous and previous not in cls.stored:
+            raise Refused(f"Previous response with id '{previous}' not found.")
+        return cls.stored.get(previous, []) + ([{"role": "user", "content": given}] if isinstance(given, str) else given)
 
     @classmethod
     def read(cls, headers, body):
         found = cls.begin(headers, [tool for tool in body.get("tools") or [] if tool["type"] == "function"])
-        given = body["input"]
-        for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
+        for item in cls.items(body):
             kind = item.get("type", "message")
             if kind == "message" and item["role"] == "user":
                 found.prompt += text_of(item["content"])
@@ -302,8 +311,11 @@ class OpenAIResponses(OpenAI):
 
     @classmethod
     def message(cls, body, turn):
+        name, item = "resp_" + uuid.uuid4().hex, cls.item(turn)
+        if body.get("store", True):
+            cls.stored[name] = [*cls.items(body), item]
         return {
-            "id": "resp_stub", "object": "response", "created_at": 1, "status": "completed", "model": body["model"], "output": [cls.item(turn)],
+            "id": name, "object": "response", "created_at": 1, "status": "completed", "model": body["model"], "output": [item],
             "error": None, "incomplete_details": None, "instructions": None, "metadata": {}, "parallel_tool_calls": True, "temperature": 1.0,
             "top_p": 1.0, "tool_choice": "auto", "tools": body.get("tools") or [], "max_output_tokens": None, "previous_response_id": None,
             "reasoning": {"effort": None, "summary": None}, "text": {"format": {"type": "text"}}, "truncation": "disabled", "user": None,
