@@ -2,6 +2,7 @@
 """What a user meets on a bad day: no credentials, no rights, no endpoint, no disk, a broken state. A message that says what to do; nothing else."""
 
 import datetime
+import json
 import os
 import random
 import shutil
@@ -117,6 +118,44 @@ def test_denied_reading(cloud, stack, operation):
     cloud.faults()
     stack.apply()
     stack.assert_settled()
+
+
+# What a plan tells and does not depend on: operation, part of the warning
+FACTS = {
+    "GetAccountSettings": "how many executions the account may run at once is not known",
+    "GetFunctionUrlConfig": "whether functions have URLs and permissions of others is not known",
+    "GetPolicy": "whether functions have URLs and permissions of others is not known",
+    "ListRolePolicies": "whether others gave the execution role more rights is not known",
+    "ListAttachedRolePolicies": "whether others gave the execution role more rights is not known",
+    "ListTagsForResource": "the tags of log groups are not known",
+    "GetRole": "role/theirs is not known",
+}
+OUTAGES = {
+    "404": {"kind": "error", "status": 404, "code": "NotFound", "message": ""},
+    "501": {"kind": "error", "status": 501, "code": "NotImplemented", "message": ""},
+    "503": {"kind": "error", "status": 503, "code": "ServiceUnavailable", "message": ""},
+    "reset": {"kind": "reset"},
+}
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_what_only_warns_stops_no_plan(cloud, stack, outage):
+    """One warning, and a plan; a second one of the same kind of fact is not told."""
+    document = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]})
+    theirs = cloud.aws("iam").create_role(RoleName="theirs", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    more = [stacks.environment(name, logRetentionDays=7) for name in ("p", "q")]
+    stack.write("more.yaml", stacks.text(*more))
+    stack.apply()
+    more[0]["spec"]["reservedConcurrency"] = 5
+    stack.write("more.yaml", stacks.text(*more, stacks.environment("r", executionRole=theirs)))
+    stack.env["AWS_MAX_ATTEMPTS"] = "1"
+    for operation, words in FACTS.items():
+        where = {"resource": "theirs"} if operation == "GetRole" else {"service": "logs"} if operation == "ListTagsForResource" else {}
+        cloud.faults(({"operation": operation, **where}, OUTAGES[outage]))
+        plan = stack.plan("--refresh", "full")
+        assert cloud.fault_hits()[0] > 0, operation
+        assert len([w for w in plan["warnings"] if words in w]) == 1, (operation, plan["warnings"])
+        assert {c["address"]: c["action"] for c in plan["changes"]} == {"Environment/p": "update", "Environment/r": "create"}
 
 
 def test_denied_reading_of_the_registry(cloud, stack):

@@ -71,6 +71,21 @@ static void warn_of_few(const struct provider *provider, const struct observe_ar
         }
 }
 
+/* A caller that may not look at the account's settings plans without them, and needs no reminder each time. */
+static void warn_of_unknown(const struct aws_response *response, const char *unknown,
+                            const struct observe_args *args, struct observation *observations) {
+        size_t i = 0;
+
+        while (i < args->count && !args->wanted[i].desired)
+                i++;
+        if (i < args->count && !aws_code_is_denied(response->error_code))
+                aws_warn(&observations[i],
+                         arena_printf(args->arena,
+                                      "how many executions the account may run at once is not known: %s",
+                                      unknown),
+                         args->arena);
+}
+
 int environment_check_concurrency(struct provider *provider, const struct observe_args *args,
                                   struct observation *observations, struct error *err) {
         struct aws_request request = lambda_get_account_settings();
@@ -78,16 +93,15 @@ int environment_check_concurrency(struct provider *provider, const struct observ
         bool raised, tenants = first_of_tenants(args, observations);
         int64_t more = count_more(args, observations, &raised), limit, unreserved, least;
         const json_t *account;
-        struct error failure;
+        const char *unknown;
 
         if ((!raised || more <= 0) && !tenants)
                 return 0;
-        if (aws_call(provider->client, &request, &response, &failure) < 0) {
-                /* Who may not look at the account's settings plans without them. */
-                if (aws_code_is_denied(response.error_code))
-                        return 0;
-                *err = failure;
+        if (aws_ask_fact(provider, &request, NULL, &response, &unknown, args->arena, err) < 0)
                 return -1;
+        if (unknown) {
+                warn_of_unknown(&response, unknown, args, observations);
+                return 0;
         }
         account = json_object_get(response.json, "AccountLimit");
         limit = json_integer_or(account, "ConcurrentExecutions", -1);

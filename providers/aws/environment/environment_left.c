@@ -17,7 +17,7 @@ struct sight {
         const char *function;
         const struct value *accepted;
         struct left_drift_list left;
-        bool denied;
+        const char *unknown; /* why an answer is missing; or NULL */
 };
 
 static void leave(struct sight *sight, const char *word, const char *path, const json_t *there,
@@ -31,11 +31,15 @@ static void leave(struct sight *sight, const char *word, const char *path, const
 
 static int read_answer(struct sight *sight, const struct aws_request *request, struct aws_response *ret,
                        struct error *err) {
-        static const char *const codes[] = { "ResourceNotFoundException", "AccessDeniedException", NULL };
+        static const char *const codes[] = { "ResourceNotFoundException", NULL };
+        const char *unknown;
 
-        if (aws_call_accepting(sight->provider->client, request, codes, ret, err) < 0)
+        if (aws_ask_fact(sight->provider, request, codes, ret, &unknown, sight->arena, err) < 0)
                 return -1;
-        sight->denied |= aws_failed_with(ret, "AccessDeniedException");
+        if (unknown && aws_code_is_denied(ret->error_code))
+                unknown = "allow lambda:GetFunctionUrlConfig and lambda:GetPolicy";
+        if (unknown)
+                sight->unknown = unknown;
         return 0;
 }
 
@@ -130,7 +134,8 @@ void environment_see_left_ahead(struct provider *provider, const struct wanted *
 
 int environment_see_left(struct provider *provider, const struct observe_args *args,
                          struct observation *observations, struct error *err) {
-        struct observation *denied = NULL;
+        struct observation *first = NULL;
+        const char *unknown = NULL;
 
         for (size_t i = 0; i < args->count; i++) {
                 const struct wanted *wanted = &args->wanted[i];
@@ -145,18 +150,23 @@ int environment_see_left(struct provider *provider, const struct observe_args *a
                 sight.left = (struct left_drift_list){ observations[i].left, observations[i].left_count };
                 sight.accepted = value_get(wanted->desired->spec, "accept");
                 see_vpc(&sight, wanted, observations[i].spec);
-                if (args->refresh == REFRESH_FULL &&
+                /* Where one cannot be asked for, the others are not either: each would be tried again and again. */
+                if (args->refresh == REFRESH_FULL && !unknown &&
                     (see_url(&sight, err) < 0 || see_permissions(&sight, err) < 0))
                         return -1;
                 observations[i].left = sight.left.items;
                 observations[i].left_count = sight.left.count;
-                if (sight.denied && !denied)
-                        denied = &observations[i];
+                if (sight.unknown && !unknown) {
+                        first = &observations[i];
+                        unknown = sight.unknown;
+                }
         }
-        if (denied)
-                aws_warn(denied,
-                         "whether functions have URLs and permissions of others is not known: allow "
-                         "lambda:GetFunctionUrlConfig and lambda:GetPolicy",
-                         args->arena);
+        if (first)
+                aws_warn(
+                        first,
+                        arena_printf(args->arena,
+                                     "whether functions have URLs and permissions of others is not known: %s",
+                                     unknown),
+                        args->arena);
         return 0;
 }

@@ -116,18 +116,23 @@ int environment_see_log_tags(struct provider *provider, const struct observe_arg
                              struct observation *observations, struct error *err) {
         static const char *const none[] = { "ResourceNotFoundException", "AccessDeniedException", NULL };
         struct arena *arena = args->arena;
+        const char *unknown = NULL;
 
         if (args->refresh != REFRESH_FULL)
                 return 0;
-        for (size_t i = 0; i < args->count; i++) {
+        for (size_t i = 0; i < args->count && !unknown; i++) {
                 const struct wanted *wanted = &args->wanted[i];
                 struct aws_request request = environment_log_group_tags(provider, wanted->name, arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
 
                 if (!has_log_tags(provider, wanted, &observations[i]))
                         continue;
-                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                if (aws_ask_fact(provider, &request, none, &response, &unknown, arena, err) < 0)
                         return -1;
+                if (unknown)
+                        aws_warn(&observations[i],
+                                 arena_printf(arena, "the tags of log groups are not known: %s", unknown),
+                                 arena);
                 if (environment_made_log_group(provider, &response, arena))
                         mark_wrong_tags(aws_tags_of(provider, "Environment", wanted->name,
                                                     wanted->desired->labels, arena),
@@ -154,8 +159,9 @@ int environment_note_log_orphans(struct provider *provider, const char *const *n
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 const char *group = environment_log_group(provider, names[i], arena);
                 const struct value *tags;
+                const char *unknown;
 
-                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                if (aws_ask_fact(provider, &request, none, &response, &unknown, arena, err) < 0)
                         return -1;
                 tags = aws_tags_from_json(json_object_get(response.json, "tags"), arena);
                 if (!*response.error_code && aws_tags_name(tags, "Environment", names[i]) &&

@@ -133,10 +133,10 @@ static void put_left(const struct wanted *wanted, const struct execution_role_si
                 aws_leave(&left, NULL, "", sight->left.items[i], arena);
         seen->left = left.items;
         seen->left_count = left.count;
-        if (sight->denied)
+        if (sight->unknown)
                 aws_warn(seen,
-                         "whether others gave its own role more rights is not known: allow "
-                         "iam:ListRolePolicies and iam:ListAttachedRolePolicies",
+                         arena_printf(arena, "whether others gave its own role more rights is not known: %s",
+                                      sight->unknown),
                          arena);
 }
 
@@ -222,7 +222,7 @@ bool environment_role_trusts_lambda(const char *trust) {
 
 /* What is wrong with somebody's role, NULL where nothing is known to be. */
 static int judge_foreign(struct provider *provider, const char *arn, struct arena *arena, const char **ret,
-                         struct error *err) {
+                         const char **ret_unknown, struct error *err) {
         static const char *const codes[] = { "NoSuchEntity", "AccessDenied", "AccessDeniedException", NULL };
         const char *in_arn = strstr(arn, ":iam::");
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -230,6 +230,7 @@ static int judge_foreign(struct provider *provider, const char *arn, struct aren
         struct iam_role role;
 
         *ret = NULL;
+        *ret_unknown = NULL;
         if (in_arn && strncmp(in_arn + strlen(":iam::"), provider->account, strlen(provider->account)) != 0) {
                 *ret = arena_printf(
                         arena,
@@ -239,11 +240,11 @@ static int judge_foreign(struct provider *provider, const char *arn, struct aren
                 return 0;
         }
         request = iam_get_role(execution_role_name_in(arn), arena);
-        if (aws_call_accepting(provider->client, &request, codes, &response, err) < 0)
+        if (aws_ask_fact(provider, &request, codes, &response, ret_unknown, arena, err) < 0)
                 return error_context(err, "role %s", arn);
         if (aws_failed_with(&response, "NoSuchEntity"))
                 *ret = arena_printf(arena, "there is no role %s", arn);
-        if (*response.error_code)
+        if (*ret_unknown || *response.error_code)
                 return 0;
         if (iam_read_role(&response, arena, &role, err) < 0)
                 return error_context(err, "role %s", arn);
@@ -260,8 +261,9 @@ static int judge_foreign(struct provider *provider, const char *arn, struct aren
 
 /* Many environments may name one role: it is looked at once. */
 static int observe_foreign(struct provider *provider, const struct observe_args *args, size_t i,
-                           struct environment_role *roles, struct error *err) {
-        const char *declared = declared_role(args->wanted[i].desired), *problem;
+                           struct environment_role *roles, struct observation *observations,
+                           struct error *err) {
+        const char *declared = declared_role(args->wanted[i].desired), *problem, *unknown;
 
         for (size_t k = 0; k < i; k++) {
                 if (roles[k].judged && texts_same(declared, declared_role(args->wanted[k].desired))) {
@@ -270,8 +272,13 @@ static int observe_foreign(struct provider *provider, const struct observe_args 
                         return 0;
                 }
         }
-        if (judge_foreign(provider, declared, args->arena, &problem, err) < 0)
+        if (judge_foreign(provider, declared, args->arena, &problem, &unknown, err) < 0)
                 return -1;
+        if (unknown)
+                aws_warn(&observations[i],
+                         arena_printf(args->arena, "whether Lambda may assume the role %s is not known: %s",
+                                      declared, unknown),
+                         args->arena);
         roles[i].judged = true;
         roles[i].problem = arena_strdup(provider->arena, problem);
         return 0;
@@ -290,7 +297,8 @@ int environment_observe_roles(struct provider *provider, const struct observe_ar
                 if (is_own_wanted(wanted) &&
                     observe_own(provider, args, wanted, &roles[i], &observations[i], err) < 0)
                         return -1;
-                if (is_foreign_new(wanted) && observe_foreign(provider, args, i, roles, err) < 0)
+                if (is_foreign_new(wanted) &&
+                    observe_foreign(provider, args, i, roles, observations, err) < 0)
                         return -1;
                 if (!roles[i].exists)
                         continue;

@@ -54,17 +54,18 @@ static void append_tie(const json_t *answer, const struct tie *tie, struct strbu
 }
 
 static int ask_tie(struct provider *provider, const struct aws_request *request, const struct tie *tie,
-                   struct strbuf *out, struct error *err) {
-        static const char *const codes[] = { "ResourceNotFoundException", "AccessDeniedException", NULL };
+                   struct strbuf *out, struct arena *arena, struct error *err) {
+        static const char *const codes[] = { "ResourceNotFoundException", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         json_t *policy JSON_CLEANUP = NULL;
-        const char *document;
+        const char *document, *unknown;
 
-        if (aws_call_accepting(provider->client, request, codes, &response, err) < 0)
+        if (aws_ask_fact(provider, request, codes, &response, &unknown, arena, err) < 0)
                 return -1;
-        if (aws_failed_with(&response, "AccessDeniedException")) {
-                strbuf_printf(out, "%s%s not known (allow lambda:%s)", out->length > 0 ? ", " : "", tie->many,
-                              request->operation);
+        if (unknown) {
+                if (aws_code_is_denied(response.error_code))
+                        unknown = arena_printf(arena, "allow lambda:%s", request->operation);
+                strbuf_printf(out, "%s%s not known (%s)", out->length > 0 ? ", " : "", tie->many, unknown);
                 return 0;
         }
         if (*response.error_code)
@@ -98,7 +99,7 @@ int environment_ask_ties(struct provider *provider, struct change *change, struc
                 return 0;
         provider->ties_to_ask--;
         for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
-                if (ask_tie(provider, &requests[i], ties[i], &found, err) < 0)
+                if (ask_tie(provider, &requests[i], ties[i], &found, arena, err) < 0)
                         return -1;
         }
         if (found.length > 0)

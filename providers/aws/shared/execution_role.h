@@ -83,8 +83,8 @@ struct execution_role_sight {
         const char *owner;  /* see aws_ownership() */
         struct value *spec; /* of tags those that are ours to compare */
         struct left_drift_list
-                left; /* what others did to one that is ours and wished, and what no change undoes */
-        bool denied;  /* whether it has policies of others nobody may see */
+                left;        /* what others did to one that is ours and wished, and what no change undoes */
+        const char *unknown; /* why it is not known whether it has policies of others; or NULL */
 };
 /* What there is under that name. Waits by itself. */
 int execution_role_read(struct provider *provider, const struct execution_role_look *look,

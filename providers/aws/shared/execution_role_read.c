@@ -194,7 +194,6 @@ static struct aws_request list_policies(const char *role, bool attached, const c
 
 /* Policies of others, which give it more rights than Berth did: two lists more, and so only where all is read. */
 static int read_others_policies(struct reading *reading, bool attached) {
-        static const char *const denied[] = { "AccessDenied", NULL };
         struct arena *arena = reading->arena;
         struct value *names = value_new_list(arena), *others = value_new_list(arena);
         struct aws_paging paging = { 0 };
@@ -203,13 +202,16 @@ static int read_others_policies(struct reading *reading, bool attached) {
                 struct aws_request request =
                         list_policies(reading->look->name, attached, paging.token, arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-                const char *next;
+                const char *next, *unknown;
 
-                if (aws_call_accepting(reading->provider->client, &request, denied, &response, reading->err) <
-                    0)
+                if (aws_ask_fact(reading->provider, &request, NULL, &response, &unknown, arena,
+                                 reading->err) < 0)
                         return -1;
-                if (*response.error_code) {
-                        reading->sight.denied = true;
+                if (unknown) {
+                        reading->sight.unknown =
+                                aws_code_is_denied(response.error_code)
+                                        ? "allow iam:ListRolePolicies and iam:ListAttachedRolePolicies"
+                                        : unknown;
                         return 0;
                 }
                 if (iam_read_policy_names(&response, attached, arena, names, &next, reading->err) < 0)

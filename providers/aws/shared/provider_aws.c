@@ -48,6 +48,22 @@ void aws_leave(struct left_drift_list *list, const struct value *accepted, const
         list->items[list->count++] = left;
 }
 
+int aws_ask_fact(struct provider *provider, const struct aws_request *request, const char *const *codes,
+                 struct aws_response *response, const char **ret_unknown, struct arena *arena,
+                 struct error *err) {
+        struct error failure = { 0 };
+
+        *ret_unknown = NULL;
+        if (aws_call_accepting(provider->client, request, codes, response, &failure) == 0)
+                return 0;
+        if (failure.kind == ERROR_INTERRUPTED) {
+                *err = failure;
+                return -1;
+        }
+        *ret_unknown = arena_strdup(arena, failure.message);
+        return 0;
+}
+
 void aws_warn(struct observation *observation, const char *warning, struct arena *arena) {
         observation->warnings = array_grow(arena, observation->warnings, observation->warning_count,
                                            sizeof(*observation->warnings));

@@ -107,6 +107,14 @@ void aws_leave(struct left_drift_list *list, const struct value *accepted, const
 /* Adds a line that people shall be told; it must live in the arena or be static. */
 void aws_warn(struct observation *observation, const char *warning, struct arena *arena);
 
+/*
+ * aws_call_accepting() for what a plan tells and does not depend on: 0 whatever comes of it, but for an interrupt (-1).
+ * *ret_unknown is NULL where the answer is there, or else says why it is not known; with the code in the response.
+ */
+int aws_ask_fact(struct provider *provider, const struct aws_request *request, const char *const *codes,
+                 struct aws_response *response, const char **ret_unknown, struct arena *arena,
+                 struct error *err) MUST_USE;
+
 /* Adds a refusal to the change; the texts must live in the arena or be static. */
 void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena);
 

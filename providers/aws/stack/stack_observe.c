@@ -45,7 +45,7 @@ struct sight {
         bool full;            /* to be read whole, whatever it costs */
         struct left_drift_list left;
         const char *over_quota; /* of either's tags */
-        bool denied;            /* whether others gave the role policies may not be seen */
+        const char *unknown;    /* why it is not known whether others gave the role policies; or NULL */
         bool role_unused;       /* our former role, with which no function runs any more */
         const char *role_arn;
 };
@@ -224,7 +224,7 @@ static int see_role(struct sight *sight, const char *name, const struct value *r
         stack_note_role(provider, seen.id);
         sight->role_arn = seen.arn;
         sight->left = seen.left;
-        sight->denied = seen.denied;
+        sight->unknown = seen.unknown;
         return 0;
 }
 
@@ -638,11 +638,14 @@ int stack_observe(struct provider *provider, const struct observe_args *args, st
                 if (strcmp(args->wanted[i].name, provider->stack_name) == 0 &&
                     observe_stack(&sight, &ret[i]) < 0)
                         return -1;
-                if (sight.denied)
-                        aws_warn(&ret[i],
-                                 "whether others gave the execution role more rights is not known: allow "
-                                 "iam:ListRolePolicies and iam:ListAttachedRolePolicies",
-                                 args->arena);
+                if (sight.unknown)
+                        aws_warn(
+                                &ret[i],
+                                arena_printf(
+                                        args->arena,
+                                        "whether others gave the execution role more rights is not known: %s",
+                                        sight.unknown),
+                                args->arena);
         }
         aws_warn_of_old_marks(provider, "Stack", "bucket.tags", ret, args->count, args->arena);
         return 0;
