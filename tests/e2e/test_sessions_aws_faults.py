@@ -147,6 +147,38 @@ def test_a_function_that_takes_longer_than_it_may(world, cloud):  # noqa: F811
     assert text_of(after) == "1" and after["state"]["was"] == "restored", after
 
 
+def test_ends_in_a_place_without_streams(world, cloud, clocks):  # noqa: F811
+    """What Lambda answers in the runtime's stead is Lambda's word, and no answer of the runtime's."""
+    invoke = {"operation": "Invoke"}
+    world.declare()
+    cloud.settings(has_streams=False)
+    session = Session(world.serve())
+    session.run("x = 1")  # from then on it is known that there are no streams
+    cloud.faults(({**invoke, "times": 2}, {"kind": "error", "status": 429, "code": "TooManyRequestsException", "message": "Rate Exceeded."}))
+    assert text_of(session.run("x")) == "1" and cloud.fault_hits() == [2]
+    cloud.faults((invoke, {"kind": "error", "status": 403, "code": "AccessDeniedException", "message": "no"}))
+    nothing_ran(session.run("x = 2"), "AccessDeniedException")
+    cloud.faults()
+    cloud.settings(invocations_at_once=0)
+    n = begin(session, "x = 2")
+    wait_until(lambda: any(call["status"] == 429 for call in cloud.calls(operation="Invoke")[-1:]))
+    nothing_ran(late(clocks, world, session, n, monotonic_s=90), "throttled", "ConcurrentInvocationLimitExceeded")
+    cloud.settings(invocations_at_once=1000)
+    found = session.run("x = 2\nprint('said', flush=True)" + KILL_RUNTIME.replace("SIGNAL", "SIGKILL"))
+    assert found["status"] == "killed" and "environment ended" in found["detail"] and "Runtime.ExitError" in found["detail"], found
+    after = session.run("x")
+    assert text_of(after) == "1" and after["state"]["was"] == "restored", after
+
+
+@pytest.mark.parametrize("has_streams", [True, False])
+def test_an_image_without_python(world, cloud, has_streams):  # noqa: F811
+    world.declare(variables={"PATH": {"value": "/usr/sbin"}})
+    cloud.settings(has_streams=has_streams)
+    session = Session(world.serve())
+    for _ in range(2):  # the first of them finds out whether there are streams
+        nothing_ran(session.run("1"), "Runtime.NoPython", "there is no python3 here")
+
+
 def test_an_environment_that_is_lost_while_code_runs(world, cloud):  # noqa: F811
     world.declare()
     session = Session(world.serve())

@@ -398,7 +398,9 @@ static struct outcome judge(struct place_session *session, struct place_answer *
                             const struct invoke_result *result, const struct place_call *call) {
         struct error look = { 0 };
 
-        place_answer_end(answer);
+        /* Of any other end the body, if there is one, is Lambda's. */
+        if (result->end == INVOKE_DONE)
+                place_answer_end(answer);
         if (answer->lied)
                 return judge_lie(answer);
         have_all_files(session, answer);
@@ -627,7 +629,8 @@ static void run_restart(struct place_session *session, const char *context) {
                         struct invoke_call sent = call_of(session, &call, &answer, NULL);
 
                         invoke(session->place->config.client, &sent, &result);
-                        place_answer_end(&answer);
+                        if (result.end == INVOKE_DONE)
+                                place_answer_end(&answer);
                         told = result.end == INVOKE_DONE && answer.restarted && answer.has_end &&
                                !answer.lied && strcmp(answer.end.boot, memory->boot) == 0;
                 }
