@@ -43,11 +43,17 @@ bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start) {
         return true;
 }
 
-/* The boot and the PID namespace are the same for all processes that can see each other by their ids. */
+/*
+ * The boot and the PID namespace are the same for all processes that can see each other by their ids. The boot is read once: a process
+ * does not outlive it, and is asked for the life of each sandbox on the machine.
+ */
 static uint64_t boot_of_machine(void) {
+        static _Atomic uint64_t known;
         char text[64], digits[17];
         size_t count = 0;
 
+        if (known)
+                return known;
         if (!read_small("/proc/sys/kernel/random/boot_id", text, sizeof(text)))
                 return 0;
         for (const char *at = text; *at && count < 16; at++) {
@@ -55,7 +61,8 @@ static uint64_t boot_of_machine(void) {
                         digits[count++] = *at;
         }
         digits[count] = '\0';
-        return strtoull(digits, NULL, 16);
+        known = strtoull(digits, NULL, 16);
+        return known;
 }
 
 static uint64_t own_namespace(void) {
