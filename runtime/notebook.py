@@ -788,10 +788,20 @@ def keep_code(code):
     vars(sys.modules["builtins"])["_exit_code"] = code
 
 
+def find_new_packages():
+    """What pip has installed for the user: Python looks there only if the folder is there when it starts."""
+    site = own_module("site")
+    folder = site.getusersitepackages()
+    if os.path.isdir(folder) and folder not in sys.path:
+        site.addsitedir(folder)
+    own_module("importlib").invalidate_caches()
+
+
 def run_shell(command):
     """Its output is the execution's."""
     kernel.flush_streams()
     keep_code(own_module("subprocess").call(["/bin/sh", "-c", command]))
+    find_new_packages()
 
 
 def read_shell(command):
@@ -894,11 +904,7 @@ def magic_pip(line):
     variables = dict(os.environ, PIP_BREAK_SYSTEM_PACKAGES="1", PIP_DISABLE_PIP_VERSION_CHECK="1")
     code = own_module("subprocess").call(["/bin/sh", "-c", '"$0" -m pip ' + line, sys.executable], env=variables)
     keep_code(code)
-    site = own_module("site")
-    folder = site.getusersitepackages()
-    if os.path.isdir(folder) and folder not in sys.path:
-        site.addsitedir(folder)
-    own_module("importlib").invalidate_caches()
+    find_new_packages()
     if code == 0 and line.split()[:1] in (["install"], ["uninstall"]):
         print("Note: you may need to restart the kernel to use updated packages.")
 

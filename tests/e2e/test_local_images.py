@@ -570,6 +570,10 @@ def system(tmp_path_factory):
         "python": write(Made(layouts.system(), extra, env=env), base / "python"),
         "sh": write(Made(layouts.system(python=False)), base / "sh"),
         "nothing": write(Made([file("hello", "x")]), base / "nothing"),
+        "homes": write(Made(layouts.system(python=False), [folder("home"), folder("home/app"), file("home/app/note", "of the image"), link("home/linked", "app"), folder("home/user")]), base / "homes"),
+        "own home": write(Made(layouts.system(python=False), [folder("home"), folder("home/user"), file("home/user/note", "of the image")]), base / "own"),
+        "linked home": write(Made(layouts.system(python=False), [folder("var"), folder("var/home"), file("var/home/note", "of the image"), link("home", "var/home")]), base / "linked"),
+        "many homes": write(Made(layouts.system(python=False), [folder("home"), *(folder(f"home/{n}") for n in range(100))]), base / "many"),
         "half": write(Made([file("usr/bin/python3", "#!/nowhere\n", 0o755)]), base / "half"),
     }
 
@@ -608,10 +612,29 @@ print(json.dumps({
     assert not [n for n in told["env"] if n.startswith(("AWS_", "BERTH_"))]
     assert told["release"] == "ID=imagined\n" and told["conf"] == "mine\n" and told["data"] == "kept\n" and told["said"] == "by the image"
     assert told["user"] == "agent" and told["tool"] == "a tool\n" and not told["host"], "nothing of the machine's own /usr"
-    assert told["top"] == sorted(["bin", "dev", "etc", "file-in-root", "lib", "lib64", "opt", "proc", "root", "run", "tmp", "usr", "var", "workspace"])
+    assert told["top"] == sorted(["bin", "dev", "etc", "file-in-root", "home", "lib", "lib64", "opt", "proc", "root", "run", "tmp", "usr", "var", "workspace"])
     writable = {p for p, answer in told["writes"].items() if answer == "written"}
     assert writable == {"/tmp/x", "/var/tmp/x", "/workspace/x", "/dev/shm/x"}
     assert all(answer in ("written", 13, 30) for answer in told["writes"].values())
+
+
+@pytest.mark.parametrize("kind", ["sh", "homes", "of the machine"])
+def test_home_user_is_the_workspace(run, berth, kind):
+    """Models write that path. What else the image has in /home is there, too, and none of it can be changed."""
+    code = "echo x > /home/user/made; cat /workspace/made; cd /home/user/. && touch here; ls /workspace; for path in /home/made /home/app/made; do touch $path; done; ls /home"
+    if kind == "of the machine":
+        berth.write("e.yaml", stacks.text(stacks.environment("own")))
+        berth.apply()
+        done = berth("exec", "--env", "own", "--accept-degraded", "--lang", "sh", "-c", code)
+    else:
+        done = run(kind, code + "; cat /home/linked/note" * (kind == "homes"), language="sh")
+    assert done.expect(0).out == "x\nhere\nmade\n" + ("app\nlinked\nuser\nof the image" if kind == "homes" else "user\n")
+
+
+@pytest.mark.parametrize("kind", ["own home", "linked home", "many homes"])
+def test_a_home_that_is_the_images_own_stays_so(run, kind):
+    code = {"own home": "cat /home/user/note", "linked home": "cat /home/note", "many homes": "[ ! -e /home/user ] && [ -d /home/99 ] && echo of the image"}[kind]
+    assert run(kind, code, language="sh").expect(0).out.strip() == "of the image"
 
 
 def test_mounts_name_no_folder_of_the_machine(berth, run):

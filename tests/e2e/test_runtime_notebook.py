@@ -7,8 +7,10 @@ used then, and in one without. What is right is what ipykernel answers, but wher
 import json
 import os
 import re
+import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,24 @@ def test_pip(either):
     assert done.stdout.startswith(b"pip ")
     done = either.run("import os, sys\nos.environ['PATH'] = '/nowhere'\n%pip install --no-index nothing-of-this-name")
     assert done.status == "ok" and b"nothing-of-this-name" in done.stderr and either.ok("_exit_code").text == "1"
+
+
+@pytest.mark.parametrize("install", ["%pip install", "!pip install"])
+def test_what_pip_installs_is_there_at_once(program, tmp_path, install):
+    """For the user, since the image's own folder cannot be written in a sandbox."""
+    wheel = tmp_path / "brought-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("brought.py", "answer = 42\n")
+        archive.writestr("brought-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: brought\nVersion: 1\n")
+        archive.writestr("brought-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("brought-1.dist-info/RECORD", "brought.py,,\nbrought-1.dist-info/METADATA,,\nbrought-1.dist-info/WHEEL,,\nbrought-1.dist-info/RECORD,,\n")
+    env = {"PATH": "/usr/bin:/bin", "PIP_USER": "1", "PIP_NO_INDEX": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    if subprocess.run(["/usr/bin/python3", "-m", "pip", "--version"], capture_output=True).returncode != 0:
+        pytest.skip("this machine's own Python has no pip")
+    with Runtime(program, env=env) as runtime:
+        done = runtime.ok(f"{install} {wheel}")
+        assert runtime.ok("_exit_code").text == "0", done
+        assert runtime.ok("import brought\nbrought.answer").text == "42"
 
 
 def test_pip_where_the_image_has_none(program, tmp_path):

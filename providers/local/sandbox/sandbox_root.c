@@ -21,6 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Of an image's /home, so many are shown beside the workspace. */
+#define HOMES_MAX 32
+
 /* Where a program finds the certificates of authorities that it is to trust. */
 #define AUTHORITIES "/run/berth/ca-certificates.crt"
 
@@ -61,7 +64,8 @@ static int write_memory(const char *name, const void *bytes, size_t length, int 
 
 /* Folders that the sandbox makes itself, whatever the image has there. */
 static bool is_ours(const char *name) {
-        static const char *const names[] = { ".", "..", "proc", "sys", "dev", "tmp", "run", "workspace" };
+        static const char *const names[] = { ".",   "..",  "proc",      "sys", "dev",
+                                             "tmp", "run", "workspace", "home" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 if (strcmp(name, names[i]) == 0)
@@ -88,6 +92,54 @@ static void add_entry(struct strbuf *words, const char *mounted, const char *nam
         } else if (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode)) {
                 WORDS(words, "--ro-bind", source, target_path);
         }
+}
+
+static bool is_dot(const char *name) {
+        return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* How many entries a folder of the folder has, up to most + 1; 0 where it is no folder. */
+static size_t count_entries(int parent, const char *name, size_t most) {
+        int handle = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *folder = handle >= 0 ? fdopendir(handle) : NULL;
+        const struct dirent *entry;
+        size_t count = 0;
+
+        if (!folder) {
+                close_descriptor(&handle);
+                return 0;
+        }
+        while (count <= most && (entry = readdir(folder)))
+                count += !is_dot(entry->d_name);
+        closedir(folder);
+        return count;
+}
+
+/*
+ * /home/user is the workspace: models write that path, which it has in other sandboxes. What else the image has in its /home is
+ * there as well. It is the image's own where that is a link, has too many entries, or has files in /home/user.
+ */
+static void add_home(struct strbuf *words, const char *mounted) {
+        char *home TEXT_CLEANUP = path_join(mounted, "home");
+        int handle DESCRIPTOR_CLEANUP = open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *folder = handle >= 0 ? opendir(home) : NULL;
+        bool is_link = handle < 0 && (errno == ELOOP || errno == ENOTDIR);
+        const struct dirent *entry;
+
+        if (is_link || (folder && (count_entries(AT_FDCWD, home, HOMES_MAX) > HOMES_MAX ||
+                                   count_entries(handle, "user", 0) > 0))) {
+                add_entry(words, mounted, "home");
+        } else {
+                WORDS(words, "--perms", "0755", "--dir", "/home", "--symlink", "/workspace", "/home/user");
+                while (folder && (entry = readdir(folder))) {
+                        char *name TEXT_CLEANUP = path_join("home", entry->d_name);
+
+                        if (!is_dot(entry->d_name) && strcmp(entry->d_name, "user") != 0)
+                                add_entry(words, mounted, name);
+                }
+        }
+        if (folder)
+                closedir(folder);
 }
 
 /* Whether a mount may go over it: bubblewrap would follow a link, wherever that leads. */
@@ -144,6 +196,7 @@ static int add_image(struct sandbox_root *root, struct strbuf *words, const char
                         add_entry(words, mounted, entry->d_name);
         }
         closedir(folder);
+        add_home(words, mounted);
         if (image_has(handle, "var/tmp", O_DIRECTORY))
                 WORDS(words, "--bind", tmp, "/var/tmp");
         return add_names(root, words, handle, stage, err);
@@ -158,6 +211,7 @@ static void add_host(struct strbuf *words, const char *stage) {
                 add_entry(words, shown, *name);
         WORDS(words, "--ro-bind", etc, "/etc");
         WORDS(words, "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp");
+        WORDS(words, "--perms", "0755", "--dir", "/home", "--symlink", "/workspace", "/home/user");
 }
 
 static void add_namespaces(struct strbuf *words) {
