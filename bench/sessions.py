@@ -24,6 +24,7 @@ from common import OFFLINE, ROOT, WORK, run
 
 sys.path.insert(1, str(ROOT / "tests" / "e2e"))  # before what PyPI has of the same name
 
+SERVED = []  # servers that were started
 FOLDER = WORK / "sessions"
 PATIENCE_S = 120
 STILL_S = 30
@@ -152,6 +153,7 @@ def serving(build, sessions="total: 2000", program=None, environment=OFFLINE):
             [program or build / "berth", "serve", "--accept-degraded", "-f", FOLDER.parent / "sessions-server.yaml"],
             env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
         )  # fmt: skip
+    SERVED.append(process.pid)
     try:
         port = port_of(process, log)
         try:
@@ -168,11 +170,14 @@ def serving(build, sessions="total: 2000", program=None, environment=OFFLINE):
 
 
 def workers():
-    """Those that the server has started, and that live: they say what goes wrong where it does."""
-    log, found = str(FOLDER.parent / "sessions.log"), []
+    """Those that the server has started, and that live: their standard error is a pipe of its own."""
+    pipes, found = set(), []
+    for descriptor in pathlib.Path(f"/proc/{SERVED[-1]}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            pipes.add(os.readlink(descriptor))
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if os.readlink(process / "fd" / "2") == log and b"sandbox-worker" in (process / "cmdline").read_bytes():
+            if os.readlink(process / "fd" / "2") in pipes and b"sandbox-worker" in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
     return found
 

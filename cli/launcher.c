@@ -7,7 +7,9 @@
 
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "process/relay.h"
 #include "providers/local/launcher.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -176,7 +178,9 @@ int launcher_main(int argc, char **argv) {
                 .runs_max = 256,
                 .patience_ms = 60000,
         };
+        struct relay relay = RELAY_NONE;
         struct error err;
+        int result;
 
         if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
                 fputs(help, stdout);
@@ -195,11 +199,15 @@ int launcher_main(int argc, char **argv) {
                 return EXIT_FAILURE;
         }
         interrupt_install();
-        if (launcher_run(&config, interrupt_of_user(), &err) < 0) {
-                log_error("%s", err.message);
-                return EXIT_FAILURE;
+        result = relay_start(&relay, &err);
+        if (result == 0) {
+                sandbox_keeper_errors_to(relay.output); /* sandboxes outlive us */
+                result = launcher_run(&config, interrupt_of_user(), &err);
         }
-        return EXIT_SUCCESS;
+        relay_end(&relay);
+        if (result < 0)
+                log_error("%s", err.message);
+        return result < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 const char *launcher_usual(void) {

@@ -10,6 +10,7 @@
 #include "cli/verbs.h"
 #include "client/bridge.h"
 #include "process/process.h"
+#include "process/relay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,8 @@
 struct own {
         struct sessions *sessions;
         struct process process;
-        int lifeline; /* the end of its input that we hold */
+        int lifeline;       /* the end of its input that we hold */
+        struct relay relay; /* its standard error: it may take longer to end than we wait */
 };
 
 static int start_server(struct own *own, struct error *err) {
@@ -48,11 +50,13 @@ static int start_server(struct own *own, struct error *err) {
                 arguments[count++] = "--accept-degraded";
         close_descriptor(&own->lifeline);
         process_end(&own->process);
+        if (own->relay.output < 0 && relay_start(&own->relay, err) < 0)
+                return -1;
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return error_set(err, "cannot make a pipe: %s", strerror(errno));
         args.descriptors[args.descriptor_count++] = (struct process_descriptor){ ends[0], STDIN_FILENO };
         args.descriptors[args.descriptor_count++] =
-                (struct process_descriptor){ STDERR_FILENO, STDERR_FILENO };
+                (struct process_descriptor){ own->relay.output, STDERR_FILENO };
         result = process_start(&args, &own->process, err);
         close_descriptor(&ends[0]);
         own->lifeline = ends[1];
@@ -110,11 +114,14 @@ static void leave_server(struct own *own) {
         if (own->process.pid && has_ended(own, END_MS))
                 (void)process_reap(&own->process);
         own->process = (struct process)PROCESS_NONE;
+        relay_end(&own->relay);
 }
 
 int verb_mcp(const struct options *options, struct error *err) {
         struct sessions sessions SESSIONS_CLEANUP;
-        struct own own = { .sessions = &sessions, .process = PROCESS_NONE, .lifeline = -1 };
+        struct own own = {
+                .sessions = &sessions, .process = PROCESS_NONE, .lifeline = -1, .relay = RELAY_NONE
+        };
         int result = sessions_open(&sessions, options, err);
 
         interrupt_install();

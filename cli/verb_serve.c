@@ -14,8 +14,10 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/stack_state.h"
+#include "process/relay.h"
 #include "providers/local/layout.h"
 #include "providers/local/program.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/session/session.h"
 
 #include <errno.h>
@@ -202,6 +204,8 @@ int verb_serve(const struct options *options, struct error *err) {
         struct broker_config config;
         struct place_context context = { .options = &of_stack };
         struct broker_places places = { .open = open_place, .context = &context };
+        struct relay relay = RELAY_NONE;
+        int result;
 
         session_init(&session);
         session_init(&stack);
@@ -220,6 +224,11 @@ int verb_serve(const struct options *options, struct error *err) {
         interrupt_on_hangup();
         if (options->attached && attach(&config, err) < 0)
                 return -1;
-        return serve_run(&config, session_state_folder(&session, &of_stack), &places, err) < 0 ? -1
-                                                                                               : EXIT_DONE;
+        if (relay_start(&relay, err) < 0)
+                return -1;
+        sandbox_keeper_errors_to(relay.output); /* sandboxes outlive us */
+        result = serve_run(&config, session_state_folder(&session, &of_stack), &places, err);
+        sandbox_keeper_errors_to(STDERR_FILENO);
+        relay_end(&relay);
+        return result < 0 ? -1 : EXIT_DONE;
 }

@@ -292,8 +292,9 @@ static bool understand_head(struct request *request, char *text) {
         allowed.by_tls = request->wire->line != NULL;
         if (status == 0) {
                 status = head_read(&request->head, &allowed, public->arena, &request->parts, &why);
+                /* What is refused is told in the form of its interface, which the path says. */
                 if (request->parts.path)
-                public->path = request->parts.path; /* what is refused is told in the form of its interface */
+                public->path = request->parts.path;
         }
         if (status != 0) {
                 refuse(request, status, why);

@@ -290,6 +290,32 @@ def test_deaths(berth):
         assert spoken.process.wait(timeout=60 * PATIENCE) == 0
 
 
+@pytest.mark.parametrize("verb", ["mcp", "serve"])
+def test_nothing_that_outlives_it_keeps_its_standard_error(berth, verb):
+    """`agent 2>&1 | tee log` ends as the agent does, though its session's sandbox stays."""
+    ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_code", "arguments": {"code": "1", "environment": "data"}}}
+    args = ARGS if verb == "mcp" else ["serve", "-f", ".", "--accept-degraded"]
+    process = subprocess.Popen([str(berth.binary), *args], cwd=berth.stack, env=berth.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        if verb == "mcp":
+            process.stdin.write(json.dumps(ask).encode() + b"\n")
+            process.stdin.flush()
+            session = json.loads(process.stdout.readline())["result"]["structuredContent"]["session"]
+        else:
+            wait_until((berth.stack / ".berth/serve.sock").exists)
+            with Spoken(berth) as spoken:
+                session = spoken.result(1, "1", environment="data")["session"]
+            process.terminate()
+        said = process.communicate(timeout=60 * PATIENCE)[1]  # to the end of each
+        assert process.returncode == 0 and b"listening" in said, said
+    finally:
+        process.kill()
+    with Spoken(berth) as spoken:
+        spoken.ask(1, "tools/call", name="end_session", arguments={"session_id": session})
+        assert spoken.read()["result"]["isError"] is False
+        assert spoken.ends() == []
+
+
 def test_a_client_that_does_not_read(berth):
     """It waits for him, and for no longer than he is there: also where every thread has something to say."""
     with Spoken(berth) as spoken:

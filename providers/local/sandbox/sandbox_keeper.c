@@ -35,6 +35,12 @@ static void add_bus_variables(const char *list[3], char texts[2][512]) {
         }
 }
 
+static int errors = STDERR_FILENO;
+
+void sandbox_keeper_errors_to(int descriptor) {
+        errors = descriptor;
+}
+
 int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher, struct error *err) {
         int theirs DESCRIPTOR_CLEANUP = -1, program DESCRIPTOR_CLEANUP = -1, pair[2];
         const char *words[16] = { NULL }, *environment[3] = { NULL };
@@ -49,8 +55,7 @@ int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher
         program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
         if (program < 0)
                 return error_set(err, "cannot open this program: %s", strerror(errno));
-        args.descriptors[args.descriptor_count++] =
-                (struct process_descriptor){ STDERR_FILENO, STDERR_FILENO };
+        args.descriptors[args.descriptor_count++] = (struct process_descriptor){ errors, STDERR_FILENO };
         args.descriptors[args.descriptor_count++] =
                 (struct process_descriptor){ theirs, SANDBOX_WORKER_SOCKET };
         while (launcher[count] && count < 12) {

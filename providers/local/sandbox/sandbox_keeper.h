@@ -24,6 +24,8 @@ struct sandbox_keeper {
  * A worker that waits for PLACE. It is this program, started anew with an empty environment and no descriptor but its socket,
  * the null device and standard error. `launcher` is put in front of it (cgroup_launcher()).
  */
+void sandbox_keeper_errors_to(
+        int descriptor); /* their standard error from now on (process/relay.h); ours at first */
 int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher, struct error *err) MUST_USE;
 /* What its group is to hold. A family's name there lies in the arena. */
 struct cgroup_limits sandbox_keeper_limits(const struct sandbox_limits *limits,
