@@ -75,8 +75,16 @@ static const char *const systems[] = {
         "/lib64",
         "/bin",
         "/etc/ld.so.cache",
-        "/etc/ssl",
-        "/etc/pki",
+        /* certificates and settings of TLS, as distributions place them: never the folders of private keys beside them */
+        "/etc/ssl/certs",
+        "/etc/ssl/cert.pem",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/openssl.cnf",
+        "/etc/pki/ca-trust",
+        "/etc/pki/tls/certs",
+        "/etc/pki/tls/cert.pem",
+        "/etc/pki/tls/openssl.cnf",
+        "/etc/pki/tls/openssl.d",
         "/etc/ca-certificates",
         "/etc/crypto-policies",
         "/etc/gcrypt",
@@ -173,11 +181,30 @@ static int restrict_files(const struct cage *cage, unsigned version, struct erro
         return 0;
 }
 
-/* Gives up all capabilities but the one to read root's folders. With no_new_privs no program that is started gets any back. */
-static int drop_rights(struct error *err) {
+static bool are_readable(const char *const *paths) {
+        for (; paths && *paths; paths++) {
+                if (faccessat(AT_FDCWD, *paths, R_OK, AT_EACCESS) < 0 && errno == EACCES)
+                        return false;
+        }
+        return true;
+}
+
+static int set_capabilities(uint32_t permitted, uint32_t effective, struct error *err) {
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct rights[2] = { { .permitted = permitted, .effective = effective } };
+
+        if (syscall(SYS_capset, &header, rights) < 0)
+                return error_set(err, "the capabilities cannot be given up: %s", strerror(errno));
+        return 0;
+}
+
+/*
+ * Gives up all capabilities, but the one to read root's folders where what the cage names cannot be read without: with it, root's own
+ * files below /usr could be read as well. With no_new_privs no program that is started gets any back.
+ */
+static int drop_rights(const struct cage *cage, struct error *err) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct rights[2] = { 0 };
-
         uint32_t kept;
 
         if (syscall(SYS_capget, &header, rights) < 0)
@@ -186,11 +213,11 @@ static int drop_rights(struct error *err) {
         kept = rights[0].permitted & 1U << CAP_DAC_READ_SEARCH;
         if (!kept)
                 kept = rights[0].permitted & 1U << CAP_DAC_OVERRIDE;
-        memset(rights, 0, sizeof(rights));
-        rights[0].effective = rights[0].permitted = kept;
-        if (syscall(SYS_capset, &header, rights) < 0)
-                return error_set(err, "the capabilities cannot be given up: %s", strerror(errno));
-        return 0;
+        if (set_capabilities(kept, 0, err) < 0)
+                return -1;
+        if (are_readable(cage->read) && are_readable(cage->write) && are_readable(cage->run))
+                kept = 0;
+        return set_capabilities(kept, kept, err);
 }
 
 /*
@@ -278,8 +305,8 @@ int cage_enter(const struct cage *cage, const char **ret_weak, struct error *err
         if (prctl(PR_GET_PDEATHSIG, &signal_of_death) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return error_set(err, "rights cannot be given up: %s", strerror(errno));
         if (set_limits(cage, err) < 0 || (version > 0 && restrict_files(cage, version, err) < 0) ||
-            (root && cage->user != 0 && become_user(cage->user, err) < 0) || (root && drop_rights(err) < 0) ||
-            die_with_parent_again(signal_of_death, parent, err) < 0)
+            (root && cage->user != 0 && become_user(cage->user, err) < 0) ||
+            (root && drop_rights(cage, err) < 0) || die_with_parent_again(signal_of_death, parent, err) < 0)
                 return -1;
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return error_set(err, "this process cannot be closed to others: %s", strerror(errno));

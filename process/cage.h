@@ -22,9 +22,8 @@
  * | sockets of Unix    | none, but for CAGE_JUDGES_NAMES                                                             |
  * | memory             | data_bytes of its own, none shared without a file                                            |
  *
- * Root gives itself up: he keeps one right, CAP_DAC_READ_SEARCH, to come through others' folders to what the cage names, and with
- * `user` he becomes that user, who owns nothing but what he was given. Landlock is what bounds him, so root without
- * Landlock is refused.
+ * Root gives itself up: with `user` it becomes that user, which owns only what it was given. It keeps one right, CAP_DAC_READ_SEARCH,
+ * only where something that the cage names cannot be read without it. Landlock bounds it, so root without Landlock is refused.
  */
 #ifndef BERTH_PROCESS_CAGE_H
 #define BERTH_PROCESS_CAGE_H
