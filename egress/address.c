@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/address.h"
 
+#include "base/files.h"
+
+#include <errno.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,4 +87,36 @@ bool address_is_public(const struct sockaddr *address) {
                 return false;
         memcpy(&six, address, sizeof(six));
         return is_public_six(six.sin6_addr.s6_addr);
+}
+
+/* Without a route nothing can be sent there, and so not to this machine. A kernel without IPv6 has no route either. */
+static bool is_without_route(int reason) {
+        static const int reasons[] = { ENETUNREACH,  EHOSTUNREACH, ENETDOWN, EADDRNOTAVAIL,
+                                       EAFNOSUPPORT, EACCES,       EPERM,    EINVAL };
+
+        for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+                if (reason == reasons[i])
+                        return true;
+        }
+        return false;
+}
+
+/* Nothing is sent: connect() chooses the address that a datagram would leave from. The address itself, where it is this machine's. */
+int address_leads_here(const struct sockaddr *address, socklen_t length) {
+        int probe DESCRIPTOR_CLEANUP = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        struct sockaddr_in four, own_four = { 0 };
+        struct sockaddr_in6 six, own_six = { 0 };
+        bool is_four = address->sa_family == AF_INET;
+        socklen_t own_length = is_four ? sizeof(own_four) : sizeof(own_six);
+
+        if (probe < 0 || connect(probe, address, length) < 0 ||
+            getsockname(probe, is_four ? (struct sockaddr *)&own_four : (struct sockaddr *)&own_six,
+                        &own_length) < 0)
+                return is_without_route(errno) ? 0 : -1;
+        if (is_four) {
+                memcpy(&four, address, sizeof(four));
+                return four.sin_addr.s_addr == own_four.sin_addr.s_addr;
+        }
+        memcpy(&six, address, sizeof(six));
+        return memcmp(&six.sin6_addr, &own_six.sin6_addr, sizeof(six.sin6_addr)) == 0;
 }

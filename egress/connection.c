@@ -131,27 +131,6 @@ static bool go_on_parting(struct connection *connection) {
 
 /* --- from the head to a connection --- */
 
-/* What the kernel would send from the address itself leads to this machine, be it a public one. */
-static bool leads_here(const struct sockaddr *address, socklen_t length) {
-        int probe DESCRIPTOR_CLEANUP = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        struct sockaddr_in four, own_four = { 0 };
-        struct sockaddr_in6 six, own_six = { 0 };
-        bool is_four = address->sa_family == AF_INET;
-        socklen_t own_length = is_four ? sizeof(own_four) : sizeof(own_six);
-
-        /* Nothing is sent: connect() chooses the address that a datagram would leave from. */
-        if (probe < 0 || connect(probe, address, length) < 0 ||
-            getsockname(probe, is_four ? (struct sockaddr *)&own_four : (struct sockaddr *)&own_six,
-                        &own_length) < 0)
-                return false;
-        if (is_four) {
-                memcpy(&four, address, sizeof(four));
-                return four.sin_addr.s_addr == own_four.sin_addr.s_addr;
-        }
-        memcpy(&six, address, sizeof(six));
-        return memcmp(&six.sin6_addr, &own_six.sin6_addr, sizeof(six.sin6_addr)) == 0;
-}
-
 static socklen_t length_of(const struct sockaddr_storage *address) {
         return address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
@@ -206,6 +185,7 @@ static void try_next(struct connection *connection) {
 static void take_addresses(void *context, const struct resolve_answer *answer) {
         struct connection *connection = context;
         char why[TALLY_OUTCOME_MAX];
+        int here;
 
         connection->question = NULL;
         if (answer->problem) {
@@ -220,7 +200,16 @@ static void take_addresses(void *context, const struct resolve_answer *answer) {
         for (size_t i = 0; i < answer->count; i++) {
                 const struct sockaddr *address = (const struct sockaddr *)&answer->addresses[i];
 
-                if (!address_is_public(address) || leads_here(address, length_of(&answer->addresses[i]))) {
+                here = address_is_public(address)
+                               ? address_leads_here(address, length_of(&answer->addresses[i]))
+                               : 1;
+                if (here < 0) {
+                        connection_refuse(
+                                connection, 503,
+                                "the proxy lacks memory or descriptors to check the host's address");
+                        return;
+                }
+                if (here > 0) {
                         connection_refuse(connection, 403,
                                           "the host's name leads to an address that is not public");
                         return;

@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 
 static bool is_public(const char *text) {
@@ -120,8 +121,38 @@ static void others(void **state) {
         assert_false(address_is_public((struct sockaddr *)&(struct sockaddr_un){ .sun_family = AF_UNIX }));
 }
 
+static int leads_here(const char *text) {
+        struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(443) };
+        struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(443) };
+
+        if (strchr(text, ':')) {
+                assert_int_equal(inet_pton(AF_INET6, text, &six.sin6_addr), 1);
+                return address_leads_here((struct sockaddr *)&six, sizeof(six));
+        }
+        assert_int_equal(inet_pton(AF_INET, text, &four.sin_addr), 1);
+        return address_leads_here((struct sockaddr *)&four, sizeof(four));
+}
+
+/* With a route, without one, and without descriptors: what cannot be found out is not "elsewhere". */
+static void own_ones_are_found(void **state) {
+        struct rlimit before, none;
+
+        (void)state;
+        assert_int_equal(leads_here("127.0.0.1"), 1);
+        assert_int_equal(leads_here("192.0.2.1"), 0);
+        assert_int_equal(leads_here("2001:db8::1"), 0);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = (struct rlimit){ 0, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        assert_int_equal(leads_here("127.0.0.1"), -1);
+        assert_int_equal(leads_here("192.0.2.1"), -1);
+        assert_int_equal(leads_here("2001:db8::1"), -1);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void) {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(public_ones), cmocka_unit_test(others) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(public_ones), cmocka_unit_test(others),
+                                            cmocka_unit_test(own_ones_are_found) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
