@@ -35,13 +35,14 @@ static bool has_mounts_below(const char *path) {
 
 /*
  * The layer is named ".": mountinfo repeats the words that it was mounted with. Attributes that an image's files could carry
- * to redirect the kernel elsewhere are not obeyed.
+ * to redirect the kernel elsewhere are not obeyed. With `xino` and `index`, which only a layer that is written to needs, the kernel would
+ * put a line into its log for each mount.
  */
 static int mount_overlay(int folder, const char *stage, const char *target) {
         char options[256];
 
         if (snprintf(options, sizeof(options),
-                     "lowerdir=.:%s/" NOTHING ",redirect_dir=nofollow,metacopy=off,xino=auto",
+                     "lowerdir=.:%s/" NOTHING ",redirect_dir=nofollow,metacopy=off,xino=off,index=off",
                      stage) >= (int)sizeof(options)) {
                 errno = ENAMETOOLONG;
                 return -1;

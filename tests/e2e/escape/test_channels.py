@@ -34,7 +34,9 @@ def test_mounts_name_no_folder_of_the_machine(sandbox):
     assert str(sandbox.folder) not in text and "/dev/vd" not in text and "/dev/sd" not in text
     for line in text.splitlines():
         if " - overlay " in line:
-            assert line.split(" - ")[1].split()[2].split(",")[1].startswith("lowerdir=.:"), line
+            options = line.split(" - ")[1].split()[2].split(",")
+            assert options[1].startswith("lowerdir=.:"), line
+            assert not {"xino=auto", "xino=on", "index=on"} & set(options), "each such mount is a line in the kernel's log"
 
 
 WATCH = f"""
