@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #define PIECE ((size_t)65536)
+/* A page of zeros takes no room where it is left out. */
+#define HOLE_MIN 4096
 #define CHUNK ((size_t)64 * 1024)
 #define LEFTOVER_END ".new"
 /* Between two looks at a lock that somebody else has. */
@@ -146,6 +148,43 @@ int descriptor_write(int descriptor, const void *data, size_t length) {
         return 0;
 }
 
+int64_t nanoseconds_of(struct timespec time) {
+        const int64_t second = 1000000000, most = INT64_MAX / second - 1;
+
+        return time.tv_sec > most    ? INT64_MAX
+               : time.tv_sec < -most ? INT64_MIN
+                                     : time.tv_sec * second + time.tv_nsec;
+}
+
+static bool is_hole(const char *bytes, size_t length) {
+        return length >= HOLE_MIN && !bytes[0] && memcmp(bytes, bytes + 1, length - 1) == 0;
+}
+
+int descriptor_append(int descriptor, const void *bytes, size_t length) {
+        const char *from = bytes;
+        struct stat status;
+
+        if (fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode) ||
+            lseek(descriptor, 0, SEEK_CUR) != status.st_size)
+                return descriptor_write(descriptor, bytes, length);
+        for (size_t at = 0, run; at < length; at += run) {
+                bool hole = is_hole(from + at, length - at < HOLE_MIN ? length - at : HOLE_MIN);
+
+                for (run = HOLE_MIN; at + run < length; run += HOLE_MIN) {
+                        size_t left = length - at - run;
+
+                        if (is_hole(from + at + run, left < HOLE_MIN ? left : HOLE_MIN) != hole)
+                                break;
+                }
+                run = run < length - at ? run : length - at;
+                if (hole ? ftruncate(descriptor, status.st_size + (off_t)(at + run)) < 0 ||
+                                    lseek(descriptor, 0, SEEK_END) < 0
+                         : descriptor_write(descriptor, from + at, run) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
 int descriptor_copy(int from, int to, uint64_t limit) {
         char piece[PIECE];
 
@@ -156,7 +195,7 @@ int descriptor_copy(int from, int to, uint64_t limit) {
                         continue;
                 if (count <= 0)
                         return count < 0 ? -1 : 0;
-                if (descriptor_write(to, piece, (size_t)count) < 0)
+                if (descriptor_append(to, piece, (size_t)count) < 0)
                         return -1;
                 limit -= (uint64_t)count;
         }

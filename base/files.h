@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Appends the file's bytes. Refuses more than `limit` bytes, also where the file grows while it is read. ERROR_NOT_FOUND where it does not exist. */
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) MUST_USE;
@@ -78,8 +79,13 @@ int descriptor_write(int descriptor, const void *data, size_t length) MUST_USE;
  * itself flock(2) goes on waiting after a signal whose handler has SA_RESTART.
  */
 int descriptor_lock(int descriptor, const struct interrupt *interrupt) MUST_USE;
-/* Copies at most `limit` bytes, whatever the first one grows to meanwhile. -1 with errno. */
+/* Writes all of it. At the end of a regular file many zeros become a hole, which takes no room. -1 with errno. */
+int descriptor_append(int descriptor, const void *bytes, size_t length) MUST_USE;
+/* Copies at most `limit` bytes, whatever the first one grows to meanwhile, as descriptor_append() writes them. -1 with errno. */
 int descriptor_copy(int from, int to, uint64_t limit) MUST_USE;
+
+/* Since 1970; where that does not fit into the number, the nearest that does. */
+int64_t nanoseconds_of(struct timespec time);
 
 /* Leaves -1; one that is negative is nothing to close. */
 void close_descriptor(int *descriptor);

@@ -143,7 +143,7 @@ int workspace_put_write(struct workspace_put *put, const void *bytes, size_t len
         if (put->bytes / PIECE != (put->bytes + length) / PIECE &&
             workspace_check_free(put->workspace, &put->limits, length, problem) < 0)
                 return -1;
-        if (descriptor_write(put->descriptor, bytes, length) < 0)
+        if (descriptor_append(put->descriptor, bytes, length) < 0)
                 return fail(problem, "write the file");
         digest_stream_add(put->digest, bytes, length);
         put->bytes += length;

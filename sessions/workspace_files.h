@@ -72,7 +72,8 @@ struct workspace_put {
         struct digest_stream *digest;
         char sha256[SHA256_HEX_SIZE]; /* once it is settled */
         bool executable;
-        void *own; /* the body's */
+        int64_t written_ns; /* the file's date, since 1970; 0: when it is settled */
+        void *own;          /* the body's */
 };
 #define WORKSPACE_PUT_INIT \
         { .descriptor = -1 }
@@ -99,6 +100,9 @@ int workspace_file_delete(struct workspace *workspace, const char *path, const s
 /* ---- for the other modules on workspaces of this machine ---- */
 
 void workspace_etag(const struct stat *status, char etag[ETAG_SIZE]);
+
+/* The date that a file gets which its writer has dated so: now, where that is no date for people. */
+int workspace_date_read(int64_t written_ns, struct timespec *ret) MUST_USE;
 
 /* As workspace_put_finish() in three steps, of which the second and third need the lock. */
 /* Dates the file, and makes its bytes last. Its descriptor may be closed then, where the workspace's lock is held. */

@@ -27,6 +27,8 @@
 #define LOOK_EVERY 1024
 #define ETAG_BYTES 16
 
+#define NS_PER_S INT64_C(1000000000)
+
 static int fail(struct problem *problem, const char *what) {
         return problem_set(problem,
                            errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
@@ -281,11 +283,21 @@ void workspace_local_put_close(struct workspace_put *put) {
         put->name[0] = '\0';
 }
 
+int workspace_date_read(int64_t written_ns, struct timespec *ret) {
+        /* Code sets any date: none before 1970, and none that people would not read. */
+        if (written_ns <= 0 || written_ns == INT64_MAX)
+                return clock_gettime(CLOCK_REALTIME, ret);
+        *ret = (struct timespec){ .tv_sec = written_ns / NS_PER_S, .tv_nsec = written_ns % NS_PER_S };
+        return 0;
+}
+
 int workspace_put_settle(struct workspace_put *put, bool sync, struct problem *problem) {
         struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 
         /* The kernel's own date of a file is that of its last tick: two versions within one would have the same. */
-        if (clock_gettime(CLOCK_REALTIME, &times[1]) < 0 || futimens(put->descriptor, times) < 0 ||
+        if ((put->written_ns ? workspace_date_read(put->written_ns, &times[1])
+                             : clock_gettime(CLOCK_REALTIME, &times[1])) < 0 ||
+            futimens(put->descriptor, times) < 0 ||
             fchmod(put->descriptor, put->executable ? 0700 : 0600) < 0 ||
             (sync && fsync(put->descriptor) < 0))
                 return fail(problem, "write the file");

@@ -341,6 +341,21 @@ static bool is_as_kept(const struct outgoing *outgoing, const struct step *step,
         return kept >= 0 && digest_copy(outgoing, step->path, kept, sha256);
 }
 
+/* The kept file gets the copy's date, where code has touched it. */
+static void date_kept(const struct outgoing *outgoing, const struct step *step,
+                      struct workspace_agreed *agreed) {
+        struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+        int kept DESCRIPTOR_CLEANUP = -1;
+        struct stat status;
+
+        if (step->kept->written_ns == step->copy->written_ns ||
+            workspace_date_read(step->copy->written_ns, &times[1]) < 0)
+                return;
+        kept = workspace_open_regular(outgoing->workspace->files, step->path, &status);
+        if (kept >= 0 && futimens(kept, times) == 0 && fstat(kept, &status) == 0)
+                agreed->kept = workspace_entry_of(step->path, &status);
+}
+
 static void plan_step(struct outgoing *outgoing, const struct step *step) {
         struct workspace_agreed agreed = { 0 };
 
@@ -370,6 +385,7 @@ static void plan_step(struct outgoing *outgoing, const struct step *step) {
                 if (is_as_kept(outgoing, step, agreed.sha256)) {
                         agreed.copy = *step->copy;
                         agreed.kept = *step->kept;
+                        date_kept(outgoing, step, &agreed);
                         agree(outgoing, &agreed);
                         return;
                 }
@@ -467,6 +483,7 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
                                 outgoing->interrupt, put, &problem) < 0)
                 return leave_out(outgoing, step, &problem);
         put->executable = step->copy->executable;
+        put->written_ns = step->copy->written_ns;
         /* What it grows by meanwhile comes the next time. */
         if (workspace_put_copy(put, from, (uint64_t)status.st_size, true, &problem) < 0 ||
             workspace_put_settle(put, outgoing->singly, &problem) < 0) {

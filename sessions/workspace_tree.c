@@ -128,17 +128,13 @@ static const char *type_problem(mode_t mode) {
         return "it is a device";
 }
 
-static int64_t nanoseconds(struct timespec time) {
-        return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 struct workspace_entry workspace_entry_of(const char *path, const struct stat *status) {
         return (struct workspace_entry){
                 .path = path,
                 .inode = status->st_ino,
                 .bytes = S_ISREG(status->st_mode) ? (uint64_t)status->st_size : 0,
-                .written_ns = nanoseconds(status->st_mtim),
-                .changed_ns = nanoseconds(status->st_ctim),
+                .written_ns = nanoseconds_of(status->st_mtim),
+                .changed_ns = nanoseconds_of(status->st_ctim),
                 .folder = S_ISDIR(status->st_mode),
                 .executable = S_ISREG(status->st_mode) && (status->st_mode & 0100),
         };

@@ -136,6 +136,42 @@ def test_a_checkpoint_that_is_not_what_was_written(parking):
     assert parking.value_and_state(whole, "secret")[0] == "'of number 3'"
 
 
+DATED = """
+import os
+def facts(path):
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size, status.st_blocks * 512 < 200_000, bool(status.st_mode & 0o100)
+def write(path, text, *times):
+    with open(path, 'w') as file: print(text, end='', file=file)
+    os.utime(path, ns=times)
+os.mkdir('in')
+write('in/old', 'old', 10**18, 10**18 + 5)
+write('script', 'text', 1, 1_500_000_000 * 10**9)
+os.chmod('script', 0o755)
+with open('sparse', 'wb') as file:
+    file.seek(5_000_000); file.write(b'end')
+    file.seek(2_000_000); file.write(b'middle'); file.truncate(9_000_000)
+os.utime('sparse', ns=(2 * 10**18, 10**18))
+with open('plain', 'wb') as file: file.write(b'x' * 300_000 + bytes(300_000) + b'y')
+del file
+def content(): return open('sparse', 'rb').read().strip(bytes([0]))[:6], open('sparse', 'rb').read()[5_000_000:5_000_003], len(open('plain', 'rb').read().replace(bytes([0]), b''))
+before = [facts(path) for path in ('in/old', 'script', 'sparse')], content()
+"""
+
+
+def test_dates_and_holes_of_files(parking):
+    session = parking.session_with(DATED)
+    parking.wait_until_parked(session)
+    text, state = parking.value_and_state(session, "before == ([facts(path) for path in ('in/old', 'script', 'sparse')], content()), before")
+    assert text.startswith("(True, ") and ", True, False)" in text and "(1000000000000000005, 3," in text, text
+    # Touched alone: no content has changed. Dates that are none become others, and do no harm.
+    assert parking.run(session, "os.utime('in/old', ns=(7, 3 * 10**17)); os.utime('script', (2**40, 2**40)); os.utime('plain', (-5, -5))")["status"] == "ok"
+    kept = parking.beside(session) / "workspace"
+    assert (kept / "in/old").stat().st_mtime_ns == 3 * 10**17 and (kept / "sparse").stat().st_blocks * 512 < 200_000
+    parking.wait_until_parked(session)
+    assert parking.value_and_state(session, "facts('in/old')[0], content()[2], os.stat('plain').st_mtime > 0")[0] == "(300000000000000000, 300001, True)"
+
+
 # Modules of the workspace, and values that read a file of it as they are restored.
 MODULES = """
 import os, sys

@@ -123,7 +123,9 @@ int sandbox_files_put(int folder, const char *name, bool executable, int from, u
         to = sandbox_files_create(folder, name, executable, uid, gid, err);
         if (to < 0)
                 return -1;
-        if (descriptor_copy(from, to, (uint64_t)status.st_size) == 0)
+        /* Its date is the file's: what make and the like go by. */
+        if (descriptor_copy(from, to, (uint64_t)status.st_size) == 0 &&
+            futimens(to, (const struct timespec[]){ { .tv_nsec = UTIME_OMIT }, status.st_mtim }) == 0)
                 return 0;
         (void)!sandbox_files_explain(name, err);
         /* The half of it would read like a file that somebody made so. */
@@ -198,10 +200,6 @@ int sandbox_files_receive(int folder, int client, struct frame *frame, struct er
 
 /* --- out --- */
 
-static int64_t nanoseconds(struct timespec time) {
-        return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct strbuf *ret, bool *ret_cut) {
         int opened = *path ? open_deep(folder, path, O_RDONLY | O_DIRECTORY)
                            : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -220,8 +218,8 @@ int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct st
                         continue;
                 strbuf_printf(ret, "%o %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %s",
                               (unsigned)(status.st_mode & (S_IFMT | S_IXUSR)), (uint64_t)status.st_size,
-                              (uint64_t)status.st_ino, nanoseconds(status.st_mtim),
-                              nanoseconds(status.st_ctim), entry->d_name);
+                              (uint64_t)status.st_ino, nanoseconds_of(status.st_mtim),
+                              nanoseconds_of(status.st_ctim), entry->d_name);
                 strbuf_append_bytes(ret, "", 1);
                 *ret_cut = ret->length > bytes_max;
         }

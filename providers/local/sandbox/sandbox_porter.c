@@ -179,7 +179,7 @@ static void write_piece(struct sandbox_porter *porter, const struct frame *frame
                 return;
         }
         if (porter->writing < 0 ||
-            descriptor_write(porter->writing, frame->payload.data, frame->payload.length) == 0)
+            descriptor_append(porter->writing, frame->payload.data, frame->payload.length) == 0)
                 return;
         (void)!sandbox_files_explain(porter->name, &err);
         name = strdup(porter->name);

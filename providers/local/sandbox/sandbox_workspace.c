@@ -183,7 +183,7 @@ int sandbox_workspace_copy(const struct sandbox_workspace *workspace, struct san
                 uint64_t length =
                         content->first.payload.length < bytes ? content->first.payload.length : bytes;
 
-                if (descriptor_write(to, content->first.payload.data, (size_t)length) < 0)
+                if (descriptor_append(to, content->first.payload.data, (size_t)length) < 0)
                         return error_set(err, "%s", strerror(errno));
                 bytes -= length;
                 frame_release(&content->first);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -180,6 +181,50 @@ static void test_nothing_is_left_where_it_cannot_be(void **state) {
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
+/* Of many zeros at its end a file has a hole; anywhere else they are written. */
+static void test_holes(void **state) {
+        static const char zeros[200000], some[4096] = { [4095] = 'x' };
+        int from DESCRIPTOR_CLEANUP = memfd_create("from", MFD_CLOEXEC);
+        int to DESCRIPTOR_CLEANUP = memfd_create("to", MFD_CLOEXEC);
+        int ends[2];
+        char bytes[16];
+        struct stat status;
+
+        (void)state;
+        assert_int_equal(descriptor_append(from, "begin", 5), 0);
+        assert_int_equal(descriptor_append(from, zeros, sizeof(zeros)), 0);
+        assert_int_equal(descriptor_append(from, some, sizeof(some)), 0);
+        assert_int_equal(descriptor_append(from, zeros, 4095), 0);
+        assert_int_equal(lseek(from, 0, SEEK_SET), 0);
+        assert_int_equal(descriptor_copy(from, to, 1 << 20), 0);
+        assert_int_equal(fstat(to, &status), 0);
+        assert_int_equal(status.st_size, 5 + sizeof(zeros) + sizeof(some) + 4095);
+        assert_true(status.st_blocks * 512 < 150000);
+        assert_int_equal(pread(to, bytes, 2, 5 + (off_t)sizeof(zeros) + 4095), 2);
+        assert_memory_equal(bytes, "x", 2);
+        /* In the middle. */
+        assert_int_equal(lseek(to, 0, SEEK_SET), 0);
+        assert_int_equal(descriptor_append(to, zeros, 4096), 0);
+        assert_int_equal(pread(to, bytes, 5, 0), 5);
+        assert_memory_equal(bytes, zeros, 5);
+        assert_int_equal(fstat(to, &status), 0);
+        assert_int_equal(status.st_size, 5 + sizeof(zeros) + sizeof(some) + 4095);
+        /* Into what is no file. */
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        assert_int_equal(descriptor_append(ends[1], zeros, 8192), 0);
+        assert_int_equal(read(ends[0], bytes, sizeof(bytes)), sizeof(bytes));
+        close(ends[0]);
+        close(ends[1]);
+}
+
+static void test_times_beyond_their_number(void **state) {
+        (void)state;
+        assert_int_equal(nanoseconds_of((struct timespec){ .tv_sec = 2, .tv_nsec = 3 }), 2000000003);
+        assert_int_equal(nanoseconds_of((struct timespec){ .tv_sec = -1, .tv_nsec = 5 }), -999999995);
+        assert_true(nanoseconds_of((struct timespec){ .tv_sec = INT64_MAX }) == INT64_MAX);
+        assert_true(nanoseconds_of((struct timespec){ .tv_sec = INT64_MIN }) == INT64_MIN);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -190,6 +235,8 @@ int main(void) {
                 TEST(test_threads_that_write_one_file),
                 TEST(test_what_is_a_leftover),
                 TEST(test_nothing_is_left_where_it_cannot_be),
+                TEST(test_holes),
+                TEST(test_times_beyond_their_number),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
