@@ -181,6 +181,7 @@ void context_restart(struct runtime *runtime, const struct request *request) {
         if (!KERNEL_IS_DEAD(&context->kernel)) {
                 snprintf(context->lost, sizeof(context->lost), "it was restarted by request");
                 context->explained = context->restarted = true;
+                ending_of_kernels(runtime, context);
                 process_kill(&context->kernel.process);
                 context_end(runtime, context);
         }

@@ -216,7 +216,7 @@ static void report_death(struct runtime *runtime, struct process_status status, 
                         : was_ready ? "none of the code ran: its kernel was broken by what ran there before"
                         : status.code == 78 && !status.signalled ? "python3 is older than 3.8"
                                                                  : "python3 did not start: stderr says why";
-        } else if (status.signalled || execution->broke) {
+        } else if (status.signalled || execution->broke || execution->context->restarted) {
                 report->status = REPORT_KILLED;
                 report->exit_code = -1;
         } else {

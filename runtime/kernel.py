@@ -328,7 +328,9 @@ class Channel:
                 if not self.closed:
                     self.socket.sendall(b"".join((len(data).to_bytes(4, "big"), len(body).to_bytes(4, "big"), data, body)))
         except OSError:
-            os._exit(70)
+            self.closed = True
+            if own:
+                leave()
         finally:
             state.sending -= own
         if own and state.interrupted and not state.sending:
@@ -341,7 +343,7 @@ class Channel:
         while come < size:
             piece, ancillary, _, _ = self.socket.recvmsg(min(max(size - come, 16384), 1 << 20), DESCRIPTORS_SPACE)
             if not piece:
-                os._exit(0)
+                leave()
             for level, kind, data in ancillary:
                 if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
                     self.descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
@@ -1137,6 +1139,88 @@ def execute(head, body, descriptors):
         channel.send({"type": "done", "n": n, "outcome": outcome, "code": code, "value": value, "error": error}, last=True)
     finally:
         mend_surroundings()
+
+
+# --- the end ---
+
+
+class Late(BaseException):
+    """A step of the end takes too long."""
+
+
+def for_seconds(seconds, function):
+    """At most so long: then it is left where it waits, again and again."""
+    within = [True]
+
+    def late(number, frame):
+        if within[0]:
+            raise Late
+
+    _signal.signal(_signal.SIGALRM, late)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
+    _signal.setitimer(_signal.ITIMER_REAL, seconds, 0.05)
+    try:
+        function()
+    except BaseException:
+        pass
+    within[0] = False
+    _signal.setitimer(_signal.ITIMER_REAL, 0)
+
+
+def end_tasks():
+    """As asyncio.run() does."""
+    loop = state.loop
+    if loop is None or loop.is_closed() or not has_work(loop):
+        return
+    asyncio = sys.modules["asyncio"]
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True) if tasks else asyncio.sleep(0))
+
+
+def flush_files(found):
+    """Archives first, which write their ends into other files; then text, then bytes."""
+    archives = [
+        getattr(sys.modules[name], kind)
+        for name, kind in (("gzip", "GzipFile"), ("bz2", "BZ2File"), ("lzma", "LZMAFile"), ("zipfile", "ZipFile"))
+        if hasattr(sys.modules.get(name), kind)
+    ]
+    for kinds, end in ((tuple(archives), "close"), (io.TextIOWrapper, "flush"), ((io.BufferedWriter, io.BufferedRandom), "flush")):
+        for value in found:
+            if kinds and issubclass(type(value), kinds):
+                try:
+                    getattr(value, end)()
+                except Late:
+                    raise
+                except BaseException:
+                    pass
+
+
+def leave():
+    """
+    The runtime wants no more of this kernel: it ends as Python does, but in two seconds, after which it is killed. Threads that
+    do not end are left; files are flushed wherever they are held.
+    """
+    channel.closed = True
+    state.n, state.in_user, state.begins = 0, False, False
+    if os.getpid() == own_pid:
+        import gc
+
+        steps = [(0.2, end_tasks)]
+        if "threading" in sys.modules:
+            steps.append((0.5, sys.modules["threading"]._shutdown))
+        if "atexit" in sys.modules:
+            steps.append((0.5, sys.modules["atexit"]._run_exitfuncs))
+        steps += [
+            (0.1, flush_streams),
+            (0.1, lambda: flush_files(list(module.__dict__.values()))),
+            (0.3, lambda: flush_files(gc.get_objects())),
+            (0.2, lambda: (module.__dict__.clear(), gc.collect())),
+        ]
+        for seconds, step in steps:
+            for_seconds(seconds, step)
+    os._exit(0)
 
 
 def prepare(head):

@@ -9,7 +9,8 @@
 static const char *const type_names[] = {
         [REQUEST_EXECUTE] = "execute", [REQUEST_PREPARE] = "prepare", [REQUEST_INTERRUPT] = "interrupt",
         [REQUEST_RESTART] = "restart", [REQUEST_STATUS] = "status",   [REQUEST_CHECKPOINT] = "checkpoint",
-        [REQUEST_RESTORE] = "restore", [REQUEST_PIECE] = "piece",     [REQUEST_RUN] = "run"
+        [REQUEST_RESTORE] = "restore", [REQUEST_PIECE] = "piece",     [REQUEST_RUN] = "run",
+        [REQUEST_END] = "end"
 };
 static const char *const language_names[] = {
         [REQUEST_PYTHON] = "python", [REQUEST_SHELL] = "sh", [REQUEST_BASH] = "bash"

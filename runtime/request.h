@@ -29,7 +29,8 @@ enum request_type {
         REQUEST_CHECKPOINT,
         REQUEST_RESTORE,
         REQUEST_PIECE,
-        REQUEST_RUN
+        REQUEST_RUN,
+        REQUEST_END /* kernels end as Python does, and the runtime with them */
 };
 enum request_language { REQUEST_PYTHON, REQUEST_SHELL, REQUEST_BASH };
 

@@ -196,6 +196,9 @@ static void answer(struct runtime *runtime, const struct message *message) {
         case REQUEST_RUN:
                 command_start(runtime, &request);
                 return;
+        case REQUEST_END:
+                runtime->ends = true;
+                return;
         }
 }
 
@@ -440,6 +443,7 @@ static int get_ready(struct runtime *runtime, struct error *err) {
 static void end_everything(struct runtime *runtime) {
         static const struct descendants none = { 0 };
 
+        ending_of_kernels(runtime, NULL);
         descendants_kill(&none, 0);
         runtime->execution.n = runtime->command.n = 0;
         for (size_t i = 0; i < runtime->context_count; i++) {
@@ -497,8 +501,8 @@ int runtime_serve(const struct runtime_options *options, struct error *err) {
                 runtime_report(&runtime, &hello);
                 result = 1;
         }
-        while (result > 0)
+        while (result > 0 && !runtime.ends)
                 result = serve_once(&runtime, err);
         end_everything(&runtime);
-        return result;
+        return result < 0 ? -1 : 0;
 }

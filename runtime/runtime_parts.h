@@ -135,6 +135,7 @@ struct runtime {
         int loadavg;              /* /proc/loadavg; -1: it cannot be had */
         pid_t newest;          /* descendants_newest(), before those were looked for; 0: it cannot be told */
         bool settled;          /* it was the same the time before */
+        bool ends;             /* the caller has asked for it */
         bool answered;         /* an execution has ended, and nothing was prepared for the next one yet */
         int64_t hold_until_ms; /* when `started` leaves, where nothing follows it before; 0: at once */
         struct taking taking;
@@ -149,6 +150,14 @@ void runtime_look_around(struct runtime *runtime);
 void runtime_look_at_mapped(struct runtime *runtime);
 /* How many of the known are no kernels. */
 int64_t runtime_left(const struct runtime *runtime);
+
+/* --- ending.c --- */
+
+/*
+ * Kernels (all of them, or the one of `only`) are told to end, and have RUNTIME_GRACE_MS for it: `atexit` runs and files are flushed.
+ * What they print meanwhile is read. Whoever calls this ends or reaps them.
+ */
+void ending_of_kernels(struct runtime *runtime, const struct context *only);
 
 /* --- context.c --- */
 

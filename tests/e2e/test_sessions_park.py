@@ -347,3 +347,29 @@ def test_a_full_disk(full):
     filler.unlink()
     full.wait_until_parked(session)
     assert full.value_and_state(session, "x, len(much)")[0] == "('still here', 1048576)"
+
+
+@pytest.mark.parametrize("end", ["parked", "ended", "restarted"])
+def test_files_that_were_left_open(parking, end):
+    """As from `berth exec`: they are flushed, `atexit` runs, and both are in the workspace."""
+    session = parking.create()
+    code = "import atexit\nf = open('left.txt', 'w'); f.write('hello')\natexit.register(lambda: open('atexit.txt', 'w').write('ran'))\nNone"
+    assert parking.run(session, code)["status"] == "ok"
+    if end == "parked":
+        assert parking.call("POST", f"/v1/sessions/{session}/park", {}).status == 200
+    elif end == "ended":
+        assert parking.call("DELETE", f"/v1/sessions/{session}").status == 204
+    else:
+        assert parking.call("POST", f"/v1/sessions/{session}/restart", {}).status == 204
+        assert parking.run(session, "open('left.txt').read()")["value"]["text"] == "'hello'"
+    for name, content in (("left.txt", b"hello"), ("atexit.txt", b"ran")):
+        wait_until(lambda: parking.call("GET", f"/v1/workspaces/{session}/files/{name}").body == content)
+    if end == "parked":
+        assert parking.run(session, "open('left.txt').read()")["value"]["text"] == "'hello'"
+
+
+def test_files_that_code_without_a_session_left_open(parking):
+    answer = parking.call("POST", "/v1/execute", {"environment": "data", "code": "f = open('left.txt', 'w'); f.write('hello')"})
+    assert answer.status == 200 and answer.json()["status"] == "ok"
+    workspace = answer.json()["session"]
+    wait_until(lambda: parking.call("GET", f"/v1/workspaces/{workspace}/files/left.txt").body == b"hello")

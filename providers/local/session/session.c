@@ -29,6 +29,8 @@
 #define LATE_MS 7000
 /* A worker kills its sandbox at once. */
 #define DYING_MS 15000
+/* One whose kernels are told to end: RUNTIME_GRACE_MS of the runtime, and the time of the sandbox. */
+#define ENDING_MS 4000
 /* What was heard is said so much later, where nothing else is said before. */
 #define HEARD_MS 20
 /* Where no thread can be had for that. */
@@ -505,6 +507,8 @@ static void look_at_time(struct place_session *session) {
                 kill_sandbox(session, session->restoring
                                               ? "it did not come to an end with its checkpoint"
                                               : "its worker did not come to an end with its checkpoint");
+        if (session->ends_ms && now >= session->ends_ms)
+                kill_sandbox(session, NULL);
         if (session->dies_ms && now >= session->dies_ms && !session->over) {
                 session->killing = true;
                 wait_for(session);
@@ -650,6 +654,7 @@ static void take_back(struct place_session *session) {
 
 static int64_t patience_ms(const struct place_session *session) {
         int64_t until = session->dies_ms           ? session->dies_ms
+                        : session->ends_ms         ? session->ends_ms
                         : session->execution.n > 0 ? session->execution.until_ms
                         : session->memory_until_ms ? session->memory_until_ms
                                                    : INT64_MAX;
@@ -713,7 +718,7 @@ static int execute(struct place_session *session, const struct place_execution *
 
         if (!session->opened)
                 return error_set(err, "the sandbox is not open");
-        if (session->over || session->dies_ms)
+        if (session->over || session->dies_ms || session->ends_ms)
                 return error_set_kind(err, ERROR_UNREACHABLE, "the sandbox is not open any more");
         if (execution->n <= session->mark)
                 return error_set(err, "execution %lld has begun already", (long long)execution->n);
@@ -777,8 +782,8 @@ static int nothing(struct place_session *session, const struct interrupt *interr
 static int park(struct place_session *session, struct error *err) {
         if (!session->owner)
                 return error_set_kind(err, ERROR_REFUSED, "a session without a workspace cannot be parked");
-        if (!session->opened || session->over || session->dies_ms || session->execution.n > 0 ||
-            session->sync || session->parking != PARKING_NOT)
+        if (!session->opened || session->over || session->dies_ms || session->ends_ms ||
+            session->execution.n > 0 || session->sync || session->parking != PARKING_NOT)
                 return error_set_kind(err, ERROR_REFUSED, "something runs");
         session->parking = PARKING_FILES;
         session->job.failed = false;
@@ -796,9 +801,9 @@ static int park(struct place_session *session, struct error *err) {
 static int bring(struct place_session *session, struct error *err) {
         struct cgroup_usage now;
 
-        if (!session->opened || session->over || session->dies_ms || session->execution.n > 0 ||
-            session->sync || session->parking != PARKING_NOT || !session_files_kept(session) ||
-            session->fresh)
+        if (!session->opened || session->over || session->dies_ms || session->ends_ms ||
+            session->execution.n > 0 || session->sync || session->parking != PARKING_NOT ||
+            !session_files_kept(session) || session->fresh)
                 return 1;
         sandbox_lasting_measure(&session->lasting, &now);
         if (session_files_are_still(session, true) ||
@@ -841,8 +846,19 @@ static bool measure(struct place_session *session, struct place_usage *ret) {
         return true;
 }
 
+/* Its kernels flush their files first, which are brought when the sandbox is over. One that does not end by itself is killed. */
 static void end(struct place_session *session) {
-        kill_sandbox(session, "it was ended");
+        const struct request request = { .type = REQUEST_END };
+
+        if (!session->opened || session->for_command || session->ends_ms || session->dies_ms ||
+            session->over) {
+                kill_sandbox(session, "it was ended");
+                return;
+        }
+        session->why = "it was ended";
+        session->ends_ms = now_ms() + ENDING_MS;
+        wait_for(session);
+        ask_runtime(session, &request);
 }
 
 /* --- open and close --- */

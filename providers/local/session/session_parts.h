@@ -130,6 +130,7 @@ struct place_session {
         bool over;       /* ENDED came, or the worker is gone */
         bool said_ended; /* PLACE_ENDED was given out */
         const char *why; /* it ended; in the arena */
+        int64_t ends_ms; /* its kernels were told to end: when it is killed; 0: they were not */
         int64_t dies_ms; /* it was told to end: when it is killed; 0: it was not */
         bool killing; /* that is under way, in a thread whose `lasting` is: nothing is said to it any more */
 };

@@ -121,6 +121,7 @@ static void test_requests_there_and_back(void **state) {
                 { .type = REQUEST_INTERRUPT, .n = 3 },
                 { .type = REQUEST_RESTART, .context = "main" },
                 { .type = REQUEST_STATUS },
+                { .type = REQUEST_END },
                 { .type = REQUEST_CHECKPOINT, .bytes = 5, .max_ms = 1 },
                 { .type = REQUEST_RESTORE, .bytes = 7, .max_ms = 2, .contexts = contexts },
                 { .type = REQUEST_RESTORE, .bytes = 0, .max_ms = 2, .reason = "it is gone" },
