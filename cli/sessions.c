@@ -253,6 +253,8 @@ int sessions_begin(struct sessions *sessions, const char *id, const struct sessi
                 json_put(body, "variables", variables);
         if (options->timeout_s)
                 json_put(body, "timeoutSeconds", json_integer(options->timeout_s));
+        if (code->with_input && sessions_input(body, err) < 0)
+                return -1;
         if (client_ask(sessions->client, &call, &answer, err) < 0)
                 return -1;
         *ret = json_integer_or(answer, "n", 0);

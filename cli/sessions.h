@@ -57,7 +57,13 @@ struct sessions_code {
         size_t length;
         const char *language;
         bool with_variables; /* those of the options */
+        bool with_input;     /* sessions_input() */
 };
+
+/* Adds this program's standard input as `stdin`, all of it, where that is a pipe or a file. */
+int sessions_input(json_t *body, struct error *err) MUST_USE;
+/* Python's source as UTF-8, where its first lines name another encoding. */
+int sessions_decode(struct strbuf *code, struct error *err) MUST_USE;
 
 /* Puts the code into the session's line; *ret is its number. */
 int sessions_begin(struct sessions *sessions, const char *id, const struct sessions_code *code,

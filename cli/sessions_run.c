@@ -94,6 +94,9 @@ static int run(struct sessions *sessions, const char *const *operands, size_t co
                                                               : "python";
         if (!prompts && read_code(options, file, &text, err) < 0)
                 return -1;
+        if (!prompts && strcmp(code.language, "python") == 0 && sessions_decode(&text, err) < 0)
+                return -1;
+        code.with_input = !prompts && !(file && strcmp(file, "-") == 0);
         code.code = strbuf_text(&text);
         code.length = text.length;
         if (sessions_open(sessions, options, err) < 0 || (!id && make_session(sessions, &id, err) < 0))

@@ -508,6 +508,10 @@ static int run_exec(struct sessions *sessions, const char *const *operands, size
         }
         if (options->timeout_s)
                 json_put(body, "timeoutSeconds", json_integer(options->timeout_s));
+        if (sessions_input(body, err) < 0) {
+                json_decref(body);
+                return -1;
+        }
         if (sessions_ask(sessions, "POST", path, body, &result, err) < 0)
                 return -1;
         if (options->json) {

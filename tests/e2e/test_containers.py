@@ -674,6 +674,7 @@ def test_the_verbs(serve, offline):
     assert offline("containers", "logs", "--tail", "1", service).expect(0).out == "begun\n"
     assert offline("containers", "exec", "db", "--", "sh", "-c", "echo in; exit 5").expect(5).out == "in\n"
     assert offline("containers", "exec", "db", "-c", "6 * 7").expect(0).out == "42\n"
+    assert offline("containers", "exec", "db", "--", "cat", stdin="arrives").expect(0).out == "arrives"
     listed = offline("containers", "list", "--status", "running").expect(0).out
     assert service in listed and "db, agent analyst" in listed
     assert json.loads(offline("containers", "list", "--name", "db", "--json").expect(0).out)[0]["id"] == service

@@ -661,7 +661,7 @@ def test_words_out_of_turn(runtime, words):
 
 def test_a_kernel_that_begins_what_it_has_not_read(runtime):
     """What it is sent would be kept for it, more with each execution."""
-    lies = "import os, select, struct, threading\ndef say(text): os.write(3, struct.pack('>II', len(text), 0) + text)\nsay(b'{\"type\":\"done\",\"n\":1,\"outcome\":\"ok\",\"value\":null,\"error\":null}')\nselect.select([3], [], [])\nsay(b'{\"type\":\"begun\",\"n\":2}')\nthreading.Event().wait()"
+    lies = "import os, select, struct, threading\ndef say(text): os.write(3, struct.pack('>II', len(text), 0) + text)\nsay(b'{\"type\":\"done\",\"n\":1,\"outcome\":\"ok\",\"code\":0,\"value\":null,\"error\":null}')\nselect.select([3], [], [])\nsay(b'{\"type\":\"begun\",\"n\":2}')\nthreading.Event().wait()"
     assert runtime.run(lies).status == "ok"
     done = runtime.run("1", stdin=b"x" * (10 << 20))
     assert done.status in ("failed", "killed") and done.ended.startswith("it did not keep to its protocol"), done

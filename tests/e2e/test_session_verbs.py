@@ -142,6 +142,33 @@ def test_code_from_a_file_and_from_standard_input(sessions, session):
     assert "no such file" in sessions("run", session, "gone.py").expect(125).err.lower()
 
 
+def test_standard_input_arrives(sessions, session):
+    assert sessions("run", session, "-c", "input(), input()", stdin="one\ntwo\n").expect(0).out == "('one', 'two')\n"
+    sessions.write("job.py", "import sys; sys.stdin.read()")
+    assert sessions("run", session, "job.py", stdin="three").expect(0).out == "'three'\n"
+    assert sessions("run", session, "--lang", "sh", "-c", "cat", stdin="four").expect(0).out == "four"
+    assert "EOFError" in sessions("run", session, "-c", "input()").expect(1).err
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "# -*- coding: latin-1 -*-\nlen('\u00e9'), '\u00e9'",
+        "#!/usr/bin/python3\n# vim: set fileencoding=iso-8859-15 :\nlen('\u00e9'), '\u00e9'",
+        "\n# coding=cp1252\nlen('\u00e9'), '\u00e9'",
+    ],
+)
+def test_source_in_another_encoding(sessions, session, source):
+    sessions.write("job.py", source.encode("latin-1"))
+    assert sessions("run", session, "job.py").expect(0).out == "(1, '\u00e9')\n"
+
+
+def test_source_whose_encoding_is_unknown(sessions, session):
+    for source in ("# coding: nothing-like-it\n1", "x = 1\n\n# coding: latin-1\n'\u00e9'"):
+        sessions.write("job.py", source.encode("latin-1"))
+        assert sessions("run", session, "job.py").code == 125
+
+
 def test_a_session_that_is_not_named_is_made_and_said(sessions):
     made = sessions("run", "--env", "data", "-c", "x = 1").expect(0)
     (session,) = set(re.findall("s-[a-z2-7]{26}", made.err))
