@@ -186,7 +186,7 @@ static const struct field variable_field = {
                "AWS, and never in manifests, plans or state.",
 };
 
-static const char *const accepted_words[] = { "url",          "permissions", "network",
+static const char *const accepted_words[] = { "url",          "permissions", "network", "concurrency",
                                               "rolePolicies", "roleRights",  NULL };
 
 static const struct field accepted_field = {
@@ -194,7 +194,7 @@ static const struct field accepted_field = {
         .type = FIELD_TEXT,
         .choices_text = accepted_words,
         .doc = "url: a function URL. permissions: statements of the function's resource policy. network: the VPC that it runs "
-               "in. Of its own role (executionRole: own), rolePolicies: policies that others attached to it or wrote into it; "
+               "in. concurrency: executions that were reserved for it. Of its own role (executionRole: own), rolePolicies: policies that others attached to it or wrote into it; "
                "roleRights: rights that others took from it (an action removed, a Deny, a permissions boundary).",
 };
 

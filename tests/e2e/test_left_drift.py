@@ -363,3 +363,20 @@ def test_of_an_own_role_that_is_given_up_nothing_is_told(cloud, stack):
     stack.apply()
     stack.assert_settled()
     assert OWN not in {found["RoleName"] for found in role.iam.list_roles()["Roles"]}
+
+
+@pytest.mark.parametrize("reserved, word", [(7, "no more than these"), (0, "throttled (reserved concurrency 0)")])
+def test_concurrency_that_was_reserved_by_hand_stays_and_is_told(cloud, stack, reserved, word):
+    """The console's Throttle button reserves 0: nothing runs then."""
+    if reserved == 0 and cloud.flavor == "moto":
+        pytest.skip("moto's GetFunction does not tell a reservation of 0")
+    cloud.aws("lambda").put_function_concurrency(FunctionName=FUNCTION, ReservedConcurrentExecutions=reserved)
+    field = stays(stack, cloud, ADDRESS, "reservedConcurrency", "--refresh", "full")
+    assert field["after"] == reserved and word in field["left"], field
+    stack.declare(accept=["concurrency"])
+    stack.apply()
+    stack("drift", "--refresh", "full").expect(0)
+    stack.declare(reservedConcurrency=5)
+    stack.apply("--refresh", "full")
+    assert cloud.aws("lambda").get_function_concurrency(FunctionName=FUNCTION)["ReservedConcurrentExecutions"] == 5
+    stack.assert_settled()

@@ -117,6 +117,29 @@ static void see_vpc(struct sight *sight, const struct wanted *wanted, const stru
                 sight->arena);
 }
 
+/* The console's Throttle button sets 0, which turns every call away. A manifest that says a number has it put back. */
+static void see_concurrency(struct sight *sight, const struct wanted *wanted, const struct value *spec) {
+        const struct value *there = value_get(spec, "reservedConcurrency");
+
+        if (!there || value_get(wanted->desired->spec, "reservedConcurrency") ||
+            value_get(wanted->recorded, "reservedConcurrency"))
+                return;
+        aws_leave(
+                &sight->left, sight->accepted, "concurrency",
+                (struct left_drift){
+                        .path = "reservedConcurrency",
+                        .after = there,
+                        .remedy =
+                                there->integer == 0
+                                        ? "nothing runs there any more: the function is throttled (reserved "
+                                          "concurrency 0); unthrottle it, or accept it: accept: [concurrency]"
+                                        : "it gets no more than these, and others in the account as many less; "
+                                          "say them in the manifest, delete them, or accept them: accept: "
+                                          "[concurrency]",
+                },
+                sight->arena);
+}
+
 static bool is_looked_at(const struct wanted *wanted, const struct observation *observation) {
         return wanted->desired && wanted->recorded && observation->exists &&
                observation->ownership == OWNER_SELF;
@@ -150,6 +173,7 @@ int environment_see_left(struct provider *provider, const struct observe_args *a
                 sight.left = (struct left_drift_list){ observations[i].left, observations[i].left_count };
                 sight.accepted = value_get(wanted->desired->spec, "accept");
                 see_vpc(&sight, wanted, observations[i].spec);
+                see_concurrency(&sight, wanted, observations[i].spec);
                 /* Where one cannot be asked for, the others are not either: each would be tried again and again. */
                 if (args->refresh == REFRESH_FULL && !unknown &&
                     (see_url(&sight, err) < 0 || see_permissions(&sight, err) < 0))
