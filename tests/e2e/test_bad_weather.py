@@ -50,6 +50,10 @@ def test_no_credentials(cloud, stack):
 
 def test_a_profile_that_is_not_there(cloud, stack):
     said(stack("plan", env={**NONE, "AWS_PROFILE": "nobody"}), "nobody")
+    without_region = {**NONE, "AWS_REGION": "", "AWS_DEFAULT_REGION": ""}
+    text = said(stack("plan", env={**without_region, "AWS_PROFILE": "nobody"}), "the profile nobody, named by AWS_PROFILE, is in neither")
+    assert "region" not in text
+    said(stack("plan", env=without_region), "no AWS region")
     assert cloud.calls() == []
 
 

@@ -60,6 +60,9 @@ static int choose_region(struct aws_client *client, const struct value *stack_aw
                 region = setting_variable("AWS_REGION");
         if (!region)
                 region = setting_get("AWS_DEFAULT_REGION", client->profiles, client->profile, "region");
+        /* A profile that does not exist has no region either. */
+        if (!region && profiles_check(client->profiles, client->profile, client->profile_named_by, err) < 0)
+                return -1;
         if (!region)
                 return error_set(
                         err,

@@ -92,16 +92,11 @@ static struct credentials_source *find_source(const struct credentials_settings 
                                               struct error *err) {
         struct strbuf tried STRBUF_CLEANUP = STRBUF_INIT;
         struct credentials_source *source = NULL;
-        const struct profiles *profiles = settings->profiles;
         int found;
 
         /* Whatever the variables hold: whoever names a profile that does not exist has mistyped it. */
-        if (settings->profile_named_by && !profiles_has(profiles, settings->profile)) {
-                error_set(err, "the profile %s, named by %s, is in neither %s nor %s", settings->profile,
-                          settings->profile_named_by, profiles_config_path(profiles),
-                          profiles_credentials_path(profiles));
+        if (profiles_check(settings->profiles, settings->profile, settings->profile_named_by, err) < 0)
                 return NULL;
-        }
         found = find_in_order(settings, false, &source, &tried, err);
         if (found == 0)
                 error_set(

@@ -139,6 +139,14 @@ bool profiles_has(const struct profiles *profiles, const char *profile) {
         return config_section(profiles, profile) || credentials_section(profiles, profile);
 }
 
+int profiles_check(const struct profiles *profiles, const char *profile, const char *named_by,
+                   struct error *err) {
+        if (!named_by || profiles_has(profiles, profile))
+                return 0;
+        return error_set(err, "the profile %s, named by %s, is in neither %s nor %s", profile, named_by,
+                         profiles_config_path(profiles), profiles_credentials_path(profiles));
+}
+
 const char *profiles_get(const struct profiles *profiles, const char *profile, const char *key) {
         const char *value =
                 config_file_get(profiles->credentials, credentials_section(profiles, profile), key);

@@ -17,6 +17,9 @@ int profiles_load(struct profiles **ret, struct error *err) MUST_USE;
 void profiles_free(struct profiles *profiles); /* NULL is fine; wipes */
 
 bool profiles_has(const struct profiles *profiles, const char *profile);
+/* Fails where the profile does not exist and something names it: `named_by`, or NULL. */
+int profiles_check(const struct profiles *profiles, const char *profile, const char *named_by,
+                   struct error *err) MUST_USE;
 /* Borrowed; NULL where the profile or the key is not there. */
 const char *profiles_get(const struct profiles *profiles, const char *profile, const char *key);
 /* The same from the credentials file or the config file alone. */
