@@ -339,7 +339,10 @@ static const struct operation_answer order_answers[] = {
 static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "It is done." }, { 0 } };
 static const struct operation_answer logs_answers[] = {
         { .status = 200, .doc = "What it has printed.", .type = "text/plain" },
-        { .status = 200, .doc = "The same, a JSON object a line.", .type = "application/jsonl" },
+        { .status = 200,
+          .doc = "The same, a JSON object a line.",
+          .type = "application/jsonl",
+          .shape = &shape_log_line },
         { 0 },
 };
 static const struct operation_answer exec_answers[] = {

@@ -280,7 +280,8 @@ static const struct operation_answer run_answers[] = {
         { .status = 200, .doc = "It has ended.", .type = JSON, .shape = &shape_execution },
         { .status = 200,
           .doc = "Its events as they happen, the result as `done`.",
-          .type = "text/event-stream" },
+          .type = "text/event-stream",
+          .events = &shape_execution_events },
         { .status = 200,
           .doc = "The result, and the files that `returnFiles` asked for as parts behind it.",
           .type = "multipart/mixed" },
@@ -310,7 +311,15 @@ static const struct operation_answer result_answers[] = {
 static const struct operation_answer stream_answers[] = {
         { .status = 200,
           .doc = "Events, each with `id`, `event` and `data`, which is JSON.",
-          .type = "text/event-stream" },
+          .type = "text/event-stream",
+          .events = &shape_execution_events },
+        { 0 },
+};
+static const struct operation_answer all_answers[] = {
+        { .status = 200,
+          .doc = "Events, each with `id`, `event` and `data`, which is JSON.",
+          .type = "text/event-stream",
+          .events = &shape_all_events },
         { 0 },
 };
 
@@ -455,7 +464,7 @@ const struct operation api_sessions_operations[] = {
                  "agent, status}`, as its status changes; `removed` at last), `approval` (`{id, owner, agent, status}`, as its status changes, "
                  "to whom `/v1/approvals` shows it; a client that acts for users names one), `missed` where more happened than is kept, and first for a client that comes again (`Last-Event-ID`). It goes on until the client leaves.",
           .headers = shape_again_headers,
-          .answers = stream_answers },
+          .answers = all_answers },
         { .route = { .method = "POST",
                      .path = "/v1/sessions/{id}/executions",
                      .mark = BROKER_EXECUTE,

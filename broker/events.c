@@ -106,7 +106,12 @@ static bool write_event(void *context, struct server_request *request, const str
         json_t *json JSON_CLEANUP = plain->finish && strcmp(event->name, "done") == 0
                                             ? plain->finish(plain->context, request, event->data)
                                             : event->data;
-        char *data TEXT_CLEANUP = json_compact(json_checked(json));
+        json_t *named JSON_CLEANUP = json_checked(json_pack("{s:s}", "event", event->name));
+        char *data TEXT_CLEANUP = NULL;
+
+        /* Its name stands in it, too: readers that are made from /openapi.json see the data alone. */
+        json_object_update(named, json_checked(json));
+        data = json_compact(named);
 
         if (!call_carry(request, strlen(data)))
                 return false;

@@ -174,11 +174,16 @@ static bool takes_nothing(const struct operation *operation, struct arena *arena
                !json_check(nothing, operation->body->fields, operation->body->groups, arena);
 }
 
+/* Bytes: OpenAPI 3.1 would have no schema, which generators take for no body. */
+static json_t *bytes_json(void) {
+        return json_checked(json_pack("{s:s, s:s}", "type", "string", "format", "binary"));
+}
+
 static json_t *body_json(const struct writer *writer, const struct operation *operation) {
         json_t *content = json_checked(json_object()), *media;
 
         if (operation->body_type) {
-                json_put(content, operation->body_type, json_object());
+                json_put(content, operation->body_type, json_pack("{s:o}", "schema", bytes_json()));
         } else {
                 media = json_checked(
                         json_pack("{s:o}", "schema", schema_of(writer, operation->body, SCHEMA_ASKED)));
@@ -200,22 +205,77 @@ static json_t *body_json(const struct writer *writer, const struct operation *op
 
 /* --- what is answered --- */
 
+/* A schema with a name, which is given away unless that is there already; what refers to it. */
+static json_t *named(const struct writer *writer, const char *name, json_t *schema) {
+        if (json_object_get(writer->schemas, name))
+                json_decref(schema);
+        else
+                json_put(writer->schemas, name, schema);
+        return json_checked(
+                json_pack("{s:s}", "$ref", arena_printf(writer->arena, "#/components/schemas/%s", name)));
+}
+
+/* The members of its shape, and `event`. */
+static json_t *event_json(const struct writer *writer, const struct shape_event *event) {
+        struct field shape = *event->shape;
+        json_t *schema, *required;
+
+        shape.component = NULL;
+        schema = schema_of(writer, &shape, SCHEMA_ANSWERED);
+        json_put(json_object_get(schema, "properties"), "event",
+                 json_pack("{s:s, s:s}", "type", "string", "const", event->name));
+        required = json_object_get(schema, "required");
+        if (!required) {
+                required = json_checked(json_array());
+                json_put(schema, "required", required);
+        }
+        json_add(required, json_string("event"));
+        return named(writer, event->component, schema);
+}
+
+static json_t *events_json(const struct writer *writer, const struct shape_events *events) {
+        json_t *choices = json_checked(json_array()), *mapping = json_checked(json_object());
+
+        for (const struct shape_event *event = events->items; event->name; event++) {
+                json_t *reference = event_json(writer, event);
+
+                json_set_text(mapping, event->name, json_text(reference, "$ref"));
+                json_add(choices, reference);
+        }
+        return named(writer, events->component,
+                     json_checked(json_pack("{s:o, s:{s:s, s:o}}", "oneOf", choices, "discriminator",
+                                            "propertyName", "event", "mapping", mapping)));
+}
+
+/* The fields of an event of the stream, as OpenAPI 3.2 has them: `data` is a text that holds JSON. */
+static json_t *messages_json(const struct writer *writer, const struct shape_events *events) {
+        return named(writer, arena_printf(writer->arena, "%sMessage", events->component),
+                     json_checked(json_pack("{s:s, s:[s, s, s], s:{s:{s:s}, s:{s:s}, s:{s:s, s:s, s:o}}}",
+                                            "type", "object", "required", "id", "event", "data", "properties",
+                                            "id", "type", "string", "event", "type", "string", "data", "type",
+                                            "string", "contentMediaType", "application/json", "contentSchema",
+                                            events_json(writer, events))));
+}
+
 static json_t *answer_schema(const struct writer *writer, const struct operation_answer *answer) {
         json_t *schema;
 
+        if (answer->events)
+                return messages_json(writer, answer->events);
         if (!answer->shape)
-                return json_checked(strcmp(answer->type, "text/plain") == 0
-                                            ? json_pack("{s:s}", "type", "string")
-                                            : json_object());
+                return strcmp(answer->type, "text/plain") == 0
+                               ? json_checked(json_pack("{s:s}", "type", "string"))
+                               : bytes_json();
         schema = schema_of(writer, answer->shape, SCHEMA_ANSWERED);
         if (answer->other)
                 schema = json_pack("{s:[o, o]}", "anyOf", schema,
                                    schema_of(writer, answer->other, SCHEMA_ANSWERED));
         if (answer->list)
-                schema = json_pack("{s:s, s:[s, s], s:{s:{s:s, s:o}, s:{s:[s, s], s:s}}}", "type", "object",
-                                   "required", "items", "cursor", "properties", "items", "type", "array",
-                                   "items", schema, "cursor", "type", "string", "null", "description",
-                                   "Asks for the next page; null on the last.");
+                schema = named(writer, arena_printf(writer->arena, "%sPage", answer->shape->component),
+                               json_pack("{s:s, s:[s, s], s:{s:{s:s, s:o}, s:{s:[s, s], s:s}}}", "type",
+                                         "object", "required", "items", "cursor", "properties", "items",
+                                         "type", "array", "items", schema, "cursor", "type", "string", "null",
+                                         "description", "Asks for the next page; null on the last."));
         return json_checked(schema);
 }
 
@@ -259,10 +319,11 @@ static json_t *problem_response(const struct writer *writer, unsigned status, co
                 json_add(names, json_string(codes[i]));
                 strbuf_printf(&text, "%s`%s`: %s", i ? "; " : "", codes[i], answers_code(codes[i])->title);
         }
-        response = json_checked(json_pack("{s:s, s:{s:{s:{s:[o, {s:{s:{s:o}}}]}}}}", "description",
-                                          strbuf_text(&text), "content", "application/problem+json", "schema",
-                                          "allOf", schema_of(writer, &shape_problem, SCHEMA_ANSWERED),
-                                          "properties", "code", "enum", names));
+        /* One model for all problems: the codes stand beside it. */
+        response = json_checked(json_pack("{s:s, s:{s:{s:o}}, s:o}", "description", strbuf_text(&text),
+                                          "content", "application/problem+json", "schema",
+                                          schema_of(writer, &shape_problem, SCHEMA_ANSWERED), "x-berth-codes",
+                                          names));
         if (status == 401)
                 put_header(response, "WWW-Authenticate");
         if (status == 429 || status == 503)

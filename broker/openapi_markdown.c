@@ -66,6 +66,8 @@ static void print_answers(FILE *stream, const struct operation *operation, struc
                 fprintf(stream, "| %u%s%s | %s ", answer->status, answer->type ? " " : "",
                         answer->type && strcmp(answer->type, "application/json") != 0 ? answer->type : "",
                         answer->doc);
+                if (answer->events)
+                        fprintf(stream, "`%s`", answer->events->component);
                 print_shape(stream, answer->shape, answer->list);
                 if (answer->other)
                         fputs(" or ", stream);
@@ -109,7 +111,7 @@ static void print_operation(FILE *stream, const struct operation *operation) {
         }
         if (operation->body_type)
                 fprintf(stream, "\nThe body is the file's bytes (`%s`).\n", operation->body_type);
-        if (operation->body && operation->body->component) {
+        if (operation->body && operation->body->fields->name) {
                 fprintf(stream, "\n%s%s:\n", "The body: ", operation->body->component);
                 reference_print_fields(stream, operation->body->fields);
                 reference_print_groups(stream, operation->body->groups);
@@ -145,6 +147,27 @@ static void print_shapes(FILE *stream) {
         }
 }
 
+static void print_events(FILE *stream) {
+        static const struct shape_events *const all[] = { &shape_execution_events, &shape_all_events,
+                                                          &shape_stats_events };
+
+        fputs("\n## Events\n\nThe JSON of an event's `data` has its name, too, as `event`, and besides:\n",
+              stream);
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+                fprintf(stream, "\n### %s\n\n| event | | |\n|---|---|---|\n", all[i]->component);
+                for (const struct shape_event *event = all[i]->items; event->name; event++) {
+                        fprintf(stream, "| `%s` | %s | ", event->name, event->shape->doc);
+                        if (event->shape->component)
+                                fprintf(stream, "as `%s`", event->shape->component);
+                        for (const struct field *field = event->shape->fields;
+                             !event->shape->component && field->name; field++)
+                                fprintf(stream, "%s`%s`", field == event->shape->fields ? "" : ", ",
+                                        field->name);
+                        fputs(" |\n", stream);
+                }
+        }
+}
+
 void openapi_markdown(FILE *stream) {
         const struct operation *operation;
         const char *last = "";
@@ -157,6 +180,7 @@ void openapi_markdown(FILE *stream) {
                 print_operation(stream, operation);
         }
         print_shapes(stream);
+        print_events(stream);
         fputs(ending, stream);
         for (unsigned i = 0; answers_code_at(i); i++) {
                 const struct answers_code *code = answers_code_at(i);

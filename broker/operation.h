@@ -29,6 +29,7 @@ struct operation_answer {
         const char *type;                  /* NULL: it has no body */
         const struct field *shape, *other; /* of JSON: one of the two; NULL for bytes and texts */
         bool list;                         /* a page of such: {items, cursor} */
+        const struct shape_events *events; /* of a stream of events */
         const char *const *headers;        /* those that it has beside everybody's, ended by NULL; or NULL */
 };
 

@@ -31,7 +31,22 @@ extern const struct field shape_session, shape_execution_pending, shape_executio
         shape_environment, shape_agent, shape_map, shape_workspace, shape_workspace_shown, shape_file,
         shape_file_put, shape_copied, shape_ticket, shape_problem, shape_document;
 
+extern const struct field shape_display;
 extern const struct field shape_stream_fields[]; /* of what a program printed */
+extern const struct field shape_gap_fields[];    /* of what is missing there */
+extern const struct field shape_state_fields[];  /* of a kernel */
+
+/* Events, as the JSON of their `data` has them: shapes_events.c. Each has `event`, its name, besides the members of its shape. */
+struct shape_event {
+        const char *name, *component;
+        const struct field *shape;
+};
+struct shape_events {
+        const char *component;           /* of all of them */
+        const struct shape_event *items; /* ended by a NULL name */
+};
+extern const struct shape_events shape_execution_events, shape_all_events, shape_stats_events;
+extern const struct field shape_log_line;
 
 /* Containers, both ways: shapes_containers.c. */
 extern const struct field shape_container_wish, shape_container_exec, shape_container, shape_container_ended,

@@ -69,7 +69,7 @@ static const struct field pending_fields[] = {
 const struct field shape_execution_pending =
         SHAPE("PendingExecution", pending_fields, "An execution that has not ended.");
 
-static const struct field gap_fields[] = {
+const struct field shape_gap_fields[] = {
         { NUMBER("at", "How many bytes of `content` are in front of it."), .unit = "bytes" },
         { NUMBER("bytes", "How many are missing there."), .unit = "bytes" },
         { 0 },
@@ -84,7 +84,8 @@ const struct field shape_stream_fields[] = {
                "What was written, as far as it is kept: the first and the last half of the cap, where that was passed.") },
         { .name = "gap",
           .type = FIELD_OBJECT,
-          .fields = gap_fields,
+          .component = "Gap",
+          .fields = shape_gap_fields,
           .doc = "Where bytes are missing in `content`." },
         { 0 },
 };
@@ -107,8 +108,7 @@ static const struct field display_fields[] = {
           .doc = "Whether history has not kept all of its forms." },
         { 0 },
 };
-static const struct field display_shape =
-        SHAPE("Display", display_fields, "Something that the code has shown.");
+const struct field shape_display = SHAPE("Display", display_fields, "Something that the code has shown.");
 static const struct field error_fields[] = {
         { TEXT("name", "The exception's class.") },
         { TEXT("value", "What it says.") },
@@ -175,7 +175,7 @@ static const struct field lost_fields[] = {
         { 0 },
 };
 static const struct field lost_shape = SHAPE("LostName", lost_fields, "A variable that could not be kept.");
-static const struct field state_fields[] = {
+const struct field shape_state_fields[] = {
         { NUMBER("generation", "The kernel's: it rises with each start of one.") },
         { TEXT("was",
                "What the execution began with: a new kernel, that of before, one restored from a checkpoint, or one whose variables are lost."),
@@ -204,13 +204,14 @@ static const struct field ran_in_fields[] = {
 #define USAGE                                                                                \
         .name = "usage", .type = FIELD_OBJECT, .component = "Usage", .fields = usage_fields, \
         .doc = "What it took."
-#define STATE                                                                                      \
-        .name = "state", .type = FIELD_OBJECT, .component = "KernelState", .fields = state_fields, \
+#define STATE                                                                                            \
+        .name = "state", .type = FIELD_OBJECT, .component = "KernelState", .fields = shape_state_fields, \
         .nullable = true, .doc = "The kernel that it ran in; null of what ran in none."
 #define RAN_IN                                                                                      \
         .name = "environment", .type = FIELD_OBJECT, .component = "RanIn", .fields = ran_in_fields, \
         .doc = "What it ran in."
-#define STREAM(name_, doc_) MEMBER(FIELD_OBJECT, name_, doc_), .fields = shape_stream_fields
+#define STREAM(name_, doc_) \
+        MEMBER(FIELD_OBJECT, name_, doc_), .component = "Stream", .fields = shape_stream_fields
 
 static const struct field execution_fields[] = {
         EXECUTION_ID,
@@ -222,7 +223,7 @@ static const struct field execution_fields[] = {
         { STREAM("stderr", "Standard error.") },
         { MEMBER(FIELD_OBJECT, "value", "The value of the last expression; null where there is none."),
           .component = "Value", .fields = value_fields, .nullable = true },
-        { LIST("displays", &display_shape, "What it has shown.") },
+        { LIST("displays", &shape_display, "What it has shown.") },
         { .name = "displaysDropped",
           .type = FIELD_INTEGER,
           .doc = "How many displays were too many or too large." },

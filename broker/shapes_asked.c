@@ -125,7 +125,9 @@ const struct field shape_restart = {
 };
 
 static const struct field no_fields[] = { { 0 } };
-const struct field shape_nothing = { .type = FIELD_OBJECT, .fields = no_fields, .doc = "Nothing." };
+const struct field shape_nothing = {
+        .type = FIELD_OBJECT, .component = "Nothing", .fields = no_fields, .doc = "Nothing."
+};
 
 /* --- executions --- */
 
@@ -228,6 +230,7 @@ static const struct field copy_fields[] = {
         { .name = "from",
           .type = FIELD_OBJECT,
           .required = true,
+          .component = "CopyFrom",
           .fields = copy_from_fields,
           .doc = "What to copy." },
         { .name = "to",

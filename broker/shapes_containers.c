@@ -233,7 +233,7 @@ static const struct field stats_fields[] = {
         { TIME("at", "When this was read.") },
         { TEXT("status", "The container's."), .choices_text = statuses },
         { MEMBER(FIELD_OBJECT, "usage", "What its sandbox uses; null where none runs, or nobody knows."),
-          .fields = shape_usage_fields, .nullable = true },
+          .component = "ContainerUsage", .fields = shape_usage_fields, .nullable = true },
         { 0 },
 };
 const struct field shape_container_stats = { .type = FIELD_OBJECT,
@@ -276,7 +276,7 @@ static const struct field port_item = {
                   .nullable = true },                                                                                              \
                 { MEMBER(FIELD_OBJECT, "usage",                                                                                    \
                          "What its sandbox uses; null where none runs, or nobody knows."),                                         \
-                  .fields = shape_usage_fields, .nullable = true },                                                                \
+                  .component = "ContainerUsage", .fields = shape_usage_fields, .nullable = true },                                 \
                 { MEMBER(FIELD_LIST, "ports", "Where its command listens."), .item = &port_item },                                 \
                 { TIME("createdAt", "When it was made.") },                                                                        \
                 { TIME("startedAt", "When its command began last."), .nullable = true }, {                                         \

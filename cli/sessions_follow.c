@@ -195,6 +195,7 @@ static bool tell_event(void *context, const char *name, const char *text, size_t
         if (strcmp(name, "done") == 0) {
                 json_decref(following->result);
                 following->result = json_incref(data);
+                json_object_del(data, "event"); /* the result, as other answers have it */
         } else if (quiet) {
                 return true;
         } else if (strcmp(name, "started") == 0) {

@@ -157,9 +157,12 @@ static json_t *group_schema(const struct writer *writer, const struct field_grou
 }
 
 /* What may be absent may be null as well: `variables:` with nothing after it. */
-static json_t *make_optional(json_t *schema) {
+static json_t *make_optional(const struct writer *writer, json_t *schema) {
         json_t *type = json_object_get(schema, "type"), *choices = json_object_get(schema, "enum"), *types;
 
+        /* Generators make a type of each of the types that an `enum` has beside it. */
+        if (choices && writer->style != SCHEMA_MANIFEST)
+                return json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
         if (choices)
                 json_add(choices, json_null());
         if (json_is_array(type)) {
@@ -192,7 +195,7 @@ static void put_object(const struct writer *writer, json_t *schema, const struct
                 json_t *property = field_schema(writer, field);
 
                 json_put(properties, field->name,
-                         may_be_null(writer, field) ? make_optional(property) : property);
+                         may_be_null(writer, field) ? make_optional(writer, property) : property);
                 if (field->required)
                         json_add(required, json_string(field->name));
                 if (field->needs)
@@ -272,18 +275,24 @@ static void put_default(const struct writer *writer, json_t *schema, const struc
         json_put(schema, "default", value_to_json(&value, NULL));
 }
 
-/* An object with a name: written where it is met first. */
+/* An object with a name: written where it is met first. What a member's words say is of that member, and stands beside the reference. */
 static json_t *reference_to(const struct writer *writer, const struct field *field) {
         struct strbuf pointer STRBUF_CLEANUP = STRBUF_INIT;
         struct field plain = *field;
+        json_t *reference;
 
         if (!json_object_get(writer->components, field->component)) {
                 plain.component = NULL;
                 json_put(writer->components, field->component, json_object());
                 json_put(writer->components, field->component, field_schema(writer, &plain));
+                if (field->name)
+                        json_object_del(json_object_get(writer->components, field->component), "description");
         }
         strbuf_printf(&pointer, "#/components/schemas/%s", field->component);
-        return json_checked(json_pack("{s:s}", "$ref", strbuf_text(&pointer)));
+        reference = json_checked(json_pack("{s:s}", "$ref", strbuf_text(&pointer)));
+        if (field->name)
+                json_set_text(reference, "description", field->doc);
+        return reference;
 }
 
 static json_t *field_schema(const struct writer *writer, const struct field *field) {
@@ -374,7 +383,7 @@ static json_t *document_schema(const struct kind *kind) {
         json_put(schema, "properties",
                  json_pack("{s:{s:s}, s:{s:s}, s:o, s:o}", "apiVersion", "const", API_VERSION, "kind",
                            "const", kind->name, "metadata", metadata, "spec",
-                           needs_spec(kind) ? spec : make_optional(spec)));
+                           needs_spec(kind) ? spec : make_optional(&of_manifests, spec)));
         json_put(schema, "required", json_pack("[s, s, s]", "apiVersion", "kind", "metadata"));
         if (needs_spec(kind))
                 json_add(json_object_get(schema, "required"), json_string("spec"));

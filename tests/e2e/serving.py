@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`berth serve` under test: its file, its process, and clients that share no code with it."""
 
+import functools
 import http.client
 import json
 import os
@@ -24,6 +25,38 @@ class OverSocket(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self.path))
+
+
+@functools.lru_cache
+def declared(binary):
+    """What /openapi.json tells of: [(a pattern of paths, {method: {status: codes, or None}})], the most exact path first."""
+    document = json.loads(subprocess.run([str(binary), "serve", "--print-openapi"], capture_output=True, check=True, timeout=60 * PATIENCE).stdout)
+    found = []
+    for path in sorted(document["paths"], key=lambda path: (path.count("{"), path)):
+        methods = {}
+        for method, operation in document["paths"][path].items():
+            statuses = methods[method.upper()] = {}
+            for status, response in operation["responses"].items():
+                shared = document["components"]["responses"][response["$ref"].rsplit("/", 1)[1]] if "$ref" in response else response
+                statuses[int(status)] = shared.get("x-berth-codes")
+        rest = ".+" if path.endswith("{path}") else "[^/]+"
+        found.append((re.compile(re.sub(r"\\\{\w+\\\}$", rest, re.sub(r"\\\{\w+\\\}/", "[^/]+/", re.escape(path)))), methods))
+    return found
+
+
+def check_declared(binary, method, path, answer):
+    """That /openapi.json tells of such an answer; nothing of what it has no operation for."""
+    path = path.partition("?")[0]
+    for pattern, methods in declared(binary):
+        if method not in methods or not pattern.fullmatch(path):
+            continue
+        if answer.status == 404 and json.loads(answer.body or b"{}").get("code") == "no-such-route":
+            return
+        assert answer.status in methods[method], f"{method} {path}: /openapi.json has no {answer.status}: {answer.body}"
+        codes = methods[method][answer.status]
+        if codes and answer.body:
+            assert json.loads(answer.body)["code"] in codes, f"{method} {path}: /openapi.json does not tell of this code: {answer.body}"
+        return
 
 
 class Answer:
@@ -108,7 +141,9 @@ class Serve(Daemon):
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body)
             answer = connection.getresponse()
-            return Answer(answer.status, answer.getheaders(), answer.read())
+            found = Answer(answer.status, answer.getheaders(), answer.read())
+            check_declared(self.berth.binary, method, path, found)
+            return found
         finally:
             if not over:
                 connection.close()

@@ -33,7 +33,9 @@ class Events:
             if line and not line.startswith(":"):
                 name, _, fields[name] = line.partition(": ")
             elif not line and fields:
-                found.append((fields["event"], json.loads(fields["data"])))
+                data = json.loads(fields["data"])
+                assert data.pop("event") == fields["event"]
+                found.append((fields["event"], data))
                 fields = {}
                 if wanted(*found[-1]):
                     self.connection.close()
