@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "broker/e2b_token.h"
+#include "sessions/workspace_tree.h"
 
 #include <string.h>
 
@@ -169,36 +170,26 @@ const json_t *e2b_call_body(struct server_request *request, const struct e2b_mem
 
 /* --- paths --- */
 
-static const char *beneath(const char *path, const char *folder) {
-        size_t length = strlen(folder);
-
-        if (strncmp(path, folder, length) != 0 || (path[length] != '/' && path[length] != '\0'))
-                return NULL;
-        return path + length;
+static bool has_dots(const char *path) {
+        for (const char *at = path; at; at = strchr(at, '/')) {
+                at += *at == '/';
+                if (strcspn(at, "/") == 2 && memcmp(at, "..", 2) == 0)
+                        return true;
+        }
+        return false;
 }
 
 int e2b_call_path(const char *path, struct arena *arena, const char **ret, struct problem *problem) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        const char *at = path;
+        static const char *const roots[] = { E2B_FOLDER, "/home/user", NULL };
+        const char *plain = workspace_path_plain(path, roots, arena);
 
         if (*path == '\0')
                 return problem_set(problem, PROBLEM_INVALID, "the path is empty");
-        if (*path == '/' && !(at = beneath(path, E2B_FOLDER)) && !(at = beneath(path, "/home/user")))
+        if (*plain == '/')
                 return problem_set(problem, PROBLEM_INVALID,
                                    "the path is outside of the sandbox's files, which are in " E2B_FOLDER);
-        while (*at) {
-                size_t length = strcspn(at, "/");
-
-                if (length == 2 && memcmp(at, "..", 2) == 0)
-                        return problem_set(problem, PROBLEM_INVALID, "the path has a \"..\"");
-                if (length > 0 && !(length == 1 && *at == '.')) {
-                        if (text.length > 0)
-                                strbuf_append_char(&text, '/');
-                        strbuf_append_bytes(&text, at, length);
-                }
-                at += length;
-                at += *at == '/';
-        }
-        *ret = arena_strdup(arena, strbuf_text(&text));
+        if (has_dots(plain))
+                return problem_set(problem, PROBLEM_INVALID, "the path has a \"..\"");
+        *ret = plain;
         return 0;
 }

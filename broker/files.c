@@ -9,6 +9,7 @@
 #include "broker/opened.h"
 #include "sessions/conditions.h"
 #include "sessions/workspace_files.h"
+#include "sessions/workspace_tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -159,6 +160,10 @@ static struct conditions conditions_of(const struct server_request *request) {
                                     server_header(request, "If-None-Match") };
 }
 
+static const char *path_of(const struct server_request *request) {
+        return workspace_path_plain(request->parameters[1], workspace_roots, request->arena);
+}
+
 void files_answer_get(struct server_request *request) {
         struct opened opened OPENED_CLEANUP = OPENED_INIT;
         int descriptor DESCRIPTOR_CLEANUP = -1;
@@ -169,8 +174,7 @@ void files_answer_get(struct server_request *request) {
         if (!opened_open(request, request->parameters[0], false, &opened))
                 return;
         opened_bring(request, request->parameters[0]);
-        if (workspace_file_look(&opened.workspace, request->parameters[1], &descriptor, &file, &problem) <
-            0) {
+        if (workspace_file_look(&opened.workspace, path_of(request), &descriptor, &file, &problem) < 0) {
                 answers_refusal(request, &problem);
                 return;
         }
@@ -178,7 +182,7 @@ void files_answer_get(struct server_request *request) {
         server_add_header(request, "Accept-Ranges", "bytes");
         switch (conditions_judge(&conditions, file.etag)) {
         case CONDITIONS_HOLD:
-                files_send(request, &opened, request->parameters[1], &descriptor, &file);
+                files_send(request, &opened, path_of(request), &descriptor, &file);
                 return;
         case CONDITIONS_MATCHED:
                 server_answer(request, 304, "application/octet-stream", "", 0);
@@ -231,8 +235,8 @@ void files_begin_put(struct server_request *request) {
                 (void)call_refuse_value(request, "a file is put whole: Content-Range cannot be taken");
                 return;
         }
-        if (workspace_put_begin(&putting->opened.workspace, request->parameters[1], &conditions, &limits,
-                                NULL, &putting->put, &problem) < 0)
+        if (workspace_put_begin(&putting->opened.workspace, path_of(request), &conditions, &limits, NULL,
+                                &putting->put, &problem) < 0)
                 answers_refusal(request, &problem);
 }
 
@@ -257,7 +261,7 @@ void files_answer_put(struct server_request *request) {
                 answers_refusal(request, &problem);
                 return;
         }
-        json = files_json(&file, request->parameters[1]);
+        json = files_json(&file, path_of(request));
         json_set_text(json, "sha256", sha256);
         server_add_header(request, "ETag", file.etag);
         answers_json(request, made ? 201 : 200, json);
@@ -280,8 +284,8 @@ void files_answer_delete(struct server_request *request) {
 
         if (!opened_open(request, request->parameters[0], false, &opened))
                 return;
-        if (workspace_file_delete(&opened.workspace, request->parameters[1], &conditions,
-                                  server_interrupt(request), &problem) < 0)
+        if (workspace_file_delete(&opened.workspace, path_of(request), &conditions, server_interrupt(request),
+                                  &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 answers_nothing(request);

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "broker/answers.h"
 #include "broker/base64.h"
+#include "sessions/workspace_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,9 @@ static bool take_event(struct inputs *inputs, struct server_request *request,
                         return call_refuse_value(request,
                                                  "the first part must be named request, and be JSON");
                 if (!inputs->in_request)
-                        result = workspace_stage_file(&inputs->stage, name, &problem);
+                        result = workspace_stage_file(
+                                &inputs->stage, workspace_path_plain(name, workspace_roots, request->arena),
+                                &problem);
                 inputs->had_request = true;
         } else if (event->type == MULTIPART_DATA && inputs->in_request) {
                 return body_take(&call->body, request, event->bytes, event->length);

@@ -8,12 +8,17 @@
 #include "sessions/workspace_copy.h"
 #include "sessions/workspace_tree.h"
 
+#include <string.h>
+
 /* Common ground of POSIX extended and ECMAScript expressions (schema/fields.h). Texts hold no NUL in any case. */
 #define LINE "[^\x01-\x1f\x7f]*"
 #define LINE_MESSAGE "a text without control characters"
 #define SEGMENT "([^./]|[.][^./]|[.][.][^/])[^/]*"
-#define PATH SEGMENT "(/" SEGMENT ")*"
-#define PATH_MESSAGE "names with slashes between them, none of which is empty, . or .."
+/* As workspace_path_plain() takes it: "x/y", "./x//y/", "/workspace/x/y". */
+#define BELOW "(/workspace/+)?([.]/+)*"
+#define PATH BELOW SEGMENT "(/+(" SEGMENT "|[.]))*/*"
+#define FOLDER BELOW "((" SEGMENT "|[.])(/+(" SEGMENT "|[.]))*/*)?|/workspace"
+#define PATH_MESSAGE "a path in the workspace: names with slashes between them, none of which is .."
 #define SESSION_ID "s-[a-z2-7]{26}"
 #define WORKSPACE_ID SESSION_ID "|agent:[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
@@ -29,7 +34,21 @@
         }
 #define FILE_PATH(name_, doc_)                                                                             \
         .name = (name_), .type = FIELD_TEXT, .minimum = 1, .maximum = WORKSPACE_PATH_MAX, .pattern = PATH, \
-        .pattern_message = PATH_MESSAGE, .doc = (doc_)
+        .pattern_message = PATH_MESSAGE, .plain = plain_path, .doc = (doc_)
+
+static const char *plain_path(const char *text, struct arena *arena) {
+        return workspace_path_plain(text, workspace_roots, arena);
+}
+
+/* A slash at the end says where a name ends. */
+static const char *plain_prefix(const char *text, struct arena *arena) {
+        const char *plain = plain_path(text, arena);
+        size_t length = strlen(text);
+        bool is_folder = (length > 0 && text[length - 1] == '/') ||
+                         (length > 1 && text[length - 1] == '.' && text[length - 2] == '/');
+
+        return *plain && is_folder ? arena_printf(arena, "%s/", plain) : plain;
+}
 
 const struct field shape_part_name = { FILE_PATH("NAME", "Where the file goes in the workspace.") };
 
@@ -236,8 +255,9 @@ static const struct field copy_fields[] = {
         { .name = "to",
           .type = FIELD_TEXT,
           .maximum = WORKSPACE_PATH_MAX,
-          .pattern = "(" PATH ")?",
+          .pattern = FOLDER,
           .pattern_message = PATH_MESSAGE,
+          .plain = plain_path,
           .doc = "The folder to copy into; the workspace itself where it is left out." },
         { .name = "replace",
           .type = FIELD_BOOLEAN,
@@ -260,11 +280,11 @@ const struct field shape_ticket_wish = { .type = FIELD_OBJECT,
 
 /* --- queries --- */
 
-#define PREFIX                                                                                      \
-        {                                                                                           \
-                .name = "prefix", .type = FIELD_TEXT, .maximum = WORKSPACE_PATH_MAX,                \
-                .pattern = "(" SEGMENT "/)*[^/]*", .pattern_message = "what a path can begin with", \
-                .doc = "Only files whose path begins so."                                           \
+#define PREFIX                                                                                          \
+        {                                                                                               \
+                .name = "prefix", .type = FIELD_TEXT, .maximum = WORKSPACE_PATH_MAX, .pattern = FOLDER, \
+                .pattern_message = "what a path can begin with", .plain = plain_prefix,                 \
+                .doc = "Only files whose path begins so."                                               \
         }
 
 static const char *const statuses[] = { "queued", "starting", "idle", "running", "parked", NULL };

@@ -11,13 +11,22 @@
 #include "schema/loading.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: up to there each whole number is one of its kind */
 #define NAME_SHOWN 100               /* bytes of a member's name that messages repeat */
 
+/* A text that is to be replaced, once nothing looks at the old one any more (`patterns`). */
+struct replaced {
+        struct replaced *next;
+        json_t *value;
+        const char *text;
+};
+
 struct check {
         struct arena *arena;
+        struct replaced **replaced;
         struct patterns **patterns; /* NULL behind it until the first text that has one: they take 11 KB */
 };
 
@@ -113,6 +122,13 @@ static const char *check_text(const struct check *check, const char *path, const
         return NULL;
 }
 
+static void replace(const struct check *check, json_t *value, const char *text) {
+        struct replaced *replaced = arena_alloc(check->arena, sizeof(*replaced));
+
+        *replaced = (struct replaced){ *check->replaced, value, text };
+        *check->replaced = replaced;
+}
+
 static const char *check_value(const struct check *check, const char *path, const struct field *field,
                                json_t *value) {
         const char *wrong = NULL, *name;
@@ -129,7 +145,10 @@ static const char *check_value(const struct check *check, const char *path, cons
                                             (int64_t)json_integer_value(value));
                 return NULL;
         case FIELD_TEXT:
-                return check_text(check, path, field, json_string_value(value), json_string_length(value));
+                wrong = check_text(check, path, field, json_string_value(value), json_string_length(value));
+                if (!wrong && field->plain)
+                        replace(check, value, field->plain(json_string_value(value), check->arena));
+                return wrong;
         case FIELD_LIST:
                 wrong = check_length(check, path, field, json_array_size(value));
                 json_array_foreach (value, index, item) {
@@ -229,9 +248,14 @@ static const char *check_object(const struct check *check, const char *path, con
 const char *json_check(json_t *object, const struct field *fields, const struct field_group *groups,
                        struct arena *arena) {
         struct patterns *patterns = NULL;
-        const struct check check = { .arena = arena, .patterns = &patterns };
+        struct replaced *replaced = NULL;
+        const struct check check = { .arena = arena, .replaced = &replaced, .patterns = &patterns };
         const char *wrong = check_object(&check, "", fields, groups, object);
 
         patterns_release(patterns);
+        for (; !wrong && replaced; replaced = replaced->next) {
+                if (json_string_set(replaced->value, replaced->text) < 0)
+                        abort();
+        }
         return wrong;
 }

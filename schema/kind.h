@@ -6,6 +6,7 @@
 #ifndef BERTH_SCHEMA_KIND_H
 #define BERTH_SCHEMA_KIND_H
 
+#include "base/arena.h"
 #include "base/strbuf.h"
 
 #include <stdbool.h>
@@ -54,8 +55,10 @@ struct field {
         const char *pattern;             /* extended regular expression that a text must match as a whole */
         const char *pattern_message;     /* what the pattern asks, in words */
         bool base64;                     /* of a text in JSON: bytes, with padding */
-        const char *format;              /* of a text in JSON: what JSON Schema calls it, "date-time" */
-        bool nullable;                   /* of what answers have: it may be null */
+        /* Of a text in JSON that may be written in several ways: the one that is meant, by which json_check() replaces it; NULL: as it stands. */
+        const char *(*plain)(const char *text, struct arena *arena);
+        const char *format;    /* of a text in JSON: what JSON Schema calls it, "date-time" */
+        bool nullable;         /* of what answers have: it may be null */
         const char *component; /* of an object: what a document that has schemas of many calls it; or NULL */
         bool url;              /* where one is not, what may be a password in it is not quoted */
         bool may_be_secret;    /* where it does not match, it may be what it should only name: not quoted */

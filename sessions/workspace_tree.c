@@ -37,6 +37,38 @@ const char *workspace_name_problem(const char *name) {
         return text_is_utf8(name, length, &bad) ? NULL : "a name is no UTF-8";
 }
 
+const char *const workspace_roots[] = { "/workspace", NULL };
+
+static const char *beneath(const char *path, const char *folder) {
+        size_t length = strlen(folder);
+
+        if (strncmp(path, folder, length) != 0 || (path[length] != '/' && path[length] != '\0'))
+                return NULL;
+        return path + length;
+}
+
+const char *workspace_path_plain(const char *path, const char *const *roots, struct arena *arena) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const char *at = *path == '/' ? NULL : path;
+
+        for (; !at && *roots; roots++)
+                at = beneath(path, *roots);
+        if (!at)
+                return path;
+        while (*at) {
+                size_t length = strcspn(at, "/");
+
+                if (length > 0 && !(length == 1 && *at == '.')) {
+                        if (text.length > 0)
+                                strbuf_append_char(&text, '/');
+                        strbuf_append_bytes(&text, at, length);
+                }
+                at += length;
+                at += *at == '/';
+        }
+        return arena_strdup(arena, strbuf_text(&text));
+}
+
 const char *workspace_path_problem(const char *path) {
         const char *at = path;
         char name[NAME_MAX + 1];

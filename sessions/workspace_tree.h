@@ -83,6 +83,14 @@ struct workspace_entry workspace_entry_of(const char *path, const struct stat *s
 /* Whether two looks at one path saw the same content. */
 bool workspace_entry_same(const struct workspace_entry *a, const struct workspace_entry *b);
 
+/*
+ * The path within the workspace that programs and models mean, in the arena: below one of the folders that `roots` names as sandboxes see them
+ * (ended by NULL: "/workspace/x" is "x"), without empty names and "." ("./x//y/" is "x/y"). "" is the workspace itself. Nothing is resolved: a ".."
+ * stays, and so does a path that is absolute elsewhere, for workspace_path_problem() to refuse.
+ */
+const char *workspace_path_plain(const char *path, const char *const *roots, struct arena *arena);
+extern const char *const workspace_roots[]; /* "/workspace" */
+
 /* What is wrong with the path, for people; NULL where files may have it. */
 const char *workspace_path_problem(const char *path);
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import re
+import urllib.parse
 
 import httpx2
 import jsonschema
@@ -301,7 +302,7 @@ def test_files(alice, session):
     assert text == "aä€𝄞"
     assert valid(alice, "read_file", session_id=session, path="in/raw")["structuredContent"]["contentBase64"]
     assert "range" in refused(alice, "read_file", session_id=session, path="in/raw", offset=257)
-    for path in ("../x", "/etc/passwd", "a//b", "in", "none", "x" * 2000):
+    for path in ("../x", "in/../../x", "/workspace/../x", "/workspacex/in/raw", "/etc/passwd", "/", "/workspace", ".", "in", "none", "x" * 2000):
         refused(alice, "read_file", session_id=session, path=path)
         if path not in ("in", "none"):
             refused(alice, "write_file", session_id=session, path=path, content="")
@@ -323,6 +324,49 @@ def test_files(alice, session):
     assert "not-found" in refused(alice, "end_session", session_id=other)
     living = valid(alice, "list_sessions", environment="data")["structuredContent"]["items"]
     assert session in [s["id"] for s in living] and other not in [s["id"] for s in living]
+
+
+PLACED = {"here": b"1", "dir/there": b"22"}
+SAME = {
+    "here": ["here", "./here", "/workspace/here", "/workspace/./here", "/workspace//here", ".//./here", "here/", "here/."],
+    "dir/there": ["dir/there", "dir//there", "./dir/./there", "/workspace/dir/there", "dir/there/"],
+}
+
+
+def test_paths_as_models_and_programs_write_them(alice):
+    """One file by each of its names, over both interfaces."""
+    made = alice.run("1", environment="web")["session"]
+    http = f"/v1/workspaces/{made}/files"
+    headers = [("Berth-Owner", "alice")]
+
+    def ask(path, method="GET", body=None):
+        return alice.serve.ask(path, TOKENS["users"], method, headers, body)
+
+    for path, names in SAME.items():
+        for name in names:
+            content = PLACED[path].decode() + name
+            assert valid(alice, "write_file", session_id=made, path=name, content=content)["structuredContent"]["path"] == path
+            for other in names:
+                assert read(alice, "read_file", session_id=made, path=other) == [content], (name, other)
+            encoded = f"{http}/{urllib.parse.quote(name, safe='')}"
+            assert ask(encoded).body == content.encode(), name
+            assert ask(encoded, "PUT", name.encode()).json()["path"] == path
+    for prefix, found in (
+        (".", ["dir/there", "here"]), ("./", ["dir/there", "here"]), ("/workspace", ["dir/there", "here"]), ("/workspace/", ["dir/there", "here"]), ("", ["dir/there", "here"]),
+        ("dir/", ["dir/there"]), ("./dir/", ["dir/there"]), ("/workspace/dir", ["dir/there"]), ("dir/th", ["dir/there"]), ("./he", ["here"]), ("dir/.", ["dir/there"]), ("her/", []),
+    ):  # fmt: skip
+        listed = valid(alice, "list_files", session_id=made, prefix=prefix)["structuredContent"]["items"]
+        assert [f["path"] for f in listed] == found, prefix
+        assert [f["path"] for f in ask(f"{http}?prefix={urllib.parse.quote(prefix, safe='')}").items()] == found, prefix
+    for prefix in ("..", "../x", "dir/..", "/", "/etc", "/workspace/..", "/workspacex"):
+        assert "invalid" in refused(alice, "list_files", session_id=made, prefix=prefix)
+        assert ask(f"{http}?prefix={urllib.parse.quote(prefix, safe='')}").status == 400, prefix
+    for path in ("/etc/passwd", "/workspacex/here"):
+        assert ask(f"{http}/{urllib.parse.quote(path, safe='')}").status == 400
+    copied = valid(alice, "copy_files", session_id=made, **{"from": {"workspace": made, "paths": ["./dir/", "/workspace/here"]}, "to": "/workspace/to/"})
+    assert {f["path"] for f in copied["structuredContent"]["changed"]} == {"to/dir/there", "to/here"}
+    assert refused(alice, "copy_files", session_id=made, **{"from": {"workspace": made, "paths": ["../x"]}}).startswith("invalid")
+    valid(alice, "end_session", session_id=made)
 
 
 def test_resources(alice, session):
