@@ -80,10 +80,15 @@ static bool is_shell_line(const char *typed) {
         return typed[0] == '!' || text_begins_with(typed, "%sh ");
 }
 
+/* `%timeit f(1)`: what follows need not be Python. Of a cell's `%%time` the lines behind it belong to it. */
+static bool is_line_magic(const char *typed) {
+        return typed[0] == '%' && typed[1] != '%';
+}
+
 bool cell_is_whole(const char *typed) {
-        if (is_shell_line(typed))
+        if (is_shell_line(typed) || (is_line_magic(typed) && !text_begins_with(typed, "%sh\n")))
                 return !text_ends_with(typed, "\\\n");
-        if (text_begins_with(typed, "%sh\n"))
+        if (text_begins_with(typed, "%sh\n") || text_begins_with(typed, "%%"))
                 return text_ends_with(typed, "\n\n");
         return python_is_whole(typed);
 }

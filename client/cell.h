@@ -6,6 +6,7 @@
  *
  *      !COMMAND, %sh COMMAND        one command of sh; goes on behind a backslash
  *      %sh                          alone on its line: lines of sh, until an empty one
+ *      %MAGIC, %%MAGIC              the kernel's; behind %% there are lines, until an empty one
  *      anything else                Python
  */
 #ifndef BERTH_CLIENT_CELL_H

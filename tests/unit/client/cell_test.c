@@ -63,6 +63,12 @@ static void what_is_whole(void **state) {
                 { "%sh\nls\n", false },
                 { "%sh\nls\n\n", true },
                 { "%shell\n", true },
+                { "%timeit f(1)\n", true },
+                { "%cd it's (here\n", true },
+                { "%time f(1, \\\n", false },
+                { "%%time\n", false },
+                { "%%bash\nfor i in 1; do\n", false },
+                { "%%bash\nfor i in 1; do\necho $i; done\n\n", true },
                 { "\xc3\xa4 = '\xf0\x9f\x98\x80'\n", true },
                 { "", true },
         };
