@@ -29,7 +29,7 @@ class Attempt:
     code: int
     out: str
     err: str
-    answered: list  # by the stub: (service, whether as a stream)
+    answered: list  # by the stub: (service, whether as a stream, whether with strict tools)
     refused: list  # by the stub, in words
 
     def failure(self):

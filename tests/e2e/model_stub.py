@@ -47,6 +47,7 @@ class Conversation:
     tools: list = field(default_factory=list)  # each in the form of MCP
     called: set = field(default_factory=set)  # identifiers of calls
     results: list = field(default_factory=list)  # a text for each
+    strict: bool = False  # all tools are to be called by OpenAI's strict rules
 
     def find(self, name):
         """The offered tool of this name. Some frameworks put the server's name before it."""
@@ -215,7 +216,8 @@ class OpenAI:
     def begin(cls, headers, functions):
         if not re.fullmatch("Bearer .+", headers.get("authorization") or ""):
             raise Refused("You didn't provide an API key.", 401)
-        return Conversation(tools=offered(functions, lambda function: function.get("parameters") or {}, cls.rule))
+        tools = offered(functions, lambda function: function.get("parameters") or {}, cls.rule)
+        return Conversation(tools=tools, strict=all(function.get("strict") for function in functions))
 
     @staticmethod
     def rule(tool, function):
@@ -426,7 +428,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(404, {"error": {"message": f"the stub has no {self.path}"}})
         try:
             body = json.loads(raw)
-            turn = next_turn(service.read(self.headers, body))
+            found = service.read(self.headers, body)
+            turn = next_turn(found)
         except Refused as refused:
             self.server.refused.append(f"{service.name}: {refused}")
             return self.reply(refused.status, service.error(refused.status, str(refused)))
@@ -434,7 +437,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.refused.append(f"{service.name}: {wrong!r}")
             return self.reply(400, service.error(400, f"the request is malformed: {wrong!r}"))
         streamed = service.is_streamed(path, body)
-        self.server.answered.append((service.name, streamed))
+        self.server.answered.append((service.name, streamed, found.strict))
         if streamed:
             self.reply_in_pieces(service, body, turn)
         else:
@@ -462,7 +465,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class ModelStub(http.server.ThreadingHTTPServer):
-    """`answered`: (service, whether as a stream) of each turn; `refused`: why a request was."""
+    """`answered`: (service, whether as a stream, whether with strict tools) of each turn; `refused`: why a request was."""
 
     daemon_threads = True
 

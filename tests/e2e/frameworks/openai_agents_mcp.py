@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenAI Agents SDK for Python: Berth's tools by its MCP servers, its model by Responses."""
+"""OpenAI Agents SDK for Python: Berth's tools by its MCP servers, its model by Responses, in strict mode."""
 
 import asyncio
 import os
@@ -24,7 +24,10 @@ def server(kind):
 async def main(kind, prompt):
     client = AsyncOpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="stub", max_retries=0)
     async with server(kind) as berth:
-        agent = Agent(name="analyst", model=OpenAIResponsesModel("gpt-5", client), instructions="Compute with run_code.", mcp_servers=[berth])
+        agent = Agent(
+            name="analyst", model=OpenAIResponsesModel("gpt-5", client), instructions="Compute with run_code.", mcp_servers=[berth],
+            mcp_config={"convert_schemas_to_strict": True},
+        )  # fmt: skip
         print((await Runner.run(agent, prompt)).final_output)
 
 
