@@ -86,7 +86,7 @@ json_t *host_variables(const struct host_user *user) {
 
 struct stream {
         int descriptor;
-        struct strbuf kept;
+        struct strbuf kept; /* the first HOST_OUTPUT_MAX, and behind them the last half as many */
         uint64_t total;
         struct digest_stream *digest;
 };
@@ -95,7 +95,6 @@ struct stream {
 static bool take(struct stream *stream) {
         char chunk[16384];
         ssize_t got = read(stream->descriptor, chunk, sizeof(chunk));
-        size_t room = HOST_OUTPUT_MAX - stream->kept.length;
 
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
                 return false;
@@ -105,21 +104,46 @@ static bool take(struct stream *stream) {
         }
         digest_stream_add(stream->digest, chunk, (size_t)got);
         stream->total += (uint64_t)got;
-        strbuf_append_bytes(&stream->kept, chunk, (size_t)got < room ? (size_t)got : room);
+        strbuf_append_bytes(&stream->kept, chunk, (size_t)got);
+        if (stream->kept.length > (size_t)2 * HOST_OUTPUT_MAX) {
+                char *end = stream->kept.data + HOST_OUTPUT_MAX;
+
+                memmove(end, stream->kept.data + stream->kept.length - HOST_OUTPUT_MAX / 2,
+                        HOST_OUTPUT_MAX / 2);
+                stream->kept.length = HOST_OUTPUT_MAX + HOST_OUTPUT_MAX / 2;
+                stream->kept.data[stream->kept.length] = '\0';
+        }
         return true;
 }
 
-/* As streams of executions are told. The last character of what was cut may be half of one. */
+/* The first and the last half of what is kept; *ret: where they meet. Characters that would be cut in two are left out. */
+static void cut_middle(struct strbuf *kept, size_t *ret) {
+        size_t head = HOST_OUTPUT_MAX / 2, tail = kept->length - HOST_OUTPUT_MAX / 2, bad;
+
+        if (!text_is_utf8(kept->data, head, &bad) && head - bad < 4)
+                head = bad;
+        for (int i = 0; i < 3 && ((unsigned char)kept->data[tail] & 0xc0) == 0x80; i++)
+                tail++;
+        memmove(kept->data + head, kept->data + tail, kept->length - tail);
+        kept->length = head + kept->length - tail;
+        kept->data[kept->length] = '\0';
+        *ret = head;
+}
+
+/* As streams of executions are told. */
 static json_t *stream_json(struct stream *stream) {
-        size_t length = stream->kept.length, bad;
-        const char *text = strbuf_text(&stream->kept), *encoding = "utf-8";
+        const char *text, *encoding = "utf-8";
         char sha256[SHA256_HEX_SIZE];
-        json_t *content;
+        size_t length, at = 0;
+        json_t *content, *json;
+
+        if (stream->kept.length > HOST_OUTPUT_MAX)
+                cut_middle(&stream->kept, &at);
+        text = strbuf_text(&stream->kept);
+        length = stream->kept.length;
 
         digest_stream_end(stream->digest, sha256);
         stream->digest = NULL;
-        if (stream->total > length && !text_is_utf8(text, length, &bad) && length - bad < 4)
-                length = bad;
         content = json_stringn(text, length);
         if (!content) {
                 char *encoded TEXT_CLEANUP = malloc(4 * ((length + 2) / 3) + 1);
@@ -130,10 +154,15 @@ static json_t *stream_json(struct stream *stream) {
                 content = json_string(encoded);
                 encoding = "base64";
         }
-        return json_checked(json_pack("{s:I, s:I, s:b, s:s, s:s, s:o}", "bytesTotal",
+        json = json_checked(json_pack("{s:I, s:I, s:b, s:s, s:s, s:o}", "bytesTotal",
                                       (json_int_t)stream->total, "bytesReturned", (json_int_t)length,
                                       "truncated", stream->total > length, "sha256", sha256, "encoding",
                                       encoding, "content", content));
+        if (stream->total > length)
+                json_put(json, "gap",
+                         json_pack("{s:I, s:I}", "at", (json_int_t)at, "bytes",
+                                   (json_int_t)(stream->total - length)));
+        return json;
 }
 
 /* --- run --- */

@@ -74,7 +74,7 @@ static void print_stream(const json_t *result, const char *name) {
         if (!at || !*at)
                 return;
         printf("  %s, %lld bytes%s%s\n", name, (long long)json_integer_or(stream, "bytesTotal", 0),
-               json_is_true(json_object_get(stream, "truncated")) ? ", the first of them" : "",
+               json_is_true(json_object_get(stream, "truncated")) ? ", the first and the last of them" : "",
                encoding && strcmp(encoding, "base64") == 0 ? ", in base64" : "");
         while (*at) {
                 size_t length = strcspn(at, "\n");

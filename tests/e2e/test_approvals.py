@@ -397,10 +397,11 @@ def alive(mark):
 
 
 def test_output_time_and_what_is_left_behind(serve):
-    flood = serve.run("sh", "-c", "head -c 20000000 /dev/zero; echo end >&2; exit 3")["result"]
+    flood = serve.run("sh", "-c", "head -c 19999996 /dev/zero; echo END; echo end >&2; exit 3")["result"]
     assert (flood["status"], flood["exitCode"]) == ("error", 3)
     assert (flood["stdout"]["bytesTotal"], flood["stdout"]["bytesReturned"], flood["stdout"]["truncated"]) == (20000000, 65536, True)
-    assert flood["stdout"]["sha256"] == hashlib.sha256(bytes(20000000)).hexdigest() and flood["stderr"]["content"] == "end\n"
+    assert flood["stdout"]["sha256"] == hashlib.sha256(bytes(19999996) + b"END\n").hexdigest() and flood["stderr"]["content"] == "end\n"
+    assert flood["stdout"]["gap"] == {"at": 32768, "bytes": 20000000 - 65536} and flood["stdout"]["content"].endswith("\0END\n")
     mark = f"7{os.getpid()}"
     late = serve.run("sh", "-c", f"setsid sleep {mark} & trap '' TERM INT HUP; sleep {mark}; sleep {mark}", timeoutSeconds=1)["result"]
     assert (late["status"], late["exitCode"]) == ("timeout", None) and "killed after 1 s" in late["detail"]
