@@ -174,3 +174,78 @@ HOOKS = [
 
 def test_classes_come_back_without_their_hooks_having_run_again(program):
     assert walk(program, "import abc, dataclasses, enum, typing", HOOKS) == {}
+
+
+def rows_of(kept, lost=()):
+    """Rows of expressions: such a value answers its repr, or is lost. A pair has another probe, of `it`."""
+    rows = []
+    for number, row in enumerate([*kept, *lost]):
+        expression, probe = (row, "it") if isinstance(row, str) else row
+        name = f"value{number}"
+        rows.append((f"{name} = {expression}", f"it = {name}\n{probe}", *([{name}] if number >= len(kept) else [])))
+    return rows
+
+
+STANDARD = rows_of([
+    "None, True, -1, 2**200, 1.5, float('nan'), float('inf'), -0.0, 1j, ..., NotImplemented", "'text', '\\ud800', 'é' * 100, ''", "b'bytes', bytearray(b'array')",
+    "[1, [2, [3]]], (), (1,), {1, 2}, frozenset([3]), {'a': {'b': 1}}", "range(1, 9, 2), slice(1, None, 2)", "datetime.datetime(2024, 1, 2, 3, 4, 5, 6, datetime.timezone.utc)",
+    "datetime.date.max, datetime.time(1, 2, fold=1), datetime.timedelta(days=-1), datetime.timezone(datetime.timedelta(hours=2), 'two')", "zoneinfo.ZoneInfo('Europe/Berlin')",
+    "decimal.Decimal('1.10'), decimal.Context(prec=7)", "fractions.Fraction(1, 3)", "collections.OrderedDict(b=1, a=2)", "collections.defaultdict(list, a=[1])",
+    "collections.Counter('aab')", "collections.deque([1, 2], maxlen=3)", "collections.ChainMap({'a': 1}, {'b': 2})", "collections.UserDict(a=1), collections.UserList([1]), collections.UserString('a')",
+    "types.SimpleNamespace(a=1)", ("types.MappingProxyType({'a': 1})", "dict(it)"), "array.array('d', [1.5])", "uuid.UUID(int=5)", "pathlib.PurePosixPath('/a/b')", "pathlib.Path('a')",
+    "re.compile('(?P<a>x)', re.I)", "ipaddress.ip_network('10.0.0.0/8')", "email.message_from_string('Subject: s\\n\\nbody').as_string()", ("email.message_from_string('Subject: s\\n\\nbody')", "it['Subject'], it.get_payload()"),
+    "urllib.parse.urlparse('http://a/b?c#d')", "http.HTTPStatus.OK", "time.struct_time(range(9))", ("random.Random(3)", "it.random()"), "statistics.NormalDist(1, 2)", ("string.Template('$a')", "it.template"),
+    ("functools.partial(int, base=2)", "it('11')"), ("functools.partialmethod(int)", "it.func"), ("functools.lru_cache(lambda n: n + 1)", "it(1)"), 
+    ("operator.itemgetter(1)", "it([5, 6])"), ("operator.attrgetter('real')", "it(3)"), ("operator.methodcaller('upper')", "it('a')"),
+    ("lambda a, *b, c=1, **d: (a, b, c, d)", "it(1, 2, e=3)"), ("(lambda n: lambda: n)(7)", "it()"), "len, print, int, type, type(None), type(...)", ("'a,b'.split", "it(',')"), ("[1, 2].append", "it.__self__"),
+    ("ValueError('a', 1)", "it.args"), ("OSError(2, 'no', 'file')", "(it.errno, it.filename)"), ("UnicodeDecodeError('utf-8', b'x', 0, 1, 'why')", "it.reason"), ("KeyError('k')", "it.args"),
+    ("io.StringIO('text')", "it.getvalue()"), ("io.BytesIO(b'bytes')", "it.getvalue()"), ("itertools.chain([1], [2])", "list(it)"), ("itertools.count(5)", "next(it)"), "sys.version_info[:2], sys.maxsize", ("ctypes.c_int(5)", "it.value"),
+    ("logging.getLogger('a.b')", "it.name, it is logging.getLogger('a.b')"), ("logging.Formatter('%(message)s')", "it._fmt"), "json, os.path, collections.abc", ("json.JSONEncoder(indent=1)", "it.encode([1])"),
+    "typing.Optional[int], typing.List[str], dict[str, int], int | None", "typing.TypeVar('T').__name__", ("inspect.signature(lambda a, b=1: 0)", "str(it)"), ("ast.parse('1 + 1')", "ast.dump(it)"), "compile('1 + 1', 'f', 'eval').co_name",
+    ("compile('1 + 1', 'f', 'eval')", "eval(it)"), ("csv.Dialect", "it.__name__"), ("argparse.ArgumentParser(prog='p')", "it.prog"), ("argparse.Namespace(a=1)", "it"), ("configparser.ConfigParser()", "it.sections()"),
+    ("xml.etree.ElementTree.fromstring('<a b=\"1\">x</a>')", "it.tag, it.attrib, it.text"), ("queue.Queue", "it.__name__"), ("hashlib.sha256", "it(b'').hexdigest()"), ("graphlib.TopologicalSorter({1: [2]})", "list(it.static_order())"),
+    ("enum.Enum('Named', 'A B')", "list(it)"), ("dataclasses.make_dataclass('Made', ['x'])", "it(1)"), ("collections.namedtuple('Tuple', 'x')", "it(1)"), ("type('Dynamic', (), {'x': 1})", "it.x"), ("types.ModuleType('dynamic')", "it.__name__"),
+    ("object()", "type(it)"), ("property(lambda self: 1)", "it.fget(0)"), ("staticmethod(len)", "it.__func__"), ("iter([1, 2])", "list(it)"), ("iter({})", "list(it)"), ("reversed([1, 2])", "list(it)"), ("enumerate([1])", "list(it)"), ("zip([1], [2])", "list(it)"), ("map(int, ['1'])", "list(it)"),
+], [
+    "threading.Lock()", "threading.Event()", "threading.local()", "queue.Queue()", "(i for i in [1])", "open('/dev/null')", "open('/dev/null', 'rb')", "socket.socket()", "sqlite3.connect(':memory:')", "subprocess.Popen(['true'])",
+    "memoryview(b'x')", "{}.keys(), {}.items()", "weakref.ref(set())", "sys._getframe()", "asyncio.new_event_loop()", "mmap.mmap(-1, 10)", "hashlib.sha256()", "zlib.compressobj()", "selectors.DefaultSelector()", "contextvars.ContextVar('c')",
+    "contextvars.copy_context()", "tempfile.TemporaryFile()", "concurrent.futures.ThreadPoolExecutor()", "logging.StreamHandler()", "csv.reader([])", "re.finditer('a', 'a')", "os.scandir('.')", "ssl.create_default_context()", "select.epoll()",
+    "functools.cmp_to_key(lambda a, b: b - a)", "functools.singledispatch(lambda value: 'any')", "sys.flags, sys.float_info",
+])  # fmt: skip
+IMPORTS = (
+    "import argparse, array, ast, asyncio, collections, concurrent.futures, configparser, contextvars, csv, ctypes, dataclasses, datetime, decimal, email, enum, fractions, functools, graphlib, hashlib, http, inspect, io, "
+    "ipaddress, itertools, json, logging, mmap, operator, os, pathlib, queue, random, re, select, selectors, socket, sqlite3, ssl, statistics, string, subprocess, sys, tempfile, threading, time, types, typing, urllib.parse, "
+    "uuid, weakref, xml.etree.ElementTree, zlib, zoneinfo"
+)
+
+
+def test_the_standard_library(program):
+    assert walk(program, IMPORTS, STANDARD) == {}
+
+
+LIBRARIES = rows_of([
+    "np.float32(1.5), np.int64(2), np.bool_(True), np.datetime64('2024-01-01'), np.complex64(1j), np.str_('a')", "np.arange(6).reshape(2, 3)", "np.zeros(3, dtype=[('a', 'i4'), ('b', 'U3')])", "np.array(['a', None], dtype=object)",
+    "np.zeros((0, 3))", "np.array(5)", "np.ma.array([1, 2], mask=[0, 1])", "np.rec.array([(1, 'a')], names='x,y')", "np.dtype('>f8'), np.dtype([('a', 'i4')])", ("np.sin, np.add.reduce, np.float64", "it[0] is np.sin, it[1]([1, 2]), it[2] is np.float64"), "np.poly1d([1, 2])", "np.array(['a', 'bc']), np.array([b'a'])",
+    ("np.random.default_rng(1)", "it.random()"), ("np.random.RandomState(1)", "it.rand()"), "np.array(['2024-01-01'], dtype='M8[D]')", ("np.vectorize(lambda x: x + 1)", "it([1, 2])"), "np.array([1, 2], dtype='>i2')", ("np.array(['a', 'b'], dtype=np.dtypes.StringDType())", "it.tolist()"),
+    "pd.Series([1, 2], name='s')", "pd.DataFrame({'a': [1, None], 'b': ['x', 'y']})", "pd.Index([1, 2]), pd.RangeIndex(3), pd.MultiIndex.from_tuples([(1, 'a')], names=['n', 'm'])", "pd.Categorical(['a', 'b'], ordered=True)", "pd.Timestamp('2024-01-01', tz='UTC'), pd.Timedelta('1D'), pd.NaT, pd.NA",
+    "pd.Period('2024-01', 'M'), pd.Interval(0, 1), pd.DateOffset(months=1)", "pd.date_range('2024', periods=3, freq='D')", "pd.array([1, None], dtype='Int64'), pd.array(['a', None], dtype='string')", "pd.Series([1, 2], dtype='Sparse[int]')", "pd.interval_range(0, 3), pd.period_range('2024', periods=2, freq='M')",
+    ("pd.DataFrame({'a': [1, 1, 2], 'b': [1, 2, 3]}).groupby('a')", "it.b.sum().to_dict()"), ("pd.Series([1, 2, 3]).rolling(2)", "it.sum().tolist()"), ("pd.DataFrame({'a': [1]}).style", "'<table' in it.to_html()"), ("pd.DataFrame({'a': [1]}).attrs", "it"), ("pd.DataFrame({'a': [1, 2]}, index=['x', 'y']).loc", "it['x'].a"), ("pd.Series(['a']).str", "it.upper().tolist()"),
+    "pl.DataFrame({'a': [1, None], 'b': ['x', 'y'], 'c': [1.5, 2.5]})", "pl.Series('s', [[1], [2, 3]])", ("pl.DataFrame({'a': [1, 2]}).lazy().filter(pl.col('a') > 1)", "it.collect()"), ("pl.col('a') + 1", "str(it)"), "pl.Int64, pl.List(pl.Utf8), pl.Datetime('us', 'UTC')", ("pl.DataFrame({'a': range(100_000)})", "it['a'].sum()"), "pl.Series(['a', 'b'], dtype=pl.Categorical)", "pl.Schema({'a': pl.Int8})",
+    ("sklearn.linear_model.LinearRegression().fit([[0], [1], [2]], [0, 1, 2])", "it.predict([[3]]).round(6), it.coef_.round(6)"), ("sklearn.ensemble.RandomForestClassifier(5, random_state=0).fit(X, y)", "it.predict(X).tolist()"), ("sklearn.svm.SVC().fit(X, y)", "it.predict(X).tolist()"),
+    ("sklearn.pipeline.make_pipeline(sklearn.preprocessing.StandardScaler(), sklearn.linear_model.LogisticRegression()).fit(X, y)", "it.predict_proba(X).round(6).tolist()"), ("sklearn.neighbors.KNeighborsClassifier(2).fit(X, y)", "it.predict(X).tolist()"), ("sklearn.cluster.KMeans(2, random_state=0, n_init=1).fit(X)", "it.labels_.tolist()"),
+    ("sklearn.tree.DecisionTreeClassifier(random_state=0).fit(X, y)", "it.tree_.node_count, it.predict(X).tolist()"), ("sklearn.utils.Bunch(a=1)", "it.a"), ("scipy.sparse.csr_matrix(np.eye(3))", "it.toarray()"), ("scipy.stats.norm(1, 2)", "it.mean()"), ("scipy.interpolate.interp1d([0, 1], [0, 2])", "it(0.5)"),
+    ("plt.Figure()", "it.get_size_inches()"), ("draw()", "[line.get_ydata().tolist() for line in it.axes[0].lines], it.axes[0].get_title(), it.savefig('figure.png')"), ("draw().axes[0]", "it.get_title()"), ("mpl.colormaps['viridis']", "it(0.5)"), ("mpl.colors.Normalize(0, 2)", "it(1)"), ("mpl.dates.DateFormatter('%Y')", "it.fmt"), ("mpl.path.Path([[0, 0], [1, 1]])", "it.vertices"),
+    ("PIL.Image.new('RGB', (3, 2), 'red')", "it.size, it.tobytes()"),
+], [
+    "np.nditer(np.arange(3))", "np.load('archive.npz')",
+])  # fmt: skip
+SCIENCES = (
+    "import numpy as np, pandas as pd, polars as pl, matplotlib as mpl, matplotlib.pyplot as plt, matplotlib.dates, PIL.Image, scipy.sparse, scipy.stats, scipy.interpolate, warnings\n"
+    "import sklearn.linear_model, sklearn.ensemble, sklearn.svm, sklearn.pipeline, sklearn.preprocessing, sklearn.neighbors, sklearn.cluster, sklearn.tree, sklearn.utils\n"
+    "X, y = np.random.default_rng(0).random((12, 3)), np.array([0, 1] * 6)\nnp.savez('archive.npz', a=[1])\nwarnings.simplefilter('ignore')\n"
+    "def draw():\n    figure = plt.Figure()\n    axes = figure.add_subplot()\n    axes.plot([1, 3, 2]); axes.set_title('title')\n    return figure\n"
+)
+
+
+def test_libraries(program):
+    assert walk(program, SCIENCES, LIBRARIES) == {}
