@@ -22,14 +22,17 @@
 const struct prebuilt prebuilt_table[] = {
         {
                 .name = "python",
-                .doc = "Debian 12 with Python 3.11, numpy, pandas, matplotlib, scipy, sympy",
+                .doc = "Debian 12 with Python 3.11, numpy, pandas, matplotlib, scipy, sympy, openpyxl, pip, git",
                 .suite = "bookworm",
                 .dated_s = 1686355200, /* 2023-06-10, when Debian 12 came out */
                 .packages = LIST("python3", "python-is-python3", "python3-numpy", "python3-pandas",
-                                 "python3-matplotlib"),
+                                 "python3-matplotlib", "python3-openpyxl", "python3-pip", "git", "procps",
+                                 "fonts-wqy-microhei"),
                 .kept_out = LIST("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/info/*",
                                  "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/unicode/*",
                                  "path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright",
+                                 /* each session has a Python of its own, so pip may install */
+                                 "path-exclude=/usr/lib/python3.*/EXTERNALLY-MANAGED",
                                  "path-exclude=/usr/include/*", "path-exclude=/usr/lib/gcc/*",
                                  "path-exclude=/usr/lib/*.a", "path-exclude=/usr/bin/py3compile",
                                  "path-exclude=/usr/lib/python3/dist-packages/pythran/*",
@@ -40,7 +43,12 @@ const struct prebuilt prebuilt_table[] = {
                 .finish =
                         "python3 -m compileall -f -q -j0 --invalidation-mode unchecked-hash /usr/lib/python3 "
                         "/usr/lib/python3.11\n"
-                        "python3 -c 'import numpy, pandas, matplotlib, scipy, sympy'\n",
+                        "sed -i 's/^#font[.]family: .*/font.family: sans-serif, WenQuanYi Micro Hei/' /etc/matplotlibrc\n"
+                        "grep -q '^font.family' /etc/matplotlibrc\n"
+                        "python3 -c 'import numpy, pandas, matplotlib, scipy, sympy, openpyxl, pip'\n"
+                        /* on Lambda, where the root cannot be written; a sandbox has its own of both */
+                        "ln -s /tmp/workspace /workspace && ln -s /workspace /home/user\n"
+                        "git --version\ncommand -v ps\n",
                 .variables = LIST("PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "MPLBACKEND=Agg"),
                 .command = LIST("python3"),
         },
