@@ -172,6 +172,13 @@ def test_dates_and_holes_of_files(parking):
     assert parking.value_and_state(session, "facts('in/old')[0], content()[2], os.stat('plain').st_mtime > 0")[0] == "(300000000000000000, 300001, True)"
 
 
+def test_what_is_beside_variables_and_files(parking):
+    session = parking.session_with("import os, random\nos.makedirs('sub'); open('sub/f', 'w').write('x'); os.chdir('sub'); os.environ['K'] = 'v'; random.seed(1); open('/tmp/mine', 'w').write('x')")
+    parking.wait_until_parked(session)
+    text, state = parking.value_and_state(session, "open('f').read(), os.environ['K'], random.random()")
+    assert text == "('x', 'v', 0.13436424411240122)" and [(row["name"], row["why"]) for row in state["lost"]] == [("/tmp/mine", "it is outside of the workspace")], state
+
+
 # Modules of the workspace, and values that read a file of it as they are restored.
 MODULES = """
 import os, sys
