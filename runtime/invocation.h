@@ -25,7 +25,15 @@
 #define INVOCATION_BOOT_SIZE 33    /* 32 digits of hex, and the NUL */
 /* Messages of an answer together, at most: as many as an event may ask for, and as fit into a buffered answer, in base64. */
 #define INVOCATION_STREAM_BYTES_MAX ((int64_t)100 << 20)
-#define INVOCATION_BUFFERED_BYTES_MAX ((int64_t)3 << 20)
+#define INVOCATION_BUFFERED_BYTES_MAX \
+        ((int64_t)13 << 18) /* 3.25 MiB: the start and the end of both streams */
+/*
+ * Of each stream of an execution: bytes from its start that are sent as they come, and bytes before its end that follow when it has
+ * ended. Clients get no more (ENGINE_STREAM_MAX), and what is between them is counted: Lambda streams 6 MiB at full pace, and each
+ * second more is paid for.
+ */
+#define INVOCATION_HEAD_BYTES ((size_t)1 << 20)
+#define INVOCATION_TAIL_BYTES (INVOCATION_HEAD_BYTES / 2)
 /*
  * What lies under transfer/N/result, whole: the answer's messages, with at most so much of output and displays. A policy for transfers
  * has to let it pass.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A buffered answer is base64 in JSON, and Lambda takes 6 MiB and 100 bytes of it: 4.5 MiB of messages. Before code has run, files may have
- * little of that; output has 3 MiB, or less where the report before it was long; one more report and the end have their places kept
+ * little of that; output has 3.25 MiB, or less where the report before it was long; one more report and the end have their places kept
  * free; and files get what is left. So an answer always fits, and what is not in it is counted.
  */
 #include "runtime/lambda_answer.h"
@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define KEPT_MAX ((size_t)1 << 20)
+/* Of output in one message of what was held back. */
+#define PIECE_BYTES ((size_t)64 << 10)
 #define ENVELOPE_BYTES ((size_t)64)
 #define REPORT_BYTES (MESSAGE_HEAD_MAX + 8)
 /* Four reasons and those of eight contexts, each byte of them as \u00XX. */
@@ -26,6 +28,8 @@ void lambda_answer_release(struct lambda_answer *answer) {
         strbuf_release(&answer->whole);
         strbuf_release(&answer->record);
         strbuf_release(&answer->kept);
+        for (size_t i = 0; i < 2; i++)
+                strbuf_release(&answer->tails[i]);
 }
 
 static void complain(const char *what) {
@@ -89,7 +93,10 @@ int lambda_answer_begin(struct lambda_answer *answer, struct lambda_api *api,
         answer->record_room = (struct lambda_answer_room){ .shown = INVOCATION_RESULT_BYTES_MAX,
                                                            .files = INVOCATION_FILES_BYTES_MAX };
         answer->records = invocation->transfer != NULL;
-        answer->printed[0] = answer->printed[1] = 0;
+        for (size_t i = 0; i < 2; i++) {
+                answer->printed[i] = answer->behind[i] = 0;
+                strbuf_clear(&answer->tails[i]);
+        }
         answer->skipped = answer->skipped_left_out = 0;
         answer->skipped_room = INVOCATION_SKIPPED_BYTES_MAX;
         strbuf_clear(&answer->whole);
@@ -98,18 +105,6 @@ int lambda_answer_begin(struct lambda_answer *answer, struct lambda_api *api,
                 return -1;
         lambda_answer_report(answer, &hello);
         return 0;
-}
-
-void lambda_answer_report(struct lambda_answer *answer, const struct report *report) {
-        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
-
-        report_write(report, &bytes);
-        say(answer, &bytes);
-        record(answer, &bytes);
-        if (report->type == REPORT_DONE)
-                keep_end(answer, &bytes);
-        if (is_last(report))
-                end_reports(answer);
 }
 
 /* Whether something that is shown has room there, which it takes then: else it is cut, with all that comes behind it. */
@@ -123,21 +118,99 @@ static bool take_room(struct lambda_answer_room *room, size_t length, int64_t co
         return true;
 }
 
+/* Something that is shown, into each copy that has room for it. */
+static void show(struct lambda_answer *answer, const struct strbuf *bytes, int64_t counts) {
+        if (answer->buffered && bytes->length + REPORT_BYTES + END_BYTES > answer->left)
+                answer->room.shown = 0;
+        if (take_room(&answer->room, bytes->length, counts))
+                say(answer, bytes);
+        if (take_room(&answer->record_room, bytes->length, counts))
+                record(answer, bytes);
+}
+
+static void drop_front(struct strbuf *tail) {
+        memmove(tail->data, tail->data + tail->length - INVOCATION_TAIL_BYTES, INVOCATION_TAIL_BYTES);
+        tail->length = INVOCATION_TAIL_BYTES;
+}
+
+/* False: it is among the first bytes of its stream, and is sent at once. Bytes are moved only where twice as many are held as are kept. */
+static bool hold_back(struct lambda_answer *answer, const struct report *report) {
+        struct strbuf *tail = &answer->tails[report->is_stderr];
+
+        if (answer->printed[report->is_stderr] < (int64_t)INVOCATION_HEAD_BYTES)
+                return false;
+        answer->n = report->n;
+        answer->behind[report->is_stderr] += (int64_t)report->length;
+        strbuf_append_bytes(tail, report->bytes, report->length);
+        if (tail->length > 2 * INVOCATION_TAIL_BYTES)
+                drop_front(tail);
+        return true;
+}
+
+/* The streams have ended: what was held back follows, and what was not kept is counted. */
+static void say_tails(struct lambda_answer *answer) {
+        for (size_t i = 0; i < 2; i++) {
+                struct strbuf *tail = &answer->tails[i];
+                int64_t dropped;
+
+                if (tail->length > INVOCATION_TAIL_BYTES)
+                        drop_front(tail);
+                dropped = answer->behind[i] - (int64_t)tail->length;
+                answer->room.cut += dropped;
+                answer->record_room.cut += dropped;
+                answer->kept_cut += dropped;
+                for (size_t at = 0; at < tail->length; at += PIECE_BYTES) {
+                        size_t left = tail->length - at;
+                        const struct report report = { .type = REPORT_OUTPUT,
+                                                       .n = answer->n,
+                                                       .is_stderr = i == 1,
+                                                       .bytes = tail->data + at,
+                                                       .length = left < PIECE_BYTES ? left : PIECE_BYTES };
+                        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+
+                        report_write(&report, &bytes);
+                        show(answer, &bytes, (int64_t)report.length);
+                        keep(answer, &bytes, (int64_t)report.length);
+                }
+                answer->behind[i] = 0;
+                strbuf_clear(tail);
+        }
+}
+
+void lambda_answer_report(struct lambda_answer *answer, const struct report *report) {
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (report->type == REPORT_DONE)
+                say_tails(answer);
+        report_write(report, &bytes);
+        say(answer, &bytes);
+        record(answer, &bytes);
+        if (report->type == REPORT_DONE)
+                keep_end(answer, &bytes);
+        if (is_last(report))
+                end_reports(answer);
+}
+
 void lambda_answer_forward(struct lambda_answer *answer, const struct message *message,
                            const struct report *report, bool is_execution) {
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
         bool shows = report->type == REPORT_OUTPUT || report->type == REPORT_DISPLAY;
+        bool held = is_execution && report->type == REPORT_OUTPUT && hold_back(answer, report);
         int64_t counts = (int64_t)message->body.length;
 
         if (report->type == REPORT_OUTPUT)
                 answer->printed[report->is_stderr] += (int64_t)report->length;
+        if (held)
+                return;
+        if (is_execution && is_last(report))
+                say_tails(answer);
         message_write(&bytes, message->head, strbuf_text(&message->body), message->body.length);
-        if (shows && answer->buffered && bytes.length + REPORT_BYTES + END_BYTES > answer->left)
-                answer->room.shown = 0;
-        if (!shows || take_room(&answer->room, bytes.length, counts))
+        if (shows) {
+                show(answer, &bytes, counts);
+        } else {
                 say(answer, &bytes);
-        if (!shows || take_room(&answer->record_room, bytes.length, counts))
                 record(answer, &bytes);
+        }
         if (is_execution && is_last(report))
                 keep_end(answer, &bytes);
         else if (is_execution)

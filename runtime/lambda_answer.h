@@ -31,6 +31,10 @@ struct lambda_answer {
         struct lambda_answer_room record_room;
         bool records;
         int64_t printed[2]; /* bytes of standard output and error, said or not */
+        int64_t n;          /* of the execution that prints */
+        /* Behind the first INVOCATION_HEAD_BYTES of a stream: the last of it, held back until its end; and how much there was. */
+        struct strbuf tails[2];
+        int64_t behind[2];
         int64_t skipped, skipped_left_out;
         size_t skipped_room;
         struct strbuf kept; /* of the last execution's answer */

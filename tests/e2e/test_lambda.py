@@ -92,6 +92,20 @@ def test_a_buffered_answer_is_json_and_fits(shared):
     assert small.stdout == (b"y" * 1000 + b"\n") * (len(small.stdout) // 1001) or small.stdout.startswith(b"y" * 1000 + b"\n")
 
 
+@pytest.mark.parametrize("answer", ["stream", "buffered"])
+def test_of_long_output_the_start_and_the_end_are_sent(shared, answer):
+    """A client gets no more of it, Lambda streams 6 MiB at full pace, and the rest would be paid for."""
+    code = "import sys\nfor i in range(40): print(str(i % 10) * 999_999)\nprint('the end')\nprint('e' * 5_000_000, file=sys.stderr)\nprint('small')"
+    found = shared.ok(code, answer=answer)
+    assert (found.done["stdoutBytes"], found.done["stderrBytes"]) == (40_000_000 + 8 + 6, 5_000_001)
+    for stream, end in ((found.stdout, b"9\nthe end\nsmall\n"), (found.stderr, b"e\n")):
+        assert 3 << 19 <= len(stream) <= (3 << 19) + (64 << 10) and stream.endswith(end)
+    assert found.stdout.startswith(b"0" * 999_999 + b"\n1") and found.stdout[-(1 << 19) :] == (b"9" * 999_999 + b"\nthe end\nsmall\n")[-(1 << 19) :]
+    assert found.end["cutBytes"] == 45_000_015 - len(found.stdout) - len(found.stderr)
+    again = shared.ok("print('short'); 1", answer=answer)
+    assert again.stdout == b"short\n" and again.end["cutBytes"] == 0
+
+
 def test_errors_and_displays(shared):
     answer = shared.run("1 / 0")
     assert (answer.done["status"], answer.done["error"]["name"]) == ("error", "ZeroDivisionError")
