@@ -34,7 +34,7 @@ install_door() {
         rm -rf "$folder"
         mkdir -p "$folder"
         (PATH=$PWD/$VENV/bin:$PATH && cd "$folder" &&
-            npm install --silent --ignore-scripts --no-audit --no-fund --no-update-notifier "$@" </dev/null >&2)
+            npm install --loglevel error --ignore-scripts --no-audit --no-fund --no-update-notifier "$@" </dev/null >&2)
         ;;
     esac
 }
