@@ -59,8 +59,10 @@ static void check_parts(const struct head *head, const struct head_parts *parts,
         const struct server_route *route;
 
         require(parts->path[0] == '/' && head->target[0] == '/');
-        require(count_slashes(parts->path, strlen(parts->path)) ==
-                count_slashes(head->target, strcspn(head->target, "?")));
+        /* A slash that was escaped is known as such: without one the target has as many as the path. */
+        require((parts->slash == NULL) == (count_slashes(parts->path, strlen(parts->path)) ==
+                                           count_slashes(head->target, strcspn(head->target, "?"))));
+        require(!parts->slash || (*parts->slash == '/' && parts->slash > parts->path));
         require(count_fields(head, "Host") <= 1 && count_fields(head, "Content-Length") <= 1);
         require(count_fields(head, "Transfer-Encoding") + count_fields(head, "Content-Length") <= 1);
         require(parts->chunked == (count_fields(head, "Transfer-Encoding") == 1));
@@ -71,6 +73,9 @@ static void check_parts(const struct head *head, const struct head_parts *parts,
                            &allow);
         if (route == &routes[2])
                 require(*parameters[0] && *parameters[1] && !strchr(parameters[0], '/'));
+        if (route && parts->slash &&
+            route_takes_slash(route, (const char *const *)parameters, parts->path, parts->slash))
+                require(route == &routes[2] && parts->slash >= parts->path + strlen("/v1/a/files/"));
         require(route || !allow || strcmp(allow, "POST") == 0);
 }
 
