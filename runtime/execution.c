@@ -291,6 +291,8 @@ void execution_interrupt(struct runtime *runtime, int64_t n) {
 
 void execution_begun(struct runtime *runtime) {
         runtime->execution.begun = true;
+        /* The kernel has its new pipes: nothing more of its own comes over the old ones. */
+        late_tell(runtime, runtime->execution.context);
         if (runtime->execution.wants_interrupt)
                 send_interrupt(runtime);
 }
@@ -486,8 +488,6 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                                                  : REPORT_LOST;
         if (result == 0)
                 report_started(runtime, request, was);
-        if (result == 0 && context)
-                late_tell(runtime, context);
         if (result == 0 && !is_python)
                 result = start_shell(runtime, request, theirs, &err);
         if (result == 0 && is_python)

@@ -1197,6 +1197,13 @@ def flush_files(found):
                     pass
 
 
+def forget_names():
+    """Objects end while what they use is still there: until Python 3.9 a function finds builtins by its module."""
+    for name in list(module.__dict__):
+        if name != "__builtins__":
+            module.__dict__[name] = None
+
+
 def leave():
     """
     The runtime wants no more of this kernel: it ends as Python does, but in two seconds, after which it is killed. Threads that
@@ -1216,7 +1223,7 @@ def leave():
             (0.1, flush_streams),
             (0.1, lambda: flush_files(list(module.__dict__.values()))),
             (0.3, lambda: flush_files(gc.get_objects())),
-            (0.2, lambda: (module.__dict__.clear(), gc.collect())),
+            (0.2, lambda: (forget_names(), gc.collect())),
         ]
         for seconds, step in steps:
             for_seconds(seconds, step)
