@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev test: build, ctest, pytest. Sourced by dev. pytest runs last, so that its closing line is the run's.
+# ./dev test: build, ctest, pytest. Sourced by dev. pytest runs last, so that its closing line is the run's. --quick: tests/e2e/quick.py.
 
 # A sanitizer's report must fail the test in which it happens: Berth's own exit codes are 0 to 4, so this is
 # none of them, and a test that expects 1 does not take a crash for it.
@@ -24,7 +24,7 @@ workers() {
 }
 
 run_test() {
-    local preset=dev unit=yes e2e=yes failed=0 arguments=() paths=(tests/e2e)
+    local preset=dev unit=yes e2e=yes quick=no failed=0 arguments=() paths=(tests/e2e)
     local parallel=(--numprocesses "$(workers)" --dist loadscope)
     while [ $# -gt 0 ]; do
         case $1 in
@@ -36,6 +36,12 @@ run_test() {
         --preset=*) preset=${1#*=} ;;
         --unit) e2e=no ;;
         --e2e) unit=no ;;
+        --quick)
+            quick=yes
+            arguments+=(--quick)
+            rm -f build/quick.verbs build/quick.routes
+            export BERTH_VERBS=$PWD/build/quick.verbs BERTH_ROUTES=$PWD/build/quick.routes
+            ;;
         *)
             # A test named by its file takes the place of the whole suite.
             if [ -e "${1%%::*}" ]; then
@@ -64,6 +70,9 @@ run_test() {
             "$VENV/bin/python" -m pytest "${parallel[@]}" "${paths[@]}" "${arguments[@]}" || code=$?
         [ "$failed" -eq 0 ] || say "the unit tests failed too: ctest's list stands above pytest's output"
         [ "$code" -eq 0 ] || failed=$code
+        if [ "$quick" = yes ] && [ "$code" -eq 0 ]; then
+            "$VENV/bin/python" tests/e2e/quick.py "$PWD/build/$preset/berth" "$BERTH_VERBS" "$BERTH_ROUTES" || failed=$?
+        fi
     fi
     return "$failed"
 }

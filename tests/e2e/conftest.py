@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import quick  # noqa: E402
 import routes  # noqa: E402
 from binary import Berth, find_binary  # noqa: E402
 from cloud import Cloud  # noqa: E402
@@ -32,10 +33,13 @@ TYPICAL_S = 3
 
 
 def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="only the tests of quick.txt")
     parser.addoption("--cloud", choices=FLAVORS, help="only this stand-in for AWS")
 
 
 def pytest_configure(config):
+    if os.environ.get("BERTH_VERBS"):
+        quick.record_verbs(os.environ["BERTH_VERBS"])
     # What nohup, or a shell's "&", has this process ignore, berth would inherit as ignored; what is caught, it does not.
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) == signal.SIG_IGN:
@@ -128,7 +132,14 @@ def pytest_runtest_call(item):
 
 def pytest_collection_modifyitems(config, items):
     """What takes longest begins first, so that nobody waits for it at the end: units by what their tests may take in all."""
-    left_out = {id(item) for item in _beyond_the_sample(items, config.getoption("--cloud"))}
+    if config.getoption("--quick"):
+        try:
+            kept = {id(item) for item in quick.select(items)}
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        left_out = {id(item) for item in items} - kept
+    else:
+        left_out = {id(item) for item in _beyond_the_sample(items, config.getoption("--cloud"))}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
         items[:] = [item for item in items if id(item) not in left_out]
