@@ -64,10 +64,10 @@ static int find_named(const struct mcp_call *call, const json_t *arguments, cons
                       struct problem *problem) {
         const char *id = json_text(arguments, "session_id");
 
+        *ret = id;
         if (id && json_text(arguments, "conversation"))
                 return problem_set(problem, PROBLEM_INVALID,
                                    "session_id and conversation both name a session: give one of them");
-        *ret = id;
         return id || !conversation_of(call, arguments)
                        ? 0
                        : find_conversation(call, conversation_of(call, arguments), ret, problem);
@@ -89,8 +89,8 @@ int mcp_sessions_named(const struct mcp_call *call, const json_t *arguments, con
 }
 
 static int find_environment(const struct mcp_call *call, const char **ret, struct problem *problem) {
-        const char *names;
-        size_t count;
+        const char *names = "";
+        size_t count = 0;
 
         if (mcp_sessions_environments(call, &names, &count, problem) < 0)
                 return -1;
