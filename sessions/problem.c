@@ -9,7 +9,6 @@ static const struct row {
         const char *name;
         unsigned status;
         const char *title, *remedy;
-        int64_t retry_seconds; /* where the problem itself does not say: about as long as one of the kind takes to pass */
 } rows[PROBLEM_CODE_COUNT] = {
         [PROBLEM_NONE] = { "none", 200, "nothing is wrong", NULL },
         [PROBLEM_INVALID] = { "invalid", 400, "a value cannot be taken", NULL },
@@ -33,13 +32,13 @@ static const struct row {
         [PROBLEM_KEY_REUSED] = { "idempotency-key-reused", 422, "the key belongs to another request",
                                  "use a new Idempotency-Key for each new request" },
         [PROBLEM_QUEUE_FULL] = { "queue-full", 429, "as many executions wait in this session as may",
-                                 "wait for one of them to end", 1 },
+                                 "wait for one of them to end" },
         [PROBLEM_OWNER_LIMIT] = { "owner-limit", 429, "the owner has as many sessions as one may have",
-                                  "end a session", 10 },
+                                  "end a session" },
         [PROBLEM_SERVER_LIMIT] = { "server-limit", 429, "the server has as many sessions as it may have",
-                                   "try again later", 10 },
+                                   "try again later" },
         [PROBLEM_AGENT_LIMIT] = { "agent-limit", 429, "as much runs for the agent as may",
-                                  "end a session of its, or try again later", 5 },
+                                  "end a session of its, or try again later" },
         [PROBLEM_ENVIRONMENT_UNFIT] = { "environment-unfit", 409, "the environment cannot have sessions",
                                         "change the environment, or the server's file, as the detail says" },
         [PROBLEM_STORE_FAILED] = { "store-failed", 500, "the server's records cannot be used", NULL },
@@ -49,6 +48,14 @@ static const struct row {
         [PROBLEM_STOPPING] = { "stopping", 503, "the server is about to stop", "try again later" },
         [PROBLEM_WORKSPACE_FULL] = { "workspace-full", 507, "the workspace is full",
                                      "delete files, or workspaces that nobody needs" },
+};
+
+/* Where the problem itself does not say: about as long as one of the kind takes to pass. */
+static const int64_t usual_retry_seconds[PROBLEM_CODE_COUNT] = {
+        [PROBLEM_QUEUE_FULL] = 1,
+        [PROBLEM_OWNER_LIMIT] = 10,
+        [PROBLEM_SERVER_LIMIT] = 10,
+        [PROBLEM_AGENT_LIMIT] = 5,
 };
 
 const char *problem_name(enum problem_code code) {
@@ -68,7 +75,7 @@ const char *problem_remedy(enum problem_code code) {
 }
 
 int64_t problem_retry_seconds(const struct problem *problem) {
-        return problem->retry_seconds ? problem->retry_seconds : rows[problem->code].retry_seconds;
+        return problem->retry_seconds ? problem->retry_seconds : usual_retry_seconds[problem->code];
 }
 
 int problem_set(struct problem *problem, enum problem_code code, const char *format, ...) {
