@@ -529,7 +529,9 @@ static int check_command(const json_t *command, struct problem *problem) {
                                  APPROVALS_COMMAND_MAX);
 }
 
-/* Programs read their folder's configuration: what an agent may have written there is no trusted command's. */
+/*
+ * The whole command, word by word: what a program makes of a word that an agent may choose, only the program knows. Programs read their folder's configuration: what an agent may have written there is no trusted command's.
+ */
 static bool is_trusted(const struct approvals *approvals, const struct approvals_wish *wish,
                        const struct subject *subject) {
         const json_t *entry;
@@ -540,7 +542,7 @@ static bool is_trusted(const struct approvals *approvals, const struct approvals
         json_array_foreach (approvals->trusted, index, entry) {
                 if (strcmp(json_text(entry, "agent"), wish->agent) == 0 &&
                     strcmp(json_text(entry, "cwd"), subject->folder) == 0 &&
-                    words_fit(json_object_get(entry, "command"), wish->command, subject->program))
+                    json_equal(json_object_get(entry, "command"), wish->command))
                         return true;
         }
         return false;
@@ -751,11 +753,6 @@ static int check_trusted(const struct approvals *approvals, struct error *err) {
                         log_warning(
                                 "shell.trusted: %s is no folder without links in its path: nothing is trusted there",
                                 cwd);
-                if (words_are_void(json_object_get(entry, "command")))
-                        log_warning(
-                                "shell.trusted: * and ** stand neither for a program nor for words behind a shell, an "
-                                "interpreter or a program that starts others (env, timeout): entry %zu fits nothing",
-                                index + 1);
         }
         return 0;
 }

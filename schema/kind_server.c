@@ -392,7 +392,9 @@ static const struct field word_field = {
         .type = FIELD_TEXT,
         .minimum = 1,
         .maximum = PATH_MAX_CHARACTERS,
-        .doc = "One word of the command: * stands for any one word, ** at the end for all that follow.",
+        .pattern = "[*]*[^*].*",
+        .pattern_message = "a word as it is: no * stands for other words",
+        .doc = "One word of the command.",
 };
 
 static const struct field trusted_fields[] = {
@@ -413,7 +415,7 @@ static const struct field trusted_fields[] = {
                 .minimum = 1,
                 .maximum = 100,
                 .item = &word_field,
-                .doc = "The command, word by word.",
+                .doc = "The whole command, word by word.",
         },
         {
                 .name = "cwd",

@@ -102,16 +102,8 @@ def room():
 def serve(offline, room):
     offline.write("stack.yaml", stack(*AGENTS))
     offline("apply", "--yes").expect(0)
-    trusted = [
-        {"agent": "analyst", "command": ["echo", "fixed", "*"], "cwd": str(room)},
-        {"agent": "analyst", "command": ["git", "status", "**"], "cwd": str(room)},
-        {"agent": "analyst", "command": ["sh", "-c", "*"], "cwd": str(room)},
-        {"agent": "analyst", "command": ["env", "**"], "cwd": str(room)},
-        {"agent": "analyst", "command": ["timeout", "5", "**"], "cwd": str(room)},
-        {"agent": "analyst", "command": ["env", "*", "sh", "-c", "df"], "cwd": str(room)},
-        {"agent": "analyst", "command": [str(room / "report"), "**"], "cwd": str(room)},
-    ]
-    (room / "report").symlink_to("/usr/bin/env")
+    commands = [("echo", "fixed", "a b"), ("tar", "tf", "a.tar"), ("git", "grep", "word"), ("find", "."), ("rsync", "a", "b"), ("awk", "1", "a"), ("sh", "-c", "echo x")]
+    trusted = [{"agent": "analyst", "command": list(command), "cwd": str(room)} for command in commands]
     made = Approvals(offline, clients=CLIENTS, sessions=SHARED, shell={"enabled": True, "user": USER, "trusted": trusted})
     yield made.start("--accept-degraded")
     if made.process is not None:
@@ -306,18 +298,21 @@ def test_trusted_word_by_word(serve, room):
     assert (done["status"], done["trusted"], done["result"]["stdout"]["content"]) == ("done", True, "fixed a b\n")
     assert [e["event"] for e in serve.entries()] == ["asked", "began", "ended"] and serve.entries()[0]["trusted"] is True
     pending = [
-        ("echo", "fixed"), ("echo", "fixed", "a", "b"), ("echo", "other", "a"), ("/bin/echo", "fixed", "a"),
-        ("git", "-c", "core.sshCommand=touch x", "status") if shutil.which("git") else ("echo",),
-        ("sh", "-c", "echo x"), ("env", "sh", "-c", "id"), ("env", "id"), ("timeout", "5", "sh", "-c", "id"),
-        ("env", "-Ssh -c id", "sh", "-c", "df"), ("echo", "fixed", "/bin/sh"), (str(room / "report"), "id"),
+        ("echo", "fixed"), ("echo", "fixed", "a b", "c"), ("echo", "fixed", "a", "b"), ("/bin/echo", "fixed", "a b"), ("echo", "fixed a b"),
+        ("tar", "tf", "a.tar", "-Iid"), ("tar", "tf", "a.tar", "--checkpoint-action=exec=id", "--checkpoint=1"), ("tar", "-Iid", "tf", "a.tar"),
+        ("find", ".", "-exec", "id", ";"), ("sh", "-c", "echo x; id"), ("env", "sh", "-c", "echo x"), ("timeout", "5", "echo", "fixed", "a b"),
     ]  # fmt: skip
+    pending += [command for command in [
+        ("git", "grep", "-Oid", "word"), ("git", "-c", "core.fsmonitor=id", "grep", "word"), ("rsync", "-eid", "a", "b"), ("awk", "BEGIN{system(\"id\")}", "a"),
+    ] if shutil.which(command[0])]  # fmt: skip
     for command in pending:
-        assert serve.ask_for(*command, cwd=str(room))["trusted"] is False
-    assert [f"entry {n} fits nothing" in serve.log.read_text() for n in range(1, 8)] == [False, False, True, True, True, True, False]
-    assert serve.ask_for("echo", "fixed", "a", cwd="/")["trusted"] is False
-    assert serve.ask_for("echo", "fixed", "a", cwd=str(room), agent="hidden")["trusted"] is False
+        asked = serve.ask_for(*command, cwd=str(room))
+        assert (asked["status"], asked["trusted"]) == ("pending", False)
+        serve.decide(asked, "deny")
+    assert serve.ask_for("echo", "fixed", "a b", cwd="/")["trusted"] is False
+    assert serve.ask_for("echo", "fixed", "a b", cwd=str(room), agent="hidden")["trusted"] is False
     # The same key asks for the same once.
-    once = [serve.ask_for("echo", "fixed", "once", status=status, cwd=str(room), headers=[("Idempotency-Key", "k")]) for status in (200, 200)]
+    once = [serve.ask_for("echo", "fixed", "a b", status=status, cwd=str(room), headers=[("Idempotency-Key", "k")]) for status in (200, 200)]
     assert once[0] == once[1]
 
 
@@ -665,7 +660,7 @@ def test_by_mcp(serve, room):
     serve.finish(asked)
     done = call(approval=asked["id"])["structuredContent"]
     assert (done["status"], done["result"]["stdout"]["content"], done["next"]) == ("done", "a\u202eb\u200b\n", None)
-    trusted = call(agent="analyst", command=["echo", "fixed", "x"], cwd=str(room))["structuredContent"]
+    trusted = call(agent="analyst", command=["echo", "fixed", "a b"], cwd=str(room))["structuredContent"]
     assert (trusted["status"], trusted["result"]["exitCode"]) == ("done", 0)
     for wrong in ({}, {"command": ["true"]}, {"command": ["true"], "approval": asked["id"]}, {"agent": "analyst", "command": ["true"], "cwd": "/", "variables": {}}):
         assert call(**wrong)["isError"]

@@ -23,7 +23,7 @@ EVERYTHING = {
     "workspaces": {"perOwnerMB": 1000, "minFreeMB": 500},
     "containers": {"total": 50},
     "shell": {"enabled": True, "user": "nobody", "approvalSeconds": 60,
-              "trusted": [{"agent": "coder", "command": ["df", "**"], "cwd": "/srv"}]},
+              "trusted": [{"agent": "coder", "command": ["df", "-h"], "cwd": "/srv"}]},
     "compat": {"e2b": True, "e2bTemplate": "data"},
 }  # fmt: skip
 CLIENT = {"name": "a", "tokenSha256": HASH, "may": ["execute"]}
@@ -42,6 +42,7 @@ BROKEN = {
     "keys over http": {"clients": [{"name": "a", "may": ["execute"], "jwt": {"issuer": "i", "audience": "b", "jwksUrl": "http://i"}}]},
     "a key without its certificate": {"tls": {"keyFile": "key"}},
     "trusted anywhere": {"shell": {"trusted": [{"agent": "a", "command": ["df"]}]}},
+    "trusted with any word": {"shell": {"trusted": [{"agent": "a", "command": ["tar", "tf", "**"], "cwd": "/srv"}]}},
     "nothing at a time": {"clients": [{**CLIENT, "limits": {"underWay": 0}}]},
     "more than the server works on": {"clients": [{**CLIENT, "limits": {"ownerUnderWay": 385}}]},
     "a limit in words": {"clients": [{**CLIENT, "limits": {"requestsPerSecond": "many"}}]},

@@ -27,7 +27,7 @@ static const struct alone_case cases[] = {
           "    preload: [numpy, os.path], checkpointMB: 64, checkpointSeconds: 2, sharedUser: true, allowShared: true}\n"
           "  workspaces: {perOwnerMB: 1000, minFreeMB: 500}\n  containers: {total: 50}\n"
           "  shell: {enabled: true, user: nobody, approvalSeconds: 60,\n"
-          "    trusted: [{agent: coder, command: [df, '*', '**'], cwd: /srv}]}\n"
+          "    trusted: [{agent: coder, command: [df, '-h', 'a*'], cwd: /srv}]}\n"
           "  compat: {e2b: true, e2bTemplate: data}\n",
           "" },
 
@@ -102,6 +102,14 @@ static const struct alone_case cases[] = {
         { HEAD "  shell: {user: 'a b'}\n", "a user's name" },
         { HEAD "  shell: {approvalSeconds: 1209601}\n", "1 to 1209600" },
         { TRUSTED "}]}\n", "cwd" },
+        { HEAD "  shell: {trusted: [{agent: a, command: [tar, tf, '**'], cwd: /srv}]}\n",
+          "no * stands for other words" },
+        { HEAD "  shell: {trusted: [{agent: a, command: [git, grep, '**'], cwd: /srv}]}\n",
+          "no * stands for other words" },
+        { HEAD "  shell: {trusted: [{agent: a, command: [find, '*', -print], cwd: /srv}]}\n",
+          "no * stands for other words" },
+        { HEAD "  shell: {trusted: [{agent: a, command: ['*'], cwd: /srv}]}\n",
+          "no * stands for other words" },
         { TRUSTED ", cwd: srv}]}\n", "a folder's path from the root" },
         { HEAD "  compat: {e2bTemplate: data}\n", "e2bTemplate means nothing without e2b" },
 
