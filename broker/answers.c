@@ -19,8 +19,9 @@ static void send_json(struct server_request *request, unsigned status, const cha
         json_decref(json);
         if (!call_carry(request, strlen(text))) {
                 server_add_header(request, "Retry-After", "1");
-                answers_unrouted(request, 503,
-                                 "the answers to all requests together are too large: ask again");
+                answers_unrouted(
+                        request, 503,
+                        "the answers to this owner's, this client's or all requests together are too large: ask again");
                 return;
         }
         server_answer(request, status, type, text, strlen(text));

@@ -8,7 +8,6 @@
 #include "broker/operation.h"
 #include "schema/json_check.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -17,18 +16,14 @@
 
 static const char not_an_object[] = "the body must be one JSON object, each member of which stands once";
 
-static atomic_size_t bodies; /* bytes of all */
-
-static bool count(struct body *body, struct server_request *request, size_t length) {
-        if (atomic_fetch_add(&bodies, length) + length > BODIES_MAX) {
-                atomic_fetch_sub(&bodies, length);
-                server_add_header(request, "Retry-After", "1");
-                answers_unrouted(request, 503,
-                                 "the bodies of all requests together are too large: ask again");
-                return false;
-        }
-        body->counted += length;
-        return true;
+static bool hold(struct body *body, struct server_request *request, size_t length) {
+        if (load_hold(&body->held, length))
+                return true;
+        server_add_header(request, "Retry-After", "1");
+        answers_unrouted(
+                request, 503,
+                "the bodies of this owner's, this client's or all requests together are too large: ask again");
+        return false;
 }
 
 bool body_refuse_size(struct server_request *request) {
@@ -39,15 +34,14 @@ bool body_refuse_size(struct server_request *request) {
 bool body_take(struct body *body, struct server_request *request, const void *bytes, size_t length) {
         if (length > BODY_MAX - body->text.length)
                 return body_refuse_size(request);
-        if (!count(body, request, length))
+        if (!hold(body, request, body->text.length + length))
                 return false;
         strbuf_append_bytes(&body->text, bytes, length);
         return true;
 }
 
 void body_release(struct body *body) {
-        atomic_fetch_sub(&bodies, body->counted);
-        body->counted = 0;
+        (void)!load_hold(&body->held, 0);
         strbuf_wipe(&body->text); /* variables may be secrets */
         json_decref(body->json);
         body->json = NULL;
@@ -78,12 +72,11 @@ json_t *body_parse(struct body *body, struct server_request *request, const char
         size_t length = body->text.length;
 
         *ret_why = too_much(&body->text);
-        if (*ret_why || !count(body, request, length))
+        if (*ret_why || !hold(body, request, 2 * length))
                 return NULL;
         body->json = json_loadb(strbuf_text(&body->text), length, JSON_REJECT_DUPLICATES, NULL);
         strbuf_wipe(&body->text);
-        atomic_fetch_sub(&bodies, length);
-        body->counted -= length;
+        (void)!load_hold(&body->held, length);
         if (!body->json)
                 *ret_why = not_an_object;
         return body->json;

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON that clients send: collected as it comes, all of it together within one bound for the whole server, then held against the table
- * of its operation. What no table has is refused, and so is a member that stands twice.
+ * JSON that clients send: collected as it comes, within what a client, an owner and all may have of it together (load.h), then held
+ * against the table of its operation. What no table has is refused, and so is a member that stands twice.
  *
  * What a body makes of memory is bounded as well: its text is released when it has been read, what was read counts as much as the
- * text against the same bound, and how many values there are is counted before any of them is made.
+ * text against the same bounds, and how many values there are is counted before any of them is made.
  */
 #ifndef BERTH_BROKER_BODY_H
 #define BERTH_BROKER_BODY_H
 
 #include "base/strbuf.h"
+#include "broker/load.h"
 #include "server/server.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BODY_MAX ((size_t)32 << 20)    /* of one request */
-#define BODIES_MAX ((size_t)256 << 20) /* of all that are under way */
-#define BODY_VALUES_MAX 100000         /* in one of them: each takes about a hundred bytes, whatever it is */
+#define BODY_MAX ((size_t)32 << 20) /* of one request */
+#define BODY_VALUES_MAX 100000      /* in one of them: each takes about a hundred bytes, whatever it is */
 
 struct body {
         struct strbuf text;
         json_t *json;
-        size_t counted; /* against BODIES_MAX */
-        char hash[65];  /* of the text, once that was read */
+        struct load_held held;
+        char hash[65]; /* of the text, once that was read */
 };
 #define BODY_INIT \
         { .text = STRBUF_INIT }
 
-/* A piece of it. False where the request was answered: there is too much of it, or of all bodies. */
+/* A piece of it. False where the request was answered: there is too much of it, or of the client's, the owner's or all bodies. */
 bool body_take(struct body *body, struct server_request *request, const void *bytes, size_t length);
 /* Answers that it has more than BODY_MAX; false. */
 bool body_refuse_size(struct server_request *request);

@@ -4,14 +4,9 @@
 #include "base/json.h"
 #include "broker/answers.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#define CARRIED_LITTLE ((size_t)64 << 10)
-
-static atomic_size_t carried; /* by all */
 
 static const char *const *texts_of(const struct value *list, struct arena *arena) {
         const char **texts;
@@ -84,6 +79,10 @@ static bool admit_known(struct server_request *request, struct call *call, enum 
                         "the client or the owner has as many requests and streams under way as one may have");
         }
         call->entered = true;
+        call->body.held =
+                (struct load_held){ call->broker->load, call->door.client, call->door.owner, LOAD_BODIES, 0 };
+        call->carried = (struct load_held){ call->broker->load, call->door.client, call->door.owner,
+                                            LOAD_ANSWERS, 0 };
         return !operation_of(request) || operation_parameters(request, &call->query);
 }
 
@@ -123,18 +122,7 @@ void call_take(struct server_request *request, const void *bytes, size_t length)
 bool call_carry(struct server_request *request, size_t length) {
         struct call *call = call_of(request);
 
-        if (!call)
-                return true;
-        atomic_fetch_sub(&carried, call->carried);
-        call->carried = 0;
-        if (length <= CARRIED_LITTLE)
-                return true;
-        if (atomic_fetch_add(&carried, length) + length > CALL_CARRIED_MAX) {
-                atomic_fetch_sub(&carried, length);
-                return false;
-        }
-        call->carried = length;
-        return true;
+        return !call || load_hold(&call->carried, length);
 }
 
 void call_end(struct server_request *request) {

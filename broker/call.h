@@ -22,9 +22,9 @@ struct call {
         struct engine_caller caller;
         struct door_caller door;
         struct body body; /* JSON, where the route takes it */
-        json_t *query;  /* by the operation's table, which it fits (operation.h); NULL where there is none */
-        void *more;     /* the route's own */
-        size_t carried; /* call_carry() */
+        json_t *query; /* by the operation's table, which it fits (operation.h); NULL where there is none */
+        void *more;    /* the route's own */
+        struct load_held carried; /* call_carry() */
         bool entered;
 };
 
@@ -46,10 +46,9 @@ bool call_admit(struct server_request *request) MUST_USE;
 bool call_admit_as(struct server_request *request, const struct door_caller *caller) MUST_USE;
 
 /*
- * What of the answer is in memory until the client has taken it: so much from now on, until call_end(). False where all that is
- * carried would be more than CALL_CARRIED_MAX: nothing of it is then. Little does not count, nor what is no route's of these.
+ * What of the answer is in memory until the client has taken it: so much from now on, until call_end(). False where what
+ * the owner, the client or all carry would be too much (load.h): as much as before is then. What is no route's of these does not count.
  */
-#define CALL_CARRIED_MAX ((size_t)256 << 20)
 bool call_carry(struct server_request *request, size_t length) MUST_USE;
 
 /* --- what requests have --- */

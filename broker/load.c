@@ -9,6 +9,7 @@
 struct count {
         struct count *next;
         size_t under_way;
+        size_t held[LOAD_KINDS];
         bool of_owner;
         char name[];
 };
@@ -16,6 +17,7 @@ struct count {
 struct load {
         pthread_mutex_t lock;
         struct count *first;
+        size_t held[LOAD_KINDS]; /* by all */
 };
 
 struct load *load_new(void) {
@@ -86,4 +88,35 @@ void load_leave(struct load *load, const char *client, const char *owner) {
         if (owner)
                 take(load, owner, true);
         pthread_mutex_unlock(&load->lock);
+}
+
+static bool hold(struct load *load, const struct load_held *held, size_t bytes) {
+        size_t *const all = &load->held[held->kind],
+                      *client = &(*find(load, held->client, false))->held[held->kind],
+                      *owner = held->owner ? &(*find(load, held->owner, true))->held[held->kind] : client;
+        const size_t before = held->counted, more = bytes > before ? bytes - before : 0;
+
+        if (more > 0 && (*all + more > LOAD_HELD_MAX || *client + more > LOAD_CLIENT_HELD_MAX ||
+                         *owner + more > LOAD_OWNER_HELD_MAX))
+                return false;
+        *all += bytes - before;
+        *client += bytes - before;
+        if (owner != client)
+                *owner += bytes - before;
+        return true;
+}
+
+bool load_hold(struct load_held *held, size_t bytes) {
+        bool fits;
+
+        if (bytes <= LOAD_LITTLE)
+                bytes = 0;
+        if (!held->load || bytes == held->counted)
+                return true;
+        pthread_mutex_lock(&held->load->lock);
+        fits = hold(held->load, held, bytes);
+        pthread_mutex_unlock(&held->load->lock);
+        if (fits)
+                held->counted = bytes;
+        return fits;
 }

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+import select
 import socket
 import threading
 
@@ -163,6 +164,26 @@ def test_large_bodies_at_once(serve):
         thread.join()
     assert len(statuses) == 12 and set(statuses) <= {400, 503}, statuses
     assert SANITIZED or memory_mb(serve, "VmHWM") < 700, memory_mb(serve, "VmHWM")
+
+
+def test_large_bodies_that_never_end(serve):
+    """One owner's connections stop before the end of large bodies: it alone is told to wait; another's large body of the same client is read."""
+    size = 31 << 20
+    body = b'{"agent": "%s"}' % (b"x" * (size - 13))
+    greedy = head("POST", "/v1/sessions", "greedy", "Content-Type: application/json", f"Content-Length: {size}")
+    with contextlib.ExitStack() as crowd:
+        stalled = []
+        while not (ended := select.select(stalled, [], [], 0)[0]):
+            assert len(stalled) < 12, "nothing bounds them"
+            there = crowd.enter_context(socket.create_connection(("127.0.0.1", serve.port), timeout=60 * PATIENCE))
+            stalled.append(there)
+            with contextlib.suppress(ConnectionError):  # it may be refused in the middle
+                there.sendall(greedy + body[:-1])
+            select.select([there], [], [], 0.2)
+        assert ended[0].recv(12) == b"HTTP/1.1 503"
+        serve.call("POST", "/v1/sessions", {"agent": "y" * (20 << 20)}, "honest").problem(400, "invalid")
+        assert serve.call("GET", "/v1/sessions", owner="greedy").status == 200
+        serve.call("POST", "/v1/sessions", {"agent": "y" * (20 << 10)}, "greedy").problem(400, "invalid")
 
 
 @pytest.mark.parametrize(

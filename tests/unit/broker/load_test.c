@@ -80,11 +80,53 @@ static void limits_are_each_clients(void **state) {
         load_free(load);
 }
 
+/* One owner's large bodies leave room for another's, one client's for another's; answers and bodies are apart, and little never counts. */
+static void memory_is_shared(void **state) {
+        struct load *load = load_new();
+        struct load_held ann = { load, "client", "r/ann", LOAD_BODIES, 0 }, ann_too = ann, answer = ann,
+                         bob = { load, "client", "r/bob", LOAD_BODIES, 0 },
+                         cid = { load, "client", "r/cid", LOAD_BODIES, 0 },
+                         other = { load, "other", "other", LOAD_BODIES, 0 };
+
+        (void)state;
+        answer.kind = LOAD_ANSWERS;
+        assert_true(load_enter(load, &limits, "client", "r/ann"));
+        assert_true(load_enter(load, &limits, "client", "r/ann"));
+        assert_true(load_enter(load, &limits, "client", "r/bob"));
+        assert_true(load_enter(load, &limits, "client", "r/cid"));
+        assert_true(load_enter(load, &limits, "other", "other"));
+        assert_true(load_hold(&ann, LOAD_OWNER_HELD_MAX));
+        assert_false(load_hold(&ann, LOAD_OWNER_HELD_MAX + 1));
+        assert_false(load_hold(&ann_too, LOAD_LITTLE + 1));
+        assert_true(load_hold(&ann_too, LOAD_LITTLE));
+        assert_true(load_hold(&answer, LOAD_OWNER_HELD_MAX));
+        assert_true(load_hold(&bob, LOAD_OWNER_HELD_MAX));
+        assert_false(load_hold(&cid, LOAD_LITTLE + 1)); /* the client's */
+        assert_true(load_hold(&other, LOAD_HELD_MAX - LOAD_CLIENT_HELD_MAX));
+        assert_false(load_hold(&other, LOAD_HELD_MAX - LOAD_CLIENT_HELD_MAX + 1)); /* of all */
+        assert_true(load_hold(&ann, LOAD_LITTLE + 1));
+        assert_true(load_hold(&ann_too, LOAD_OWNER_HELD_MAX - LOAD_LITTLE - 1));
+        assert_true(load_hold(&ann, 0));
+        assert_true(load_hold(&ann_too, 0));
+        assert_true(load_hold(&cid, LOAD_OWNER_HELD_MAX));
+        assert_true(load_hold(&answer, 0));
+        assert_true(load_hold(&bob, 0));
+        assert_true(load_hold(&cid, 0));
+        assert_true(load_hold(&other, 0));
+        load_leave(load, "client", "r/ann");
+        load_leave(load, "client", "r/ann");
+        load_leave(load, "client", "r/bob");
+        load_leave(load, "client", "r/cid");
+        load_leave(load, "other", "other");
+        load_free(load);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(an_owner_leaves_room),
                 cmocka_unit_test(a_client_leaves_room),
                 cmocka_unit_test(limits_are_each_clients),
+                cmocka_unit_test(memory_is_shared),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
