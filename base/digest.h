@@ -45,8 +45,11 @@ void digest_base64(const uint8_t *bytes, size_t length, char *text);
  * length / 4 * 3; -1 where it is no base64, `bytes` undefined.
  */
 ssize_t digest_from_base64(const char *text, size_t length, uint8_t *bytes) MUST_USE;
+/* Base64url without padding (RFC 4648, 5); `text` takes 4 * ((length + 2) / 3) + 1 bytes. */
+void digest_base64url(const uint8_t *bytes, size_t length, char *text);
 /*
- * The same of base64url without padding (RFC 4648, 5), of which each number of bytes has one form only: at most length / 4 * 3 + 2 bytes.
+ * What such a text stands for, of which each number of bytes has one form only: at most length / 4 * 3 + 2 bytes; -1 where it is
+ * none, `bytes` undefined.
  */
 ssize_t digest_from_base64url(const char *text, size_t length, uint8_t *bytes) MUST_USE;
 

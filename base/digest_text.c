@@ -42,6 +42,17 @@ void digest_base64(const uint8_t *bytes, size_t length, char *text) {
         *text = '\0';
 }
 
+void digest_base64url(const uint8_t *bytes, size_t length, char *text) {
+        digest_base64(bytes, length, text);
+        for (; *text && *text != '='; text++) {
+                if (*text == '+')
+                        *text = '-';
+                else if (*text == '/')
+                        *text = '_';
+        }
+        *text = '\0';
+}
+
 ssize_t digest_from_base64(const char *text, size_t length, uint8_t *bytes) {
         size_t padding = 0, used = 0;
 

@@ -5,6 +5,7 @@
 
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
+#include <openssl/decoder.h>
 #include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -14,24 +15,35 @@
 
 #define EXPONENT_MAX 8 /* bytes: what is larger makes each check a long one */
 #define POINT_SIZE (1 + 2 * PUBLIC_KEY_COORDINATE)
+#define DER_SIZE 80 /* of a signature by P-256: 72 bytes at the most */
 
-#define KEY_SYMBOLS(X)                \
-        X(BN_bin2bn)                  \
-        X(BN_free)                    \
-        X(CRYPTO_free)                \
-        X(ECDSA_SIG_free)             \
-        X(ECDSA_SIG_new)              \
-        X(ECDSA_SIG_set0)             \
-        X(ERR_clear_error)            \
-        X(EVP_DigestVerify)           \
-        X(EVP_DigestVerifyInit_ex)    \
-        X(EVP_MD_CTX_free)            \
-        X(EVP_MD_CTX_new)             \
-        X(EVP_PKEY_CTX_free)          \
-        X(EVP_PKEY_CTX_new_from_name) \
-        X(EVP_PKEY_free)              \
-        X(EVP_PKEY_fromdata)          \
-        X(EVP_PKEY_fromdata_init)     \
+#define KEY_SYMBOLS(X)                    \
+        X(BN_bin2bn)                      \
+        X(BN_bn2binpad)                   \
+        X(BN_free)                        \
+        X(CRYPTO_free)                    \
+        X(ECDSA_SIG_free)                 \
+        X(ECDSA_SIG_get0)                 \
+        X(ECDSA_SIG_new)                  \
+        X(ECDSA_SIG_set0)                 \
+        X(ERR_clear_error)                \
+        X(EVP_DigestSign)                 \
+        X(EVP_DigestSignInit_ex)          \
+        X(EVP_DigestVerify)               \
+        X(EVP_DigestVerifyInit_ex)        \
+        X(EVP_MD_CTX_free)                \
+        X(EVP_MD_CTX_new)                 \
+        X(EVP_PKEY_CTX_free)              \
+        X(EVP_PKEY_CTX_new_from_name)     \
+        X(EVP_PKEY_free)                  \
+        X(EVP_PKEY_fromdata)              \
+        X(EVP_PKEY_fromdata_init)         \
+        X(EVP_PKEY_get_bn_param)          \
+        X(EVP_PKEY_get_utf8_string_param) \
+        X(OSSL_DECODER_CTX_free)          \
+        X(OSSL_DECODER_CTX_new_for_pkey)  \
+        X(OSSL_DECODER_from_data)         \
+        X(d2i_ECDSA_SIG)                  \
         X(i2d_ECDSA_SIG)
 
 KEY_SYMBOLS(LIBRARY_POINTER)
@@ -205,4 +217,88 @@ bool public_key_verifies(const struct public_key *key, const void *bytes, size_t
         sym_CRYPTO_free(der, __FILE__, __LINE__);
         sym_ERR_clear_error();
         return verifies;
+}
+
+/* --- keys to sign with --- */
+
+struct public_key_pair {
+        EVP_PKEY *key;
+        uint8_t x[PUBLIC_KEY_COORDINATE], y[PUBLIC_KEY_COORDINATE];
+};
+
+static bool read_coordinate(const EVP_PKEY *key, const char *name, uint8_t ret[PUBLIC_KEY_COORDINATE]) {
+        BIGNUM *number = NULL;
+        bool fits = sym_EVP_PKEY_get_bn_param(key, name, &number) == 1 &&
+                    sym_BN_bn2binpad(number, ret, PUBLIC_KEY_COORDINATE) == PUBLIC_KEY_COORDINATE;
+
+        sym_BN_free(number);
+        return fits;
+}
+
+static bool is_p256(const EVP_PKEY *key) {
+        char group[32];
+
+        return sym_EVP_PKEY_get_utf8_string_param(key, OSSL_PKEY_PARAM_GROUP_NAME, group, sizeof(group),
+                                                  NULL) == 1 &&
+               strcmp(group, "prime256v1") == 0;
+}
+
+struct public_key_pair *public_key_pair_new(const char *pem, size_t length) {
+        const unsigned char *at = (const unsigned char *)pem;
+        struct public_key_pair found = { NULL, { 0 }, { 0 } }, *ret = NULL;
+        OSSL_DECODER_CTX *decoder;
+
+        library_need(&crypto);
+        /* A file with a public key alone is refused. No passphrase is asked for: there is no callback. */
+        decoder = sym_OSSL_DECODER_CTX_new_for_pkey(&found.key, "PEM", NULL, "EC",
+                                                    OSSL_KEYMGMT_SELECT_PRIVATE_KEY, NULL, NULL);
+        if (!decoder)
+                abort();
+        if (sym_OSSL_DECODER_from_data(decoder, &at, &length) == 1 && is_p256(found.key) &&
+            read_coordinate(found.key, OSSL_PKEY_PARAM_EC_PUB_X, found.x) &&
+            read_coordinate(found.key, OSSL_PKEY_PARAM_EC_PUB_Y, found.y)) {
+                if (!(ret = malloc(sizeof(*ret))))
+                        abort();
+                *ret = found;
+        } else {
+                sym_EVP_PKEY_free(found.key);
+        }
+        sym_OSSL_DECODER_CTX_free(decoder);
+        sym_ERR_clear_error();
+        return ret;
+}
+
+void public_key_pair_free(struct public_key_pair *pair) {
+        if (!pair)
+                return;
+        sym_EVP_PKEY_free(pair->key);
+        free(pair);
+}
+
+void public_key_pair_point(const struct public_key_pair *pair, uint8_t x[PUBLIC_KEY_COORDINATE],
+                           uint8_t y[PUBLIC_KEY_COORDINATE]) {
+        memcpy(x, pair->x, PUBLIC_KEY_COORDINATE);
+        memcpy(y, pair->y, PUBLIC_KEY_COORDINATE);
+}
+
+void public_key_pair_sign(const struct public_key_pair *pair, const void *bytes, size_t length,
+                          uint8_t signature[2 * PUBLIC_KEY_COORDINATE]) {
+        unsigned char der[DER_SIZE];
+        const unsigned char *at = der;
+        size_t der_length = sizeof(der);
+        EVP_MD_CTX *context = sym_EVP_MD_CTX_new();
+        const BIGNUM *r, *s;
+        ECDSA_SIG *numbers;
+
+        if (!context ||
+            sym_EVP_DigestSignInit_ex(context, NULL, "SHA256", NULL, NULL, pair->key, NULL) != 1 ||
+            sym_EVP_DigestSign(context, der, &der_length, bytes, length) != 1 ||
+            !(numbers = sym_d2i_ECDSA_SIG(NULL, &at, (long)der_length)))
+                abort();
+        sym_ECDSA_SIG_get0(numbers, &r, &s);
+        if (sym_BN_bn2binpad(r, signature, PUBLIC_KEY_COORDINATE) < 0 ||
+            sym_BN_bn2binpad(s, signature + PUBLIC_KEY_COORDINATE, PUBLIC_KEY_COORDINATE) < 0)
+                abort();
+        sym_ECDSA_SIG_free(numbers);
+        sym_EVP_MD_CTX_free(context);
 }

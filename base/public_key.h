@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures of others, and the public keys that they are checked by: by OpenSSL's libcrypto. Keys are read by any number of threads. */
+/* Signatures: those of others, with the public keys that they are checked by, and own ones. By OpenSSL's libcrypto. Keys are read by any number of threads. */
 #ifndef BERTH_BASE_PUBLIC_KEY_H
 #define BERTH_BASE_PUBLIC_KEY_H
 
@@ -31,5 +31,18 @@ enum public_key_kind public_key_kind(const struct public_key *key);
 /* Whether it is the signature of the bytes, in the form that JSON Web Signatures have: of ECDSA two numbers of 32 bytes. */
 bool public_key_verifies(const struct public_key *key, const void *bytes, size_t length,
                          const uint8_t *signature, size_t signature_length);
+
+/* A private key of P-256 with its public one: signs by ES256. */
+struct public_key_pair;
+
+/* From PEM, unencrypted (RFC 5915 or PKCS #8). NULL where it is no such key. */
+struct public_key_pair *public_key_pair_new(const char *pem, size_t length);
+void public_key_pair_free(struct public_key_pair *pair); /* NULL is fine */
+/* The public key: x and y, as public_key_new() takes them. */
+void public_key_pair_point(const struct public_key_pair *pair, uint8_t x[PUBLIC_KEY_COORDINATE],
+                           uint8_t y[PUBLIC_KEY_COORDINATE]);
+/* The signature of the bytes, in the form that public_key_verifies() takes. */
+void public_key_pair_sign(const struct public_key_pair *pair, const void *bytes, size_t length,
+                          uint8_t signature[2 * PUBLIC_KEY_COORDINATE]);
 
 #endif

@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Everything that AWS's SDKs ask for credentials, on one loopback port: STS, IAM Identity Center (SSO) with its OIDC
-service, a container's server, an instance's metadata.
+service, the sign-in service of `aws login`, a container's server, an instance's metadata.
 
 What is handed out says how it was come by, so that two clients who asked differently get different keys:
 `ROLE-one-by-KEYS` is the role `one` assumed with the keys KEYS. Each secret is `SECRET.` and each token `TOKEN.` and the
 access key. `requests` holds what was asked: (method, path, headers, body).
 """
 
+import base64
 import datetime
 import http.server
 import json
 import re
 import threading
+import time
 import urllib.parse
+
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 CONTAINER_TOKEN = "Basic container-secret"
 IMDS_TOKEN = "imds-secret-token"
+LOGIN_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def login_pem(form=serialization.PrivateFormat.TraditionalOpenSSL):
+    return LOGIN_KEY.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
+
+
+def _from_base64url(text):
+    assert "=" not in text
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def time_text(seconds):
@@ -71,6 +87,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return self._sts(dict(urllib.parse.parse_qsl(body, keep_blank_values=True)))
         if self.command == "POST" and path == "/token":
             return self._oidc(json.loads(body))
+        if self.command == "POST" and path == "/v1/token":
+            return self._signin(json.loads(body))
         if self.command == "GET" and path == "/federation/credentials":
             return self._sso()
         if self.command == "GET" and path.startswith("/container/"):
@@ -144,6 +162,40 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         assert asked["grantType"] == "refresh_token" and asked["clientId"] == "client" and asked["clientSecret"] == "client-secret"
         return {"accessToken": "renewed-" + asked["refreshToken"], "expiresIn": 3600, "refreshToken": "next", "tokenType": "Bearer"}
 
+    # --- sign-in ---
+
+    def _check_proof(self):
+        """RFC 9449, 4.3, by the library `cryptography`. The public key in the proof."""
+        head, claims, signature = self.headers["dpop"].split(".")
+        header, said = json.loads(_from_base64url(head)), json.loads(_from_base64url(claims))
+        assert header["typ"] == "dpop+jwt" and header["alg"] == "ES256" and set(header["jwk"]) == {"kty", "crv", "x", "y"}, header
+        assert set(said) == {"htm", "htu", "iat", "jti"}, said
+        assert said["htm"] == "POST" and said["htu"] == self.server.url + self.path and abs(said["iat"] - time.time()) < 60, said
+        assert said["jti"] not in self.server.proofs, "a proof is used once"
+        self.server.proofs.add(said["jti"])
+        x, y = (int.from_bytes(_from_base64url(header["jwk"][name]), "big") for name in "xy")
+        key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+        raw = _from_base64url(signature)
+        assert len(raw) == 64
+        der = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+        key.verify(der, f"{head}.{claims}".encode(), ec.ECDSA(hashes.SHA256()))
+        return key.public_numbers()
+
+    def _signin(self, asked):
+        assert "authorization" not in self.headers and self.headers["content-type"] == "application/json"
+        assert set(asked) == {"clientId", "grantType", "refreshToken"} and asked["grantType"] == "refresh_token", asked
+        assert asked["clientId"] == "arn:aws:signin:::devtools/same-device", asked
+        assert self._check_proof() == LOGIN_KEY.public_key().public_numbers(), "the refresh token is bound to this key"
+        if asked["refreshToken"] == "busy":
+            raise _Refused(500, b'{"error":"server_error","message":"no"}')
+        if asked["refreshToken"].isupper():
+            raise _Refused(403, json.dumps({"error": asked["refreshToken"], "message": "no"}).encode())
+        made = keys("LOGIN-renewed-" + asked["refreshToken"])
+        return {
+            "accessToken": {"accessKeyId": made["AccessKeyId"], "secretAccessKey": made["SecretAccessKey"], "sessionToken": made["Token"]},
+            "tokenType": "aws_sigv4", "expiresIn": 900, "refreshToken": "next",
+        }  # fmt: skip
+
     # --- containers ---
 
     def _container(self, name):
@@ -191,6 +243,7 @@ class CredentialServer(http.server.ThreadingHTTPServer):
         super().__init__(address, _Handler)
         self.requests = []
         self.provider_seen = False
+        self.proofs = set()
         self.role_seconds = 3600
         self.spoiled = ""  # a text of answers that a line break follows
         self.account = "123456789012"

@@ -18,7 +18,7 @@ import pytest
 
 import stacks
 from binary import tool
-from credential_server import CONTAINER_TOKEN, CredentialServer, time_text
+from credential_server import CONTAINER_TOKEN, CredentialServer, login_pem, time_text
 
 HERE = Path(__file__).resolve().parent
 
@@ -63,6 +63,24 @@ def sso_file(key, seconds=3600, **more):
     """Its time of expiry counts from when the test runs, not from when the tests were gathered: in_time() puts it in."""
     name = hashlib.sha1(key.encode()).hexdigest()
     return {f".aws/sso/cache/{name}.json": json.dumps({"accessToken": "bearer", "expiresAt": f"@now{seconds:+}@", **more})}
+
+
+LOGIN_ARN = "arn:aws:iam::123456789012:user/me"
+LOGIN = f"[profile l]\nlogin_session = {LOGIN_ARN}\n"
+
+
+def login_file(seconds=840, folder=".aws/login/cache", session=LOGIN_ARN, left_out=(), **more):
+    access = {
+        "accessKeyId": "LOGIN", "secretAccessKey": "SECRET.LOGIN", "sessionToken": "TOKEN.LOGIN", "accountId": "123456789012",
+        "expiresAt": f"@now{seconds:+}@",
+    }  # fmt: skip
+    held = {
+        "accessToken": access, "tokenType": "aws_sigv4", "refreshToken": "again", "idToken": "kept",
+        "clientId": "arn:aws:signin:::devtools/same-device", "dpopKey": login_pem(), **more,
+    }  # fmt: skip
+    for name in left_out:
+        del held[name]
+    return {f"{folder}/{hashlib.sha256(session.encode()).hexdigest()}.json": json.dumps(held)}
 
 
 def in_time(text):
@@ -181,6 +199,33 @@ CASES = [
          f"[profile s]\nsso_session = corp\n{SSO_SESSION}"),
     Case("SSO with a damaged cache", None, {"AWS_PROFILE": "s"}, f"[profile s]\nsso_session = corp\n{SSO_PROFILE}{SSO_SESSION}",
          files=dict.fromkeys(sso_file("corp"), '{"accessToken": "sec'), says="is not JSON"),
+    # aws login
+    Case("a login", "LOGIN", {"AWS_PROFILE": "l"}, LOGIN, files=login_file()),
+    Case("a login in another folder", "LOGIN", {"AWS_PROFILE": "l", "AWS_LOGIN_CACHE_DIRECTORY": "~/elsewhere"}, LOGIN, files=login_file(folder="elsewhere")),
+    Case("a login behind the credentials file's keys", "KEYS", {"AWS_PROFILE": "keys"}, LOGIN.replace("profile l", "profile keys"), KEYS, files=login_file()),
+    Case("a login before a process and the config file's keys", "LOGIN", {"AWS_PROFILE": "l"},
+         f"{LOGIN}{PROCESS}\naws_access_key_id = CONFIG\naws_secret_access_key = s\n", files={**login_file(), "give-keys": script(output())}),
+    Case("a role by a login", "ROLE-a-by-LOGIN", {"AWS_PROFILE": "a"}, f"[profile a]\n{ROLE}a\nsource_profile = l\n{LOGIN}", files=login_file()),
+    Case("a login about to end is renewed", "LOGIN-renewed-again", {"AWS_PROFILE": "l"}, LOGIN, files=login_file(240)),
+    Case("a login that has ended is renewed", "LOGIN-renewed-again", {"AWS_PROFILE": "l"}, LOGIN, files=login_file(-240)),
+    Case("a login at an endpoint of its own", "LOGIN-renewed-again",
+         {"AWS_PROFILE": "l", "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ENDPOINT_URL_SIGNIN": "{S}"}, LOGIN, files=login_file(-240)),
+    Case("a login that is over", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(-240, refreshToken="TOKEN_EXPIRED"),
+         says="the session of the profile l has expired: run aws login --profile l"),
+    Case("a login with another password", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(-240, refreshToken="USER_CREDENTIALS_CHANGED"),
+         says="password was changed: run aws login --profile l"),
+    Case("a login that may not be renewed", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(-240, refreshToken="INSUFFICIENT_PERMISSIONS"),
+         says=f"allow signin:CreateOAuth2Token to {LOGIN_ARN}"),
+    Case("a login whose service is down", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(-240, refreshToken="busy"), says="signin CreateOAuth2Token: 500"),
+    Case("a login whose service cannot be reached", None, {"AWS_PROFILE": "l", "AWS_ENDPOINT_URL_SIGNIN": "http://127.0.0.1:1"}, LOGIN, files=login_file(-240),
+         says="cannot reach 127.0.0.1:1"),
+    Case("a login that never was", None, {"AWS_PROFILE": "l"}, LOGIN, says="there is no session yet"),
+    Case("a login of somebody else", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(session="arn:aws:iam::123456789012:user/you"), says="aws login --profile l"),
+    Case("a login's file without what renews it", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(left_out=["refreshToken"]), says="has no refreshToken"),
+    Case("a login's file without keys", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(accessToken={}), says="has no accessToken.accessKeyId"),
+    Case("a login's file that is damaged", None, {"AWS_PROFILE": "l"}, LOGIN, files=dict.fromkeys(login_file(), '{"accessToken": "sec'), says="is not JSON"),
+    Case("a login whose key is none", None, {"AWS_PROFILE": "l"}, LOGIN, files=login_file(-240, dpopKey=login_pem().replace("MH", "AA", 1)),
+         says="its dpopKey is no private key of P-256"),
     # processes
     Case("a process", "PROCESS", {"AWS_PROFILE": "p"}, f"[profile p]\n{PROCESS}\n", files={"give-keys": script(output())}),
     Case("a process with arguments that need care", "PROCESS", {"AWS_PROFILE": "p"},
@@ -414,6 +459,45 @@ def test_a_renewed_sign_in_is_kept_for_others(place):
     assert (kept["accessToken"], kept["refreshToken"], kept["clientSecret"]) == ("renewed-again", "next", "client-secret")
     assert cached.stat().st_mode & 0o777 == 0o600
     assert place.botocores()["access_key"].endswith("renewed-again")
+
+
+def test_a_renewed_login_is_kept_for_others(place):
+    place.take(next(case for case in CASES if case.name == "a login that has ended is renewed"))
+    (cached,) = place.home.glob(".aws/login/cache/*.json")
+    before = json.loads(cached.read_text())
+    for chain in (place.ours, place.ours, place.botocores):
+        found = chain() if chain == place.botocores else chain()[0][0]
+        assert found["access_key"] == "LOGIN-renewed-again", "the file has it now"
+    assert [path for method, path, _, _ in place.server.requests if method == "POST"] == ["/v1/token"]
+    kept = json.loads(cached.read_text())
+    assert kept["accessToken"]["accessKeyId"] == "LOGIN-renewed-again" and kept["accessToken"]["accountId"] == "123456789012"
+    assert kept["refreshToken"] == "next"
+    assert {name: kept[name] for name in ("clientId", "dpopKey", "idToken", "tokenType")} == {
+        name: before[name] for name in ("clientId", "dpopKey", "idToken", "tokenType")
+    }
+    assert cached.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_login_is_renewed_while_berth_runs(place):
+    """The file is read again: what another process has renewed is used, and no second renewal asked for."""
+    place.take(next(case for case in CASES if case.name == "a login"))
+    with place.running() as ask:
+        assert ask("get")["access_key"] == "LOGIN"
+        place.take(next(case for case in CASES if case.name == "a login that has ended is renewed"))
+        assert ask("forget")["access_key"] == "LOGIN-renewed-again"
+        assert place.botocores()["access_key"] == "LOGIN-renewed-again"
+        assert ask("forget")["access_key"] == "LOGIN-renewed-again"
+    assert [path for method, path, _, _ in place.server.requests if method == "POST"] == ["/v1/token"]
+
+
+def test_a_stacks_endpoint_gets_no_login(place):
+    place.take(next(case for case in CASES if case.name == "a login that has ended is renewed"))
+    del place.env["AWS_ENDPOINT_URL"]
+    place.env["AWS_ENDPOINT_URL_SIGNIN"] = "http://127.0.0.1:1"
+    aws = json.dumps({"endpointUrl": place.server.url, "profile": "l"})
+    ran = subprocess.run([tool("credentials_cli"), aws], input="get\n", env=place.env, capture_output=True, text=True, timeout=60)
+    assert "cannot reach 127.0.0.1:1" in json.loads(ran.stdout)["error"]
+    assert place.server.requests == []
 
 
 # --- processes that misbehave ---

@@ -16,7 +16,7 @@ from binary import tool
 # What Berth calls a service, and botocore's name of it.
 SERVICES = {
     "lambda": "lambda", "ecr": "ecr", "s3": "s3", "s3-control": "s3control", "iam": "iam", "sts": "sts", "logs": "logs", "tagging": "resourcegroupstaggingapi",
-    "kms": "kms", "secretsmanager": "secretsmanager", "ssm": "ssm", "dynamodb": "dynamodb", "sso": "sso", "sso-oidc": "sso-oidc",
+    "kms": "kms", "secretsmanager": "secretsmanager", "ssm": "ssm", "dynamodb": "dynamodb", "sso": "sso", "sso-oidc": "sso-oidc", "signin": "signin",
 }  # fmt: skip
 # Regions that are newer than any table.
 TOMORROW = ["eu-west-9", "cn-south-1", "us-gov-north-1", "us-iso-north-1", "us-isob-west-1", "eu-isoe-north-1", "us-isof-west-1", "eusc-de-west-1"]

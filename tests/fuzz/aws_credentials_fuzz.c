@@ -2,14 +2,15 @@
 /*
  * Whatever credentials are read from. The parts of the input: letters that choose sources (c a container's server, w web
  * identity by variables, e keys in variables, n no profile named), the config file, the credentials file, the file that
- * holds a token (SSO's, a web identity's), and answers as in cloud.h: of STS, SSO, the container, the instance, and of
- * credential_process. The profile is "p", the SSO session "s".
+ * holds a token (SSO's, that of `aws login`, a web identity's), and answers as in cloud.h: of STS, SSO, the sign-in service, the
+ * container, the instance, and of credential_process. The profile is "p", the SSO session and the login_session "s".
  */
 #include "base/files.h"
 #include "cloud.h"
 #include "providers/aws/client/client.h"
 #include "providers/aws/client/config_file.h"
 #include "providers/aws/client/credentials_answer.h"
+#include "providers/aws/client/login_token.h"
 #include "providers/aws/client/sso_token.h"
 
 #include <stdio.h>
@@ -28,7 +29,8 @@ static void set_up(void) {
 
         cloud_environment();
         set("HOME", scratch_folder());
-        if (chdir(scratch_folder()) < 0 || folder_make(".aws/sso/cache", &err) < 0)
+        if (chdir(scratch_folder()) < 0 || folder_make(".aws/sso/cache", &err) < 0 ||
+            folder_make(".aws/login/cache", &err) < 0)
                 abort();
 }
 
@@ -55,7 +57,10 @@ static void put_file(const char *path, const char *text) {
 static void put_token(const char *text) {
         static const char *const keys[] = { "s", "https://start.example" };
 
+        char *login TEXT_CLEANUP = login_token_path("s");
+
         put_file("token", text);
+        put_file(login, text);
         for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
                 struct error err;
                 char *path TEXT_CLEANUP = sso_token_path(keys[i], &err);

@@ -46,8 +46,9 @@ enum aws_service {
         AWS_SSM,
         AWS_EC2,
         AWS_DYNAMODB,
-        AWS_SSO, /* this and the next for credentials only, unsigned: credentials_sso.c */
+        AWS_SSO, /* this and the next two for credentials only, unsigned: credentials_sso.c, login_token.c */
         AWS_SSO_OIDC,
+        AWS_SIGNIN,
         AWS_SERVICE_COUNT
 };
 

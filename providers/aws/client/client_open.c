@@ -57,9 +57,7 @@ static int choose_region(struct aws_client *client, const struct value *stack_aw
         const char *region = stack_text(stack_aws, "region");
 
         if (!region)
-                region = setting_variable("AWS_REGION");
-        if (!region)
-                region = setting_get("AWS_DEFAULT_REGION", client->profiles, client->profile, "region");
+                region = setting_region(client->profiles, client->profile);
         /* A profile that does not exist has no region either. */
         if (!region && profiles_check(client->profiles, client->profile, client->profile_named_by, err) < 0)
                 return -1;
@@ -128,6 +126,7 @@ static void open_credentials(struct aws_client *client) {
                 .profile_named_by = client->profile_named_by,
                 .no_environment = client->profile_in_stack,
                 .session_profile = client->profile,
+                .region = client->region,
                 .assume_role = client->assume_role,
                 .clock = client->clock,
                 .http = client->http,

@@ -10,6 +10,7 @@
  *     web identity                 by variables (unless as above) or by the profile
  *     the profile's SSO settings   a token that `aws sso login` has left
  *     the profile's keys           in the credentials file
+ *     the profile's login_session  what `aws login` has left
  *     the profile's process        credential_process
  *     the profile's keys           in the config file
  *     the container's server       AWS_CONTAINER_CREDENTIALS_*
@@ -83,6 +84,7 @@ struct credentials_settings {
         bool no_environment; /* variables hold no keys for this profile: it was named by the Stack, or by a role */
         const char
                 *session_profile; /* whose endpoints and regions count; `profile` but for a role's source */
+        const char *region;       /* where the client's calls go */
         const char *assume_role;  /* the Stack's aws.assumeRole, or NULL */
         const struct clock *clock;
         struct http_pool *http; /* for sources that are asked by HTTP */

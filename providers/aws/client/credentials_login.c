@@ -1,18 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * login_session, of `aws login`. Its tokens are bound to a key that the AWS CLI keeps, so Berth cannot use them. It says so
- * rather than pass on to the next source, which would be another identity than the profile names.
+ * login_session, of `aws login`: the keys of a person who has signed in at the console (login_token.h). A session that cannot
+ * be used is an error, and no next source is asked: that would be another identity than the profile names.
  */
 #include "providers/aws/client/credentials.h"
 
+#include "base/json.h"
+#include "providers/aws/client/credentials_answer.h"
+#include "providers/aws/client/login_token.h"
+#include "providers/aws/client/setting.h"
+
+#include <stdlib.h>
+
+struct login_source {
+        struct credentials_source source;
+        struct credentials_settings at;
+        const char *session;
+        struct endpoint signin;
+};
+
+static int read_token(const struct login_source *self, const json_t *token, struct credentials **ret,
+                      struct error *err) {
+        const json_t *keys = json_object_get(token, "accessToken");
+        struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&origin, "the profile %s", self->at.profile);
+        return credentials_new(
+                &(struct credentials_parts){ .access_key = json_text(keys, "accessKeyId"),
+                                             .secret_key = json_text(keys, "secretAccessKey"),
+                                             .token = json_text(keys, "sessionToken"),
+                                             .expires_ms =
+                                                     credentials_answer_time_ms(json_text(keys, "expiresAt")),
+                                             .origin = strbuf_text(&origin),
+                                             .names = { "accessKeyId", "secretAccessKey", "sessionToken" } },
+                ret, err);
+}
+
+static int fetch_login(struct credentials_source *source, struct credentials **ret,
+                       enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
+        const struct login_source *self = (const struct login_source *)source;
+        struct login_token_source from = {
+                .session = self->session,
+                .profile = self->at.profile,
+                .signin = &self->signin,
+                .clock = self->at.clock,
+                .http = self->at.http,
+        };
+        json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
+
+        if (login_token_get(&from, &token, ret_reason, ret_asked_ms, err) < 0 ||
+            read_token(self, token, ret, err) < 0)
+                return error_context(err, "login_session of the profile %s", self->at.profile);
+        return 0;
+}
+
+static void release_login(struct credentials_source *source) {
+        struct login_source *self = (struct login_source *)source;
+
+        endpoint_release(&self->signin);
+        free(self);
+}
+
+static const struct credentials_source_ops ops = { fetch_login, release_login };
+
 int credentials_login(const struct credentials_settings *settings, struct credentials_source **ret,
                       struct strbuf *tried, struct error *err) {
-        (void)ret, (void)tried;
-        if (!profiles_get(settings->profiles, settings->profile, "login_session"))
+        const char *session = profiles_get(settings->profiles, settings->profile, "login_session");
+        struct endpoint_settings where = {
+                /* The Stack's endpointUrl is for what Berth manages, and its region may be another one. */
+                .region = setting_region(settings->profiles, settings->session_profile),
+                .profiles = settings->profiles,
+                .profile = settings->session_profile,
+        };
+        struct login_source *self;
+
+        (void)tried;
+        if (!session)
                 return 0;
-        return error_set(
-                err,
-                "the profile %s gets its credentials by login_session, which Berth does not read: add "
-                "a profile with credential_process = aws configure export-credentials --profile %s",
-                settings->profile, settings->profile);
+        if (!*session)
+                return error_set(err, "the profile %s has an empty login_session: run aws login --profile %s",
+                                 settings->profile, settings->profile);
+        if (!(self = calloc(1, sizeof(*self))))
+                abort();
+        self->source.ops = &ops;
+        self->at = *settings;
+        self->session = session;
+        if (!where.region)
+                where.region = settings->region;
+        if (endpoint_resolve(&where, AWS_SIGNIN, &self->signin, err) < 0) {
+                release_login(&self->source);
+                return error_context(err, "login_session of the profile %s", settings->profile);
+        }
+        *ret = &self->source;
+        return 1;
 }

@@ -4,7 +4,8 @@
  * in botocore's order. Without one the host is made from the table in service_facts.c for the region's partition,
  * with FIPS and dual stack where asked for.
  *
- * The patterns: %r the region, %f "-fips" or nothing, %s the partition's domain, %d its domain for dual stack.
+ * The patterns: %r the region, %f "-fips" or nothing, %s the partition's domain, %d its domain for dual stack, %c that of its
+ * sign-in.
  */
 #include "providers/aws/client/endpoint.h"
 
@@ -74,6 +75,9 @@ static char *expand(const char *pattern, const struct partition *partition, cons
                 case 'r':
                         strbuf_append(&text, region);
                         break;
+                case 'c':
+                        strbuf_append(&text, partition->signin_domain);
+                        break;
                 case 'd':
                         strbuf_append(&text, partition->domain_dual);
                         break;
@@ -109,6 +113,17 @@ static const char *iam_host(const struct partition *partition, bool fips, bool d
         return fips && with_fips ? with_fips : plain;
 }
 
+/* As botocore's rules say: under the domain that people sign in at; NULL where the table's pattern is right. */
+static const char *signin_host(const struct partition *partition, const char *region, bool fips, bool dual) {
+        bool gov = strcmp(partition->name, "aws-us-gov") == 0;
+
+        if (dual || (fips && !gov))
+                return NULL;
+        if (fips && strcmp(region, "us-gov-west-1") == 0)
+                return "signin%f.%c";
+        return "%r.signin%f.%c";
+}
+
 static int resolve_by_region(const struct endpoint_settings *settings, enum aws_service service,
                              const struct partition *partition, struct endpoint *ret, struct error *err) {
         const struct service *facts = service_facts(service);
@@ -122,6 +137,8 @@ static int resolve_by_region(const struct endpoint_settings *settings, enum aws_
                                  partition->name);
         if (service == AWS_IAM)
                 pattern = iam_host(partition, fips, dual);
+        if (service == AWS_SIGNIN && signin_host(partition, settings->region, fips, dual))
+                pattern = signin_host(partition, settings->region, fips, dual);
         if (plain_host_is_fips(partition, service, settings->region, dual))
                 fips = false;
         ret->scheme = setting_copy("https");

@@ -20,6 +20,7 @@ struct partition {
         const char *iam_host;
         const char *iam_host_dual;                      /* for IPv6 too */
         const char *iam_host_fips, *iam_host_dual_fips; /* NULL: as above */
+        const char *signin_domain; /* of `aws login`'s hosts, beside those for IPv6: "aws.amazon.com" */
         bool fips;
 };
 

@@ -118,7 +118,7 @@ static const struct service services[AWS_SERVICE_COUNT] = {
                            .host = "dynamodb%f.%r.%s",
                            .host_dual = "dynamodb%f.%r.%d",
                            .protocol = PROTOCOL_JSON },
-        /* These two are asked for credentials only, unsigned: credentials_sso.c. */
+        /* These three are asked for credentials only, unsigned: credentials_sso.c, login_token.c. */
         [AWS_SSO] = { .name = "sso",
                       .signing_name = "awsssoportal",
                       .action = "sso",
@@ -135,6 +135,15 @@ static const struct service services[AWS_SERVICE_COUNT] = {
                            .host = "oidc%f.%r.%s",
                            .host_dual = "oidc%f.%r.%d",
                            .protocol = PROTOCOL_REST_JSON },
+        /* Its host without dual stack and FIPS is in endpoint.c. */
+        [AWS_SIGNIN] = { .name = "signin",
+                         .signing_name = "signin",
+                         .action = "signin",
+                         .variable = "SIGNIN",
+                         .setting = "signin",
+                         .host = "signin%f.%r.%s",
+                         .host_dual = "signin%f.%r.%d",
+                         .protocol = PROTOCOL_REST_JSON },
 };
 
 const struct service *service_facts(enum aws_service service) {

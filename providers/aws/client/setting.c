@@ -24,6 +24,12 @@ const char *setting_get(const char *variable, const struct profiles *profiles, c
         return value ? value : if_any(profiles_get(profiles, profile, key));
 }
 
+const char *setting_region(const struct profiles *profiles, const char *profile) {
+        const char *region = setting_variable("AWS_REGION");
+
+        return region ? region : setting_get("AWS_DEFAULT_REGION", profiles, profile, "region");
+}
+
 bool setting_is_true(const char *value) {
         return value && strcasecmp(value, "true") == 0;
 }

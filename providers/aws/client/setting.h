@@ -13,6 +13,9 @@ const char *setting_variable(const char *name);
 const char *setting_get(const char *variable, const struct profiles *profiles, const char *profile,
                         const char *key);
 
+/* AWS_REGION, AWS_DEFAULT_REGION, or the profile's region: as above. */
+const char *setting_region(const struct profiles *profiles, const char *profile);
+
 /* "true" in any case: how the SDKs write a yes. NULL is none. */
 bool setting_is_true(const char *value);
 

@@ -122,11 +122,94 @@ static void letters(void **state) {
         assert_int_equal(bytes[1], 0xff);
 }
 
+/* RFC 7515, A.3, in both forms. */
+static const char sec1[] = "-----BEGIN EC PRIVATE KEY-----\n"
+                           "MHcCAQEEII6bEJ5xkJi/mASH3x9dd+nLKWBuvtImO19XwhPfhPSyoAoGCCqGSM49\n"
+                           "AwEHoUQDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEXH8UTNG72b\n"
+                           "focs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n"
+                           "-----END EC PRIVATE KEY-----\n";
+static const char pkcs8[] = "-----BEGIN PRIVATE KEY-----\n"
+                            "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgjpsQnnGQmL+YBIff\n"
+                            "H1136cspYG6+0iY7X1fCE9+E9LKhRANCAAR/zc4ncPbEXUGDy+5v20t7WAczNXvp\n"
+                            "7xO6z248e9FURcfxRM0bvZt+hyzf7bnuufSzaV1uqQskrYpGIyiFiOWt\n"
+                            "-----END PRIVATE KEY-----\n";
+
+static void own_signatures(void **state) {
+        static const char *const forms[] = { sec1, pkcs8 };
+        struct bytes x = decode(vectors[1].first), y = decode(vectors[1].second);
+        struct public_key *key = public_key_new(PUBLIC_KEY_P256, x.at, x.length, y.at, y.length);
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+                struct public_key_pair *pair = public_key_pair_new(forms[i], strlen(forms[i]));
+                uint8_t own_x[PUBLIC_KEY_COORDINATE], own_y[PUBLIC_KEY_COORDINATE];
+                uint8_t signature[2 * PUBLIC_KEY_COORDINATE];
+
+                assert_non_null(pair);
+                public_key_pair_point(pair, own_x, own_y);
+                assert_memory_equal(own_x, x.at, sizeof(own_x));
+                assert_memory_equal(own_y, y.at, sizeof(own_y));
+                /* Numbers of less than 32 bytes come in one of 128. */
+                for (uint16_t message = 0; message < 600; message++) {
+                        public_key_pair_sign(pair, &message, sizeof(message), signature);
+                        assert_true(public_key_verifies(key, &message, sizeof(message), signature,
+                                                        sizeof(signature)));
+                }
+                public_key_pair_free(pair);
+        }
+        public_key_free(key);
+        public_key_pair_free(NULL);
+}
+
+/* Locked, of another curve, a public one, no key. */
+static void no_own_keys(void **state) {
+        static const char *const cases[] = {
+                "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
+                "MIH0MF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBCzDChr9ZsBtvm7rPjI\n"
+                "GUavAgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQkenxKPtyL2nX/gQC\n"
+                "DaXpiASBkKS6vE291WxJMSLtfOnYrgsEgBxKnabMydcpH6y1e8vyQwnI6pm40D6c\n"
+                "I6VRCm13wQ8s/RZU9Bf0kigaeYYl/eSzTO4Kp/l8O1/B/xlqtVJtcl8fFZB/BGBq\n"
+                "d7RmRxb7Rrn0G/wMZCCJpHpzNVmZQfZFr7NahpQ4Y/vU3DsdTYXHNVXEROVkgSGD\n"
+                "c3/8MFR/Lw==\n"
+                "-----END ENCRYPTED PRIVATE KEY-----\n",
+                "-----BEGIN PRIVATE KEY-----\n"
+                "MIG2AgEAMBAGByqGSM49AgEGBSuBBAAiBIGeMIGbAgEBBDAhx04M3Ds+yaxU247A\n"
+                "8X5dw2+IxNi8/euYKJ7hmHB7QzgwhEj6WuyxadQbvR+EosihZANiAARYtE7xVdD+\n"
+                "IBaR7vLX04huePJhLzTegy89ZydKBHCoae8QdxMQaOm5Awj7+Mh6zvZ+xKy329tv\n"
+                "BmuXs/3r/ediDueH8TFFkH/dVEQT0+Gg734q9QV7eNEAO7TmKLM2LgI=\n"
+                "-----END PRIVATE KEY-----\n",
+                "-----BEGIN PUBLIC KEY-----\n"
+                "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7\n"
+                "6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n"
+                "-----END PUBLIC KEY-----\n",
+                "",
+                "no key",
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                assert_null(public_key_pair_new(cases[i], strlen(cases[i])));
+        for (size_t cut = 0; cut < sizeof(sec1) - sizeof("-----END EC PRIVATE KEY-----\n"); cut++)
+                assert_null(public_key_pair_new(sec1, cut));
+}
+
+static void letters_back(void **state) {
+        static const uint8_t bytes[] = { 0xfb, 0xff, 0xbf };
+        static const char *const texts[] = { "", "-w", "-_8", "-_-_" };
+        char text[5];
+
+        (void)state;
+        for (size_t length = 0; length <= sizeof(bytes); length++) {
+                digest_base64url(bytes, length, text);
+                assert_string_equal(text, texts[length]);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(examples),
-                cmocka_unit_test(no_keys),
-                cmocka_unit_test(letters),
+                cmocka_unit_test(examples),    cmocka_unit_test(no_keys),
+                cmocka_unit_test(letters),     cmocka_unit_test(own_signatures),
+                cmocka_unit_test(no_own_keys), cmocka_unit_test(letters_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,6 +173,7 @@ static struct fixture open_chain(const char *profile, const char *assume_role) {
                 .profile_named_by = profile ? by_stack ? "the Stack's aws.profile" : "AWS_PROFILE" : NULL,
                 .no_environment = by_stack,
                 .session_profile = profile ? profile : "default",
+                .region = "eu-west-1",
                 .assume_role = assume_role,
                 .clock = &standing_clock,
                 .caller = &fake_sts,
@@ -275,7 +276,7 @@ static const struct {
         { "sso-lost", "names the sso-session corp, which is not in" },
         { "sso-half", "is to use SSO, but sso_region is not set" },
         { "sso-differs", "the profile sso-differs and its sso-session s differ in sso_region" },
-        { "login", "login_session, which Berth does not read" },
+        { "login", "run aws login --profile login" },
         { "hollow", "the profile hollow has an empty aws_access_key_id" },
         { "split",
           "the profile split has aws_access_key_id but no aws_secret_access_key" }, /* files do not add up */
