@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,30 @@ static int run_verb(int argc, char **argv, struct arena *arena) {
         return exit_code_of(&err);
 }
 
+/* A reader that ended, such as head(1), is no error. */
+static bool is_reader_gone(void) {
+        struct pollfd output = { .fd = STDOUT_FILENO };
+
+        return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
+}
+
+/*
+ * Output that could not be written (a full disk) must not look like success. A write that failed before the last one leaves
+ * its mark in the stream, and no errno: the buffer was dropped, so that the last flush may have nothing to do, and succeed.
+ */
+static int finish_output(void) {
+        bool lost = ferror(stdout);
+        int reason = 0;
+
+        if (fflush(stdout) != 0)
+                reason = errno;
+        if ((!lost && reason == 0) || reason == EPIPE || is_reader_gone())
+                return 0;
+        log_error("cannot write the result: %s",
+                  reason ? strerror(reason) : "standard output did not take all of it (a full disk?)");
+        return -1;
+}
+
 int main(int argc, char **argv) {
         struct arena *arena;
         int code;
@@ -185,10 +210,5 @@ int main(int argc, char **argv) {
         arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);
-        /* Output that could not be written (a full disk) must not look like success. */
-        if (fflush(stdout) != 0 && errno != EPIPE) {
-                log_error("cannot write the result: %s", strerror(errno));
-                return EXIT_ERROR;
-        }
-        return code;
+        return finish_output() < 0 ? EXIT_ERROR : code;
 }

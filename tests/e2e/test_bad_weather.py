@@ -252,12 +252,36 @@ def test_no_disk_space_in_the_middle(cloud, stack, small_disk, leave):
     assert len(created) == len(set(created)), "nothing twice"
 
 
-def test_no_disk_space_for_the_result(stack):
-    if not os.path.exists("/dev/full"):
-        pytest.skip("no /dev/full here")
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([stack.binary, "plan"], cwd=stack.stack, env=stack.env, stdout=full, stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 1 and b"cannot write the result" in done.stderr
+OUTPUTS = [
+    "--help", "help", "help session", "plan --help", "version", "version --json", "manual", "manual manifests", "schema", "schema Agent", "explain",
+    "explain Environment", "completion bash", "completion zsh", "completion fish", "validate", "validate --json", "plan", "plan --json", "get", "get --json",
+    "get -o yaml", "map", "map --json", "drift", "drift --json", "refresh", "refresh --json", "images", "images --json", "lock show", "lock show --json",
+    "state list", "state show", "state show --json", "state verify", "doctor", "doctor --json", "apply --yes", "apply --yes --json",
+]  # fmt: skip
+
+
+@pytest.fixture
+def much(cloud, berth, prebuilt):
+    """So much that what is printed of it is longer than the buffer of standard output."""
+    berth.write("m.yaml", stacks.text(stacks.stack(), *[stacks.environment(f"x{number}") for number in range(30)]))
+    berth.apply()
+    return berth
+
+
+def test_output_that_cannot_be_written(much):
+    """Of every verb, long output and short: to a full disk, to a closed descriptor; a reader that ended is no error."""
+
+    def run(output, end):
+        command = ["sh", "-c", f'exec "$@" {end}', "sh", much.binary, *output.split()]
+        return subprocess.run(command, cwd=much.stack, env=much.env, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    tried = [(output, ">/dev/full") for output in OUTPUTS] + [(output, ">&-") for output in ("version", "schema", "plan --json")]
+    wrong = [(output, end, done) for output, end in tried if (done := run(output, end)).returncode != 1 or b"cannot write the result" not in done.stderr]
+    wrong += [(output, done) for output in ("version", "schema", "plan --json") if (done := run(output, "")).returncode != 0 or done.stderr]
+    os.close(writer)
+    assert wrong == []
 
 
 def test_a_folder_that_may_not_be_written(cloud, stack, tmp_path):
