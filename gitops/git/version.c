@@ -62,7 +62,8 @@ static bool parse_number(const char **at, uint64_t *ret) {
         uint64_t number = 0;
         const char *text = *at;
 
-        if (!is_digit(*text))
+        /* Numbers with leading zeros are parts of dates: 2025.01.15 is no version (semver.org, 2). */
+        if (!is_digit(*text) || (*text == '0' && is_digit(text[1])))
                 return false;
         for (; is_digit(*text); text++) {
                 number = number * 10 + (uint64_t)(*text - '0');
@@ -118,6 +119,9 @@ bool version_parse(const char *text, struct version *ret) {
                         return false;
         } while (++given < 3 && *text == '.' && text++);
         if (!parse_suffixes(&text, &version) || *text)
+                return false;
+        /* A number alone is a date or a build's number: 20250101. */
+        if (given == 1 && !version.has_v)
                 return false;
         *ret = version;
         return true;

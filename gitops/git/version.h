@@ -2,8 +2,8 @@
 /*
  * Semantic versions (semver.org 2.0) of tags, and the patterns that choose among them.
  *
- * A version: an optional "v", one to three numbers ("v1.4" is 1.4.0), "-prerelease", "+build". A pattern: comparisons that all
- * hold, separated by spaces or commas; "||" between alternatives.
+ * A version: an optional "v", one to three numbers ("v1.4" is 1.4.0), "-prerelease", "+build". A number has no leading zeros,
+ * and one number alone needs the "v": dates (2025.01.15, 20250101) are no versions. A pattern: comparisons that all hold, separated by spaces or commas; "||" between alternatives.
  *
  *     1.2.3   =1.2.3   that one            1.x  1.2.*  1  *   any with these numbers
  *     >=1.2  <2  !=1.4.1                   ~1.2  1.2.x        ^1.2  from it, below 2 (^0.2: below 0.3)
