@@ -10,6 +10,7 @@
  * counted from there, so that errors of later documents are reported in the same run. Until then nothing that the document
  * says is decoded, and lines of it are not quoted if they may hold a secret.
  */
+#include "schema/breaks.h"
 #include "schema/node.h"
 
 #include <stdlib.h>
@@ -33,6 +34,8 @@ struct anchor {
 struct reader {
         struct loading *loading;
         uint16_t file;
+        const char *text;     /* as long as the source's, for libyaml */
+        struct breaks breaks; /* of `text` */
         uint32_t line_offset; /* of the part that the parser was given */
         yaml_parser_t parser;
         struct node *root;
@@ -134,9 +137,10 @@ static struct node *new_node(struct reader *reader, const yaml_event_t *event, e
 
 static struct node *scalar_node(struct reader *reader, const yaml_event_t *event) {
         struct node *node = new_node(reader, event, NODE_SCALAR);
-        const char *text = (const char *)event->data.scalar.value;
         size_t length = event->data.scalar.length;
+        char *text = arena_strndup(reader->loading->scratch, (const char *)event->data.scalar.value, length);
 
+        breaks_restore(&reader->breaks, text, length);
         node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
         node->tag = tag_of(reader, event, event->data.scalar.tag);
         node->complete = true;
@@ -144,7 +148,7 @@ static struct node *scalar_node(struct reader *reader, const yaml_event_t *event
         node->end_column = (uint32_t)event->end_mark.column + 1;
         node->count = (uint32_t)length;
         node->weight += (uint32_t)(length / BYTES_PER_WEIGHT);
-        node->text = arena_strndup(reader->loading->scratch, text, length);
+        node->text = text;
         if (memchr(text, '\0', length)) {
                 problem_error(reader->loading, place_of_mark(reader, &event->start_mark), NULL,
                               "this text holds an escaped NUL (\\0), which no text in a manifest may");
@@ -416,7 +420,9 @@ static const char *read_part(struct reader *reader, const char *start) {
         if (!yaml_parser_initialize(&reader->parser))
                 abort();
         yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
-        yaml_parser_set_input_string(&reader->parser, (const unsigned char *)start, (size_t)(end - start));
+        yaml_parser_set_input_string(&reader->parser,
+                                     (const unsigned char *)reader->text + (start - source->bytes.data),
+                                     (size_t)(end - start));
         while (!ended) {
                 bool good = yaml_parser_parse(&reader->parser, &event);
 
@@ -447,10 +453,27 @@ static const char *read_part(struct reader *reader, const char *start) {
 
 void document_read_all(struct loading *loading, uint16_t file) {
         struct reader *reader = arena_alloc(loading->arena, sizeof(*reader));
-        const char *next = loading->sources[file].bytes.data;
+        struct source *source = &loading->sources[file];
+        const struct strbuf *bytes = &source->bytes;
+        struct strbuf changed STRBUF_CLEANUP = STRBUF_INIT;
+        const char *next = bytes->data;
 
         reader->loading = loading;
         reader->file = file;
+        reader->text = bytes->data;
+        if (breaks_found(strbuf_text(bytes), bytes->length)) {
+                strbuf_append_bytes(&changed, bytes->data, bytes->length);
+                if (!breaks_hide(&changed, &reader->breaks)) {
+                        problem_error(loading, (struct place){ .file = file },
+                                      "remove them, or write \\N, \\L or \\P in double quotes",
+                                      "this file has U+0085, U+2028 or U+2029 as characters");
+                        source->documents++;
+                        problem_quote_nothing_unread(loading, file, loading->diagnostics->count - 1, 1,
+                                                     UINT32_MAX);
+                        return;
+                }
+                reader->text = changed.data;
+        }
         while (next)
                 next = read_part(reader, next);
 }

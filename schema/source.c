@@ -6,7 +6,7 @@
  * A file counts as a document found even if it could not be read: an unreadable file must not pass for a stack
  * without resources.
  *
- * Lines are counted as libyaml counts them, since the positions of nodes come from there. Where each line begins is
+ * Lines are counted as libyaml counts them, since the positions of nodes come from there (see breaks.h for its other breaks). Where each line begins is
  * worked out once for a file, when the first diagnostic needs it.
  */
 #include "base/text.h"
@@ -239,19 +239,11 @@ int source_gather_files(struct loading *loading, const struct manifest_file *fil
         return 0;
 }
 
-/* The length of the line break at the text's begin, by libyaml's rules (YAML 1.1 has more breaks than 1.2); or 0. */
+/* The length of the line break at the text's begin; or 0. */
 static size_t break_size(const char *text, size_t length) {
-        const unsigned char *bytes = (const unsigned char *)text;
-
-        if (bytes[0] == '\n')
-                return 1;
-        if (bytes[0] == '\r')
-                return length > 1 && bytes[1] == '\n' ? 2 : 1;
-        if (length > 1 && bytes[0] == 0xC2 && bytes[1] == 0x85)
-                return 2;
-        if (length > 2 && bytes[0] == 0xE2 && bytes[1] == 0x80 && (bytes[2] == 0xA8 || bytes[2] == 0xA9))
-                return 3;
-        return 0;
+        if (text[0] == '\r')
+                return length > 1 && text[1] == '\n' ? 2 : 1;
+        return text[0] == '\n';
 }
 
 /* Lines begin at `starts`, which may be NULL to count them only. */
