@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/array.h"
+#include "schema/breaks.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -569,12 +570,6 @@ static int check_result(const char *text, size_t length, const struct strbuf *re
         return 0;
 }
 
-/* What libyaml takes for the end of a line, and nobody else does: columns and lines would not be those of the text. */
-static bool has_foreign_breaks(const char *text, size_t length) {
-        return memmem(text, length, "\xC2\x85", 2) || memmem(text, length, "\xE2\x80\xA8", 3) ||
-               memmem(text, length, "\xE2\x80\xA9", 3);
-}
-
 static int lay_out(struct layout *layout, const char *text, size_t length, struct strbuf *to,
                    struct error *err) {
         struct walk walk = { .layout = layout };
@@ -595,6 +590,27 @@ static int lay_out(struct layout *layout, const char *text, size_t length, struc
         return 0;
 }
 
+/* Every line ends with CRLF, as on Windows; where ends are mixed, they all become LF. */
+static bool has_crlf(const char *text, size_t length) {
+        const char *end = text + length, *at = text, *newline;
+
+        for (; (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
+                if (newline == text || newline[-1] != '\r')
+                        return false;
+        }
+        return at > text;
+}
+
+static void append_result(struct strbuf *to, const struct strbuf *result, bool crlf) {
+        const char *text = strbuf_text(result), *end = text + result->length, *newline;
+
+        for (; crlf && (newline = memchr(text, '\n', (size_t)(end - text))); text = newline + 1) {
+                strbuf_append_bytes(to, text, (size_t)(newline - text));
+                strbuf_append(to, "\r\n");
+        }
+        strbuf_append_bytes(to, text, (size_t)(end - text));
+}
+
 int format_yaml(const char *text, size_t length, struct strbuf *to, struct error *err) {
         static const char mark[] = "\xEF\xBB\xBF";
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT, result STRBUF_CLEANUP = STRBUF_INIT;
@@ -605,7 +621,7 @@ int format_yaml(const char *text, size_t length, struct strbuf *to, struct error
                 text += sizeof(mark) - 1;
                 length -= sizeof(mark) - 1;
         }
-        if (has_foreign_breaks(text, length) || memmem(text, length, mark, sizeof(mark) - 1))
+        if (breaks_found(text, length) || memmem(text, length, mark, sizeof(mark) - 1))
                 return error_set(
                         err,
                         "it holds a line break of YAML 1.1 (U+0085, U+2028, U+2029) or a byte order mark");
@@ -616,6 +632,6 @@ int format_yaml(const char *text, size_t length, struct strbuf *to, struct error
         if (lay_out(&layout, strbuf_text(&whole), whole.length, &result, err) < 0 ||
             check_result(strbuf_text(&whole), whole.length, &result, err) < 0)
                 return -1;
-        strbuf_append_bytes(to, strbuf_text(&result), result.length);
+        append_result(to, &result, has_crlf(text, length));
         return 0;
 }

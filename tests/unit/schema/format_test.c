@@ -11,6 +11,8 @@ static const struct {
         { "empty lines alone", "\n\n\n", "" },
         { "the end of the last line", "a: 1", "a: 1\n" },
         { "line breaks", "a: 1\r\nb: 2\rc: 3\n", "a: 1\nb: 2\nc: 3\n" },
+        { "line breaks of Windows", "a:\r\n    b: |\r\n      c\r\n\r\n    # d\r\n    e: 1",
+          "a:\r\n  b: |\r\n    c\r\n\r\n  # d\r\n  e: 1\r\n" },
         { "a byte order mark",
           "\xEF\xBB\xBF"
           "a: 1\n",
