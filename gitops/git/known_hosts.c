@@ -109,7 +109,8 @@ static bool is_revoked(const char *text, struct part key) {
         return false;
 }
 
-size_t known_hosts_select(const char *text, const char *host, const char *port, struct strbuf *ret) {
+size_t known_hosts_select(const char *text, const char *host, const char *port, const char *type,
+                          struct strbuf *ret) {
         struct strbuf target STRBUF_CLEANUP = STRBUF_INIT;
         const char *at = text;
         size_t count = 0;
@@ -123,7 +124,8 @@ size_t known_hosts_select(const char *text, const char *host, const char *port, 
                 struct line line;
                 bool hashed;
 
-                if (split_line(at, length, &line) && line.marker.length == 0) {
+                if (split_line(at, length, &line) && line.marker.length == 0 &&
+                    (!type || part_is(line.type, type))) {
                         hashed = line.hosts.text[0] == '|';
                         if ((hashed || names_host(line.hosts, strbuf_text(&target))) &&
                             !is_revoked(text, line.key)) {

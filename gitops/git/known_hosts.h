@@ -9,7 +9,11 @@
 
 #include "base/strbuf.h"
 
-/* Appends lines. `port`: NULL or "22" for ssh's own. Returns how many of them may speak of the host. */
-size_t known_hosts_select(const char *text, const char *host, const char *port, struct strbuf *ret);
+/*
+ * Appends lines. `port`: NULL or "22" for ssh's own. `type`: of keys, such as "ssh-ed25519"; NULL for all. Returns how many lines may
+ * speak of the host.
+ */
+size_t known_hosts_select(const char *text, const char *host, const char *port, const char *type,
+                          struct strbuf *ret);
 
 #endif

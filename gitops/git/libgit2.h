@@ -59,6 +59,7 @@
         X(git_repository_free)                   \
         X(git_repository_init_ext)               \
         X(git_repository_init_options_init)      \
+        X(git_repository_is_shallow)             \
         X(git_repository_odb)                    \
         X(git_repository_open)                   \
         X(git_repository_open_bare)              \

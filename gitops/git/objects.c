@@ -47,6 +47,17 @@ bool repository_has(struct repository *repository, const char *id) {
         return sym_git_oid_fromstr(&oid, id) == 0 && sym_git_odb_exists(repository->objects, &oid) == 1;
 }
 
+/* A shallow repository's history ends where it was cut: whether a commit descends from another cannot be known. */
+static int fail_shallow(const struct repository *repository, const char *commit, const char *ancestor,
+                        enum git_failure *ret_failure, struct error *err) {
+        const struct url *url = repository->args->url;
+
+        return FAIL(GIT_LOCAL,
+                    "shallow: the history between commit %s and %s is not in %s: run git fetch --unshallow "
+                    "there, or set fastForwardOnly: false",
+                    commit, ancestor, url->host ? url->host : url->path);
+}
+
 int repository_descends(struct repository *repository, const char *commit, const char *ancestor,
                         enum git_failure *ret_failure, struct error *err) {
         git_oid child, parent;
@@ -54,11 +65,13 @@ int repository_descends(struct repository *repository, const char *commit, const
 
         if (strcmp(commit, ancestor) == 0)
                 return 1;
-        if (!repository_has(repository, ancestor))
-                return 0;
         sym_git_oid_fromstr(&child, commit);
         sym_git_oid_fromstr(&parent, ancestor);
-        result = sym_git_graph_descendant_of(repository->body, &child, &parent);
+        result = repository_has(repository, ancestor)
+                         ? sym_git_graph_descendant_of(repository->body, &child, &parent)
+                         : 0;
+        if (result <= 0 && sym_git_repository_is_shallow(repository->body) == 1)
+                return fail_shallow(repository, commit, ancestor, ret_failure, err);
         return result < 0 ? repository_fail_broken(repository, "the history of", commit, ret_failure, err)
                           : result;
 }

@@ -37,6 +37,11 @@ static enum git_failure classify_failure(const struct remote_failure *found, con
         return found->unauthorised ? GIT_AUTHENTICATION : GIT_UNREACHABLE;
 }
 
+/* "shallow ID" among the refs, which libgit2 reads since 1.7, is to older ones a line that is none. */
+static bool is_shallow(const char *words) {
+        return strcasestr(words, "error parsing REF pkt-line") != NULL;
+}
+
 bool remote_failure_is_known(const struct remote_failure *found) {
         return found->untrusted || found->refused || found->unasked || found->unauthorised ||
                found->over_limit || found->out_of_memory;
@@ -70,5 +75,12 @@ int remote_failure_report(const struct remote_failure *found, const struct url *
                 return FAIL(failure, "%s does not accept the %s", host,
                             ssh ? "ssh key for this user, or the key cannot be read"
                                 : "user name and password");
+        if (is_shallow(words))
+                return FAIL(
+                        GIT_LOCAL,
+                        "shallow: %s says what this libgit2 does not read, as servers of shallow "
+                        "repositories do: run git fetch --unshallow there, or make it anew without --depth "
+                        "(%s)",
+                        host, words);
         return FAIL(failure, "%s", words);
 }

@@ -156,8 +156,11 @@ static int read_credentials(struct work *work, struct error *err) {
         return 0;
 }
 
-/* libssh2 looks for known hosts below $HOME: there it finds those of this source. */
-static int prepare_known_hosts(const struct work *work, struct error *err) {
+/*
+ * libssh2 looks for known hosts below $HOME: there it finds those of this source; of one type of key, or of all where `type` is
+ * NULL. 1 where the host has none of this type.
+ */
+static int prepare_known_hosts(const struct work *work, const char *type, struct error *err) {
         const char *file = work->request->credentials.known_hosts_file;
         const char *place = arena_printf(work->arena, "%s/.ssh", work->tmp);
         struct strbuf given STRBUF_CLEANUP = STRBUF_INIT, chosen STRBUF_CLEANUP = STRBUF_INIT;
@@ -172,10 +175,11 @@ static int prepare_known_hosts(const struct work *work, struct error *err) {
                             work->url.host);
         if (file_read(file, KNOWN_HOSTS_MAX, &given, err) < 0)
                 return error_context(err, "credentials.knownHostsFile");
-        if (known_hosts_select(strbuf_text(&given), work->url.host, work->url.port, &chosen) == 0)
-                return FAIL(GIT_HOST_UNTRUSTED,
-                            "%s has no line in %s: a host that is not known is not trusted", work->url.host,
-                            file);
+        if (known_hosts_select(strbuf_text(&given), work->url.host, work->url.port, type, &chosen) == 0)
+                return type ? 1
+                            : FAIL(GIT_HOST_UNTRUSTED,
+                                   "%s has no line in %s: a host that is not known is not trusted",
+                                   work->url.host, file);
         if (folder_make(place, err) < 0)
                 return -1;
         place = arena_printf(work->arena, "%s/known_hosts", place);
@@ -250,13 +254,45 @@ static int choose_ref(struct work *work, const struct remote_ref *refs, size_t c
                                             work->ret_failure, err);
 }
 
+/*
+ * The server's refs. Of the types of key that known_hosts has for a host, libgit2 before 1.7 asks for one alone, and the server may
+ * have another: then each type is tried, as OpenSSH would offer them all. The key itself is judged as ever.
+ */
+static int list_refs(struct work *work, struct remote_ref **ret, size_t *ret_count, struct error *err) {
+        static const char *const types[] = { "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
+                                             "ecdsa-sha2-nistp521", "ssh-rsa" };
+        struct error why = { 0 };
+        int result = repository_list(work->repository, work->arena, ret, ret_count, work->ret_failure, &why);
+
+        for (size_t i = 0;
+             i < sizeof(types) / sizeof(types[0]) && result < 0 && work->url.scheme == URL_SSH &&
+             strstr(why.message, "Unable to exchange encryption keys");
+             i++) {
+                int prepared = prepare_known_hosts(work, types[i], err);
+
+                if (prepared < 0)
+                        return -1;
+                if (prepared > 0)
+                        continue;
+                repository_closep(&work->repository);
+                if (repository_open(&work->args, &work->repository, work->ret_failure, err) < 0)
+                        return -1;
+                why = (struct error){ 0 };
+                result = repository_list(work->repository, work->arena, ret, ret_count, work->ret_failure,
+                                         &why);
+        }
+        if (result < 0)
+                *err = why;
+        return result;
+}
+
 static int list_and_choose(struct work *work, struct error *err) {
         struct git_answer *answer = &work->found->answer;
         struct remote_ref *refs;
         size_t count;
 
         begin_phase(PHASE_ASKING);
-        if (repository_list(work->repository, work->arena, &refs, &count, work->ret_failure, err) < 0)
+        if (list_refs(work, &refs, &count, err) < 0)
                 return -1;
         if (choose_ref(work, refs, count, err) < 0)
                 return -1;
@@ -515,7 +551,7 @@ static int carry_out_request(struct work *work, struct error *err) {
             read_credentials(work, err) < 0 || start_judge(work, err) < 0 || enter_cage(work, user, err) < 0)
                 return -1;
         add_warnings(work);
-        if (prepare_folders(work, err) < 0 || prepare_known_hosts(work, err) < 0)
+        if (prepare_folders(work, err) < 0 || prepare_known_hosts(work, NULL, err) < 0)
                 return -1;
         if (repository_begin(work->url.scheme == URL_HTTPS ? credentials->ca_file : NULL, work->ret_failure,
                              err) < 0)

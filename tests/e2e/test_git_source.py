@@ -416,6 +416,20 @@ def test_redirects_stay_with_the_host(https, sources, repository):
     plain.refuse("HostUntrusted", "cannot redirect")
 
 
+def test_a_shallow_repository(server, sources, repository):
+    """Its history is cut: read where none is asked for, and said where it is; once it is whole, all goes on."""
+    source = sources(server, repository)
+    first = source.accept()["commit"]
+    for number in range(3):
+        repository.commit({"agents/a.yaml": f"# {number}\n"})
+    whole = repository.bare.rename(repository.bare.with_suffix(".whole"))
+    run("git", "clone", "-q", "--bare", "--depth", "1", f"file://{whole}", repository.bare, env=repository.env)
+    message = source.ask()["message"]
+    assert source.refuse("SourceFailed", "shallow: ", "git fetch --unshallow")["message"] == message
+    run("git", "-C", repository.bare, "fetch", "-q", "--unshallow", env=repository.env)
+    assert source.accept()["commit"] == repository.head() != first
+
+
 def test_known_hosts(ssh, sources, repository, tmp_path):
     source = sources(ssh, repository)
     target = f"[127.0.0.1]:{ssh.port}"
@@ -450,6 +464,29 @@ def test_known_hosts(ssh, sources, repository, tmp_path):
         answer = source.ask(credentials=credentials(text))
         assert not answer["ok"] and answer["reason"] == "HostUntrusted", (text, answer)
     source.refuse("HostUntrusted", "knownHostsFile", credentials={"sshKeyFile": str(ssh.key)})
+
+
+@pytest.mark.parametrize("key_type", ["ed25519", "ecdsa"])
+def test_known_hosts_with_keys_of_several_types(place, served, sources, repository, tmp_path, key_type):
+    """As ssh-keyscan writes them; the server has one of the types alone."""
+    server = Ssh(served, inside(place, f"ssh-{key_type}"), key_type).begin()
+    try:
+        lines = [f"[127.0.0.1]:{server.port} {server.host_key()}\n"]
+        for kind, bits in (("ed25519", 256), ("ecdsa", 256), ("ecdsa", 384), ("rsa", 2048)):
+            key = tmp_path / f"{kind}{bits}"
+            run("ssh-keygen", "-q", "-t", kind, "-b", str(bits), "-N", "", "-f", key)
+            words = key.with_suffix(".pub").read_text().split()[:2]
+            if words[0] != server.host_key().split()[0]:
+                lines.append(f"[127.0.0.1]:{server.port} {' '.join(words)}\n")
+        source = sources(server, repository)
+        for text in ("".join(lines), "".join(reversed(lines))):
+            known = str(server.known_hosts(text))
+            assert source.accept(credentials={"sshKeyFile": str(server.key), "knownHostsFile": known}, readAnyway=True)["commit"] == repository.head()
+        # A server whose only key is of a type that no line has is not trusted, whatever it is offered.
+        known = str(server.known_hosts("".join(lines[1:])))
+        assert not source.ask(credentials={"sshKeyFile": str(server.key), "knownHostsFile": known})["ok"]
+    finally:
+        server.stop()
 
 
 def test_ssh_keys(ssh, sources, repository):

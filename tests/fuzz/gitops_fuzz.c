@@ -82,8 +82,8 @@ static void hosts(struct input *input) {
         struct strbuf kept STRBUF_CLEANUP = STRBUF_INIT;
         const char *text = text_of(input);
 
-        (void)known_hosts_select(text, "host.example", NULL, &kept);
-        (void)known_hosts_select(text, "host.example", "2222", &kept);
+        (void)known_hosts_select(text, "host.example", NULL, NULL, &kept);
+        (void)known_hosts_select(text, "host.example", "2222", "ssh-rsa", &kept);
 }
 
 static void path(struct input *input) {

@@ -96,36 +96,40 @@ static void armor(void **state) {
 }
 
 static const struct {
-        const char *text, *host, *port, *chosen;
+        const char *text, *host, *port, *chosen, *type;
 } hosts[] = {
-        { "h ssh-ed25519 KEY\n", "h", NULL, "h ssh-ed25519 KEY\n" },
-        { "h ssh-ed25519 KEY", "h", "22", "h ssh-ed25519 KEY\n" },
-        { "  h\tssh-ed25519  KEY  a comment\r\n", "h", NULL, "h ssh-ed25519 KEY\n" },
-        { "H.Example.COM t K\n", "h.example.com", NULL, "h.example.com t K\n" },
-        { "a,h,b t K\n", "h", NULL, "h t K\n" },
-        { "*.x t K\n", "a.b.x", NULL, "a.b.x t K\n" },
-        { "?.x t K\n", "ab.x", NULL, "" },
-        { "*.x,!a.x t K\n", "a.x", NULL, "" },
-        { "!a.x,*.x t K\n", "a.x", NULL, "" },
-        { "h t K\n", "h", "2222", "" },
-        { "[h]:2222 t K\n", "h", "2222", "[h]:2222 t K\n" },
-        { "[h]:2222 t K\n", "h", NULL, "" },
-        { "[h]:* t K\n", "h", "2222", "[h]:2222 t K\n" },
-        { "# h t K\n\n \nh t\nh\n", "h", NULL, "" },
-        { "|1|salt|hash t K\n", "h", NULL, "|1|salt|hash t K\n" },
-        { "@cert-authority h t K\n", "h", NULL, "" },
-        { "@revoked h t K\nh t K\n", "h", NULL, "" },
-        { "h t K\nh t L\n@revoked * t K\n", "h", NULL, "h t L\n" },
-        { "@other h t K\n", "h", NULL, "" },
-        { "hh t K\nx t K\n", "h", NULL, "" },
-        { "", "h", NULL, "" },
+        { "h ssh-ed25519 KEY\n", "h", NULL, "h ssh-ed25519 KEY\n", NULL },
+        { "h ssh-ed25519 KEY", "h", "22", "h ssh-ed25519 KEY\n", NULL },
+        { "  h\tssh-ed25519  KEY  a comment\r\n", "h", NULL, "h ssh-ed25519 KEY\n", NULL },
+        { "H.Example.COM t K\n", "h.example.com", NULL, "h.example.com t K\n", NULL },
+        { "a,h,b t K\n", "h", NULL, "h t K\n", NULL },
+        { "*.x t K\n", "a.b.x", NULL, "a.b.x t K\n", NULL },
+        { "?.x t K\n", "ab.x", NULL, "", NULL },
+        { "*.x,!a.x t K\n", "a.x", NULL, "", NULL },
+        { "!a.x,*.x t K\n", "a.x", NULL, "", NULL },
+        { "h t K\n", "h", "2222", "", NULL },
+        { "[h]:2222 t K\n", "h", "2222", "[h]:2222 t K\n", NULL },
+        { "[h]:2222 t K\n", "h", NULL, "", NULL },
+        { "[h]:* t K\n", "h", "2222", "[h]:2222 t K\n", NULL },
+        { "# h t K\n\n \nh t\nh\n", "h", NULL, "", NULL },
+        { "|1|salt|hash t K\n", "h", NULL, "|1|salt|hash t K\n", NULL },
+        { "@cert-authority h t K\n", "h", NULL, "", NULL },
+        { "@revoked h t K\nh t K\n", "h", NULL, "", NULL },
+        { "h t K\nh t L\n@revoked * t K\n", "h", NULL, "h t L\n", NULL },
+        { "@other h t K\n", "h", NULL, "", NULL },
+        { "hh t K\nx t K\n", "h", NULL, "", NULL },
+        { "", "h", NULL, "", NULL },
+        { "h t K\nh u L\n", "h", NULL, "h t K\nh u L\n", NULL },
+        { "h t K\nh u L\n", "h", NULL, "h u L\n", "u" },
+        { "h t K\n", "h", NULL, "", "u" },
 };
 
 static void known_hosts(void **state) {
         (void)state;
         for (size_t i = 0; i < COUNT(hosts); i++) {
                 struct strbuf chosen = STRBUF_INIT;
-                size_t count = known_hosts_select(hosts[i].text, hosts[i].host, hosts[i].port, &chosen);
+                size_t count = known_hosts_select(hosts[i].text, hosts[i].host, hosts[i].port, hosts[i].type,
+                                                  &chosen);
 
                 assert_string_equal(strbuf_text(&chosen), hosts[i].chosen);
                 assert_int_equal(count > 0, hosts[i].chosen[0] != '\0');
