@@ -82,7 +82,8 @@ static int ask_kernel(struct runtime *runtime, struct context *context, int64_t 
         kernel_send(&context->kernel, head, sources.data, sources.length, ends);
         json_decref(head);
         taking->context = context;
-        taking->kill_ms = taking->until_ms + RUNTIME_GRACE_MS;
+        taking->kill_ms = now + (taking->until_ms - now) / 2;
+        taking->told = false;
         return 0;
 }
 
@@ -269,6 +270,12 @@ void checkpoint_take_tick(struct runtime *runtime) {
 
         if (runtime_now_ms() < taking->kill_ms)
                 return;
+        if (!taking->told) {
+                taking->told = true;
+                taking->kill_ms = taking->until_ms + RUNTIME_GRACE_MS;
+                kernel_interrupt(&taking->context->kernel);
+                return;
+        }
         snprintf(why, sizeof(why), "it was killed: it did not take its checkpoint in %lld ms",
                  (long long)taking->max_ms);
         taking->kill_ms = INT64_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The end of kernels that live. One whose socket ends runs what is registered with atexit, flushes files and exits (leave() of
- * kernel.py); one that runs code gets SIGINT first. Nothing else is done meanwhile but to read what is printed, since a kernel that
+ * kernel.py); what it runs gets SIGINT first. Nothing else is done meanwhile but to read what is printed, since a kernel that
  * cannot write would not come to its end.
  */
 #include "runtime/runtime_parts.h"
@@ -66,6 +66,8 @@ void ending_of_kernels(struct runtime *runtime, const struct context *only) {
                 if (runtime->execution.n > 0 && runtime->execution.context == context &&
                     runtime->execution.begun)
                         (void)descendants_signal(&runtime->known, pid, pid, SIGINT);
+                else
+                        kernel_interrupt(&context->kernel);
                 (void)shutdown(context->kernel.socket, SHUT_RDWR);
         }
         while (lives_any(runtime, only) && runtime_now_ms() < until_ms)

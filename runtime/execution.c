@@ -6,7 +6,8 @@
  * its kernel says so, or its shell has ended; what is in the pipes then is its output. Later output is another matter (late.c).
  *
  * Stopping. A wish to stop (an interrupt, the deadline) is SIGINT for what the execution has started in its foreground. A kernel
- * gets it only once its user code runs: before, it would hit the kernel's own code. RUNTIME_GRACE_MS later everything that the
+ * gets it for this execution only once its user code runs: before, it would hit the kernel's own code. Until then it stops what keeps the
+ * kernel from beginning: a task of an earlier execution. RUNTIME_GRACE_MS later everything that the
  * execution has started is killed, the kernel with it. What earlier executions have left behind is not touched.
  *
  * Honesty. An execution is `ok` only if the kernel said so itself, nobody had asked it to stop, and it lives; or if the shell
@@ -271,6 +272,8 @@ static void ask_to_stop(struct runtime *runtime) {
         execution->wants_interrupt = true;
         if (execution->begun)
                 send_interrupt(runtime);
+        else if (execution->context)
+                kernel_interrupt(&execution->context->kernel);
 }
 
 void execution_interrupt(struct runtime *runtime, int64_t n) {
@@ -322,6 +325,8 @@ void execution_tick(struct runtime *runtime) {
                 execution->again_ms = INT64_MAX;
                 if (execution->begun)
                         send_interrupt(runtime);
+                else if (execution->context)
+                        kernel_interrupt(&execution->context->kernel);
         }
         if (now >= execution->kill_ms) {
                 execution->killed = true;

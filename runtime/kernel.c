@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,6 +308,11 @@ int kernel_receive(struct kernel *kernel, struct message *ret, struct error *err
                 if (answer != MESSAGE_MORE)
                         return answer;
         }
+}
+
+void kernel_interrupt(const struct kernel *kernel) {
+        if (!KERNEL_IS_DEAD(kernel) && kernel->ready)
+                (void)kill(kernel->process.pid, SIGINT);
 }
 
 struct process_status kernel_reap(struct kernel *kernel) {

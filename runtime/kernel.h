@@ -64,6 +64,11 @@ int kernel_receive(struct kernel *kernel, struct message *ret, struct error *err
 
 bool kernel_has_ahead(const struct kernel *kernel);
 
+/*
+ * SIGINT for its process alone. It stops a task that goes on between executions; whatever else the kernel does by itself goes on. Before it is
+ * ready the kernel gets none.
+ */
+void kernel_interrupt(const struct kernel *kernel);
 /* Takes the status of a kernel that is dead, and releases it. What it has left behind lives on. */
 struct process_status kernel_reap(struct kernel *kernel);
 

@@ -888,10 +888,15 @@ def go_on():
     loop, descriptor = state.loop, channel.socket.fileno()
     while not channel.pending and not loop.is_closed() and has_work(loop):
         try:
-            loop.add_reader(descriptor, loop.stop)
-            loop.run_forever()
+            try:
+                loop.add_reader(descriptor, loop.stop)
+                state.in_user = True
+                loop.run_forever()
+            finally:
+                state.in_user = False
             break
-        except BaseException as error:  # SystemExit of a task, for one
+        except BaseException as error:  # SystemExit of a task, for one, or an interrupt of one that lets nothing else run
+            state.in_user = False
             note("a task has ended by %s" % name_of(type(error)))
         finally:
             if os.getpid() != own_pid:

@@ -68,8 +68,10 @@ struct taking {
         int64_t kept, lost_count; /* what the first said */
         int64_t data,
                 data_max; /* bytes in this context; in all of them that are still to come, this one included */
-        int64_t total, total_max;  /* bytes of the file so far, and at most */
-        int64_t until_ms, kill_ms; /* when there is no more time; when its kernel is killed: INT64_MAX */
+        int64_t total, total_max; /* bytes of the file so far, and at most */
+        int64_t until_ms;         /* when there is no more time */
+        int64_t kill_ms; /* when its kernel is told to stop its task, and then killed; INT64_MAX: none was asked */
+        bool told;       /* it was told to */
         int64_t max_ms;
         bool late;        /* a kernel that lives had too little time, or none */
         json_t *contexts; /* what became of each */

@@ -75,6 +75,44 @@ def test_what_tasks_wait_for_between_executions(runtime):
     assert b"SystemExit" in said and b"Task exception was never retrieved" in said and b"ValueError: never retrieved" in said
 
 
+@pytest.fixture(params=["while True: pass", "time.sleep(1000)"])
+def blocked(program, request, tmp_path):
+    """A task keeps its kernel from everything else, and a file is open."""
+    from runtime_client import Runtime
+
+    with Runtime(program, folder=tmp_path) as runtime:
+        runtime.ok("import asyncio, time\nf = open('left', 'w'); f.write('hello')\nasync def blocks():\n    open('blocks', 'w').close()\n    %s" % request.param)
+        runtime.ok("x = 'precious'\ntask = asyncio.create_task(blocks())\nNone")
+        until = time.monotonic() + PATIENCE
+        while not (runtime.folder / "blocks").exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        yield runtime
+
+
+def test_a_task_that_blocks_and_an_execution(blocked):
+    """It is stopped at the deadline of the execution that waits, or with that one, and costs no variable."""
+    waits = blocked.run("x", timeoutMs=300)
+    assert (waits.status, waits.done["ended"]) == ("timeout", None)
+    done = blocked.ok("x")
+    assert (done.text, done.state["was"]) == ("'precious'", "kept")
+
+
+def test_a_task_that_blocks_and_a_checkpoint(blocked, program):
+    from runtime_client import Runtime
+
+    said, file = blocked.checkpoint(max_ms=4000)
+    assert said["contexts"][0]["reason"] is None, said
+    with Runtime(program) as other:
+        other.restore(file)
+        assert other.ok("x").text == "'precious'"
+
+
+def test_a_task_that_blocks_and_the_end(blocked):
+    assert blocked.close() == 0
+    assert (blocked.folder / "left").read_bytes() == b"hello"
+
+
 # --- output that comes late ---
 
 
