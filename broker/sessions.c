@@ -16,6 +16,8 @@
 #include <sys/statvfs.h>
 
 #define BYTES_PER_MB (UINT64_C(1024) * 1024)
+#define MIN_FREE_MB \
+        500 /* where the manifest does not say: for the records of all, and whatever else is on that disk */
 
 struct broker_sessions {
         struct catalog catalog; /* the first: what the engine has of it */
@@ -241,7 +243,7 @@ struct broker_sessions *broker_sessions_new(const struct broker_config *config, 
         sessions->workspaces = engine_workspaces_of(&sessions->folders);
         sessions->bounds = (struct workspace_bounds){
                 .owner_max = (uint64_t)value_get_integer(bounds, "perOwnerMB", 0) * BYTES_PER_MB,
-                .free_min = (uint64_t)value_get_integer(bounds, "minFreeMB", 0) * BYTES_PER_MB,
+                .free_min = (uint64_t)value_get_integer(bounds, "minFreeMB", MIN_FREE_MB) * BYTES_PER_MB,
         };
         return sessions;
 }

@@ -371,7 +371,8 @@ static const struct field workspace_fields[] = {
                 .unit = "MB",
                 .minimum = 1,
                 .maximum = 1000000000,
-                .doc = "What stays free on the disk of the workspaces, and on that of the sessions' records: files, sessions, executions and commands on the host that would need it are refused. Absent: nothing.",
+                .doc = "What stays free on the disk of the workspaces, and on that of the sessions' records: files, sessions, executions and commands on the host that would need it are refused.",
+                .default_text = "500",
         },
         { 0 },
 };

@@ -58,10 +58,10 @@ class Parking(Sessions):
         return self.start("--accept-degraded")
 
 
-def served(berth, **sessions):
+def served(berth, workspaces=None, **sessions):
     berth.write("stack.yaml", stack())
     berth("apply", "--yes").expect(0)
-    made = Parking(berth, clients=CLIENTS, sessions={**SOON, **sessions})
+    made = Parking(berth, clients=CLIENTS, sessions={**SOON, **sessions}, **({"workspaces": workspaces} if workspaces else {}))
     yield made.start("--accept-degraded")
     if made.process is None:
         made.start("--accept-degraded")
@@ -333,7 +333,7 @@ def full(binary, tmp_path):
     folder.mkdir(exist_ok=True)
     if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", folder], capture_output=True).returncode:
         pytest.skip("a small file system cannot be mounted here")
-    yield from served(berth)
+    yield from served(berth, workspaces={"minFreeMB": 1})
     subprocess.run(["umount", folder], check=True)
 
 
@@ -349,8 +349,7 @@ def test_a_full_disk(full):
             pass
     wait_until(lambda: f"session {session}: it is not parked" in full.lines(), 60)
     assert full.show(session)["status"] in ("idle", "running")
-    text, state = full.value_and_state(session, "x")
-    assert (text, state["generation"]) == ("'still here'", 1), state
+    full.call("POST", f"/v1/sessions/{session}/executions", {"code": "x"}).problem(507, "workspace-full")
     filler.unlink()
     full.wait_until_parked(session)
     assert full.value_and_state(session, "x, len(much)")[0] == "('still here', 1048576)"
