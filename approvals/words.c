@@ -30,3 +30,7 @@ void words_show(const json_t *command, struct strbuf *to) {
                 show_word(json_string_value(word), json_string_length(word), to);
         }
 }
+
+void words_show_text(const char *text, struct strbuf *to) {
+        show_word(text, strlen(text), to);
+}

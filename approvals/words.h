@@ -13,5 +13,7 @@
  * commands that differ never look the same.
  */
 void words_show(const json_t *command, struct strbuf *to);
+/* The same of one text: a path, the name of an owner. */
+void words_show_text(const char *text, struct strbuf *to);
 
 #endif

@@ -189,6 +189,7 @@ static bool admit_client(struct door *door, struct server_request *request, cons
         if (!found.client && !find_by_issuer(door, request, token, &found))
                 return false;
         client = found.client;
+        caller->until_s = found.until_s;
         caller->is_named = found.owner != NULL;
         caller->itself = !found.owner && !client->for_users;
         if (found.owner)

@@ -24,6 +24,7 @@ struct door_caller {
         const char *owner;                         /* NULL: none was named, and none is needed */
         bool itself;                               /* it acts for nobody else */
         bool is_named;                             /* by its token: it acts for this owner alone */
+        int64_t until_s;                           /* since 1970: the end of its token; 0: none is known */
         unsigned rights;                           /* of enum broker_right */
         const struct value *agents, *environments; /* that it may name; NULL: all */
         const struct broker_limits *limits;        /* as long as the door */

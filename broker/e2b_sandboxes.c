@@ -31,8 +31,8 @@ static const char *token_of(const struct server_request *request, enum e2b_token
         const struct call *call = request->data;
 
         return e2b_token_make(call->broker->e2b->key, kind,
-                              door_client(call->broker->door, call->door.client), call->caller.owner, sandbox,
-                              request->arena);
+                              door_client(call->broker->door, call->door.client), call->caller.owner,
+                              call->door.until_s, sandbox, request->arena);
 }
 
 static void answer_sandbox(struct server_request *request, unsigned status, json_t *session) {

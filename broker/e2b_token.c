@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HEX(CLIENT LF OWNER) "." HEX(HMAC-SHA256): no name of either kind has a line's end. */
+/* HEX(CLIENT LF OWNER [LF UNTIL]) "." HEX(HMAC-SHA256): no name of either kind has a line's end. */
 #include "broker/e2b_token.h"
 
+#include "base/clock.h"
 #include "broker/token.h"
 #include "sessions/engine.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WHOSE_MAX ((size_t)ENGINE_OWNER_MAX + 256) /* bytes of both names */
@@ -26,12 +29,13 @@ static void sign(const uint8_t key[SHA256_SIZE], enum e2b_token_kind kind, const
 }
 
 const char *e2b_token_make(const uint8_t key[SHA256_SIZE], enum e2b_token_kind kind,
-                           const struct broker_client *client, const char *owner, const char *sandbox,
-                           struct arena *arena) {
-        const char *whose = arena_printf(arena, "%s\n%s", client->name, owner);
+                           const struct broker_client *client, const char *owner, int64_t until_s,
+                           const char *sandbox, struct arena *arena) {
+        const char *whom = until_s ? arena_printf(arena, "%s\n%" PRId64, owner, until_s) : owner,
+                   *whose = arena_printf(arena, "%s\n%s", client->name, whom);
         uint8_t mac[SHA256_SIZE];
 
-        sign(key, kind, client, owner, sandbox, arena, mac);
+        sign(key, kind, client, whom, sandbox, arena, mac);
         return arena_printf(arena, "%s.%s", hex_of(whose, strlen(whose), arena),
                             hex_of(mac, sizeof(mac), arena));
 }
@@ -46,6 +50,16 @@ static bool read_hex(const char *hex, size_t length, uint8_t *ret) {
                 ret[i] = (uint8_t)(high << 4 | low);
         }
         return true;
+}
+
+/* Cuts the end off, of what was signed. One without an end may be of a version that gave such to clients of an issuer, too. */
+static bool holds_still(const struct broker_client *client, char *owner) {
+        char *end = strchr(owner, '\n');
+
+        if (!end)
+                return client->has_token;
+        *end = '\0';
+        return strtoll(end + 1, NULL, 10) > clock_system.wall_ms(&clock_system) / 1000;
 }
 
 bool e2b_token_check(const uint8_t key[SHA256_SIZE], enum e2b_token_kind kind, const struct door *door,
@@ -73,7 +87,7 @@ bool e2b_token_check(const uint8_t key[SHA256_SIZE], enum e2b_token_kind kind, c
         if (!client)
                 return false;
         sign(key, kind, client, owner, sandbox, arena, mac);
-        if (!token_is_same(said, mac))
+        if (!token_is_same(said, mac) || !holds_still(client, owner))
                 return false;
         *ret_client = client;
         *ret_owner = owner;

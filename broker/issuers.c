@@ -311,6 +311,7 @@ static enum issuers_verdict judge_claims(const struct jwt *jwt, struct arena *ar
                         "256 characters, all of which can be seen";
                 return ISSUERS_REFUSED;
         }
+        found->until_s = jwt_until_s(jwt);
         found->owner = name ? arena_strdup(arena, name) : NULL;
         return ISSUERS_KNOWN;
 }

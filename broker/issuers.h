@@ -41,6 +41,7 @@ enum issuers_verdict {
 struct issuers_found {
         const struct broker_client *client;
         const char *owner; /* by ownerClaim, in the arena; NULL where there is none */
+        int64_t until_s;   /* since 1970: the token's end */
         const char *why;   /* refused: in words for who has the token */
 };
 /* Any thread; may wait. The arena is the request's. */

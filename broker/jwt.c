@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#define LATEST_S ((int64_t)1 << 40)
 #define DEPTH_MAX 16
 #define VALUES_MAX 2000
 #define TRIES_MAX 8 /* of keys, for one token: a signature takes longer to check than all else */
@@ -55,13 +56,17 @@ static bool read_header(const json_t *header, enum public_key_kind *ret) {
                 { "EdDSA", PUBLIC_KEY_ED25519 },
                 { "Ed25519", PUBLIC_KEY_ED25519 }, /* its name since RFC 9864 */
         };
+        /* Other forms of tokens; and keys that it brings along, or says where to find. */
+        static const char *const refused[] = { "crit", "b64", "enc", "zip", "jwk", "jku", "x5c", "x5u" };
         const char *algorithm = json_text(header, "alg");
         const json_t *id = json_object_get(header, "kid");
 
-        if (!algorithm || (id && !json_is_string(id)) || json_object_get(header, "crit") ||
-            json_object_get(header, "b64") || json_object_get(header, "enc") ||
-            json_object_get(header, "zip") || !is_for_access(header))
+        if (!algorithm || (id && !json_is_string(id)) || !is_for_access(header))
                 return false;
+        for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+                if (json_object_get(header, refused[i]))
+                        return false;
+        }
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 if (strcmp(algorithm, rows[i].name) != 0)
                         continue;
@@ -159,6 +164,12 @@ const char *jwt_check_times(const struct jwt *jwt, int64_t now_s) {
         if (begins && json_number_value(begins) > (double)(now_s + JWT_SKEW_S))
                 return "the token is not valid yet";
         return NULL;
+}
+
+int64_t jwt_until_s(const struct jwt *jwt) {
+        double seconds = json_number_value(json_object_get(jwt->claims, "exp")) + JWT_SKEW_S;
+
+        return seconds < LATEST_S ? (int64_t)seconds : LATEST_S;
 }
 
 const char *jwt_claim(const struct jwt *jwt, const char *name) {

@@ -66,10 +66,9 @@ static void ask_user(const json_t *approval, const json_t *arguments, struct are
                      struct mcp_answer *ret) {
         struct strbuf command STRBUF_CLEANUP = STRBUF_INIT, folder STRBUF_CLEANUP = STRBUF_INIT;
         const char *id = json_text(approval, "id");
-        json_t *where JSON_CLEANUP = json_checked(json_pack("[s]", json_text(approval, "cwd")));
 
         words_show(json_object_get(approval, "command"), &command);
-        words_show(where, &folder);
+        words_show_text(json_text(approval, "cwd"), &folder);
         ret->state = state_of(id, arguments, arena);
         ret->asks = json_checked(json_pack(
                 "{s:{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}}", QUESTION, "method", "elicitation/create", "params",

@@ -42,12 +42,14 @@ static void print_words(const char *name, const json_t *words) {
         printf("  %-*s %s\n", NAME_WIDTH, name, strbuf_text(&text));
 }
 
-/* Links and folders have what names agents may have given them: a path is shown as a word is. */
-static void print_path(const char *name, const char *path, const char *sha256) {
-        json_t *words JSON_CLEANUP = json_checked(json_pack("[s]", path ? path : "-"));
+/*
+ * Links and folders have what names agents may have given them, owners what an issuer or a client calls them: such a text is shown as a word
+ * is. Letters other than ASCII put it in quotes, so that none looks like another of ASCII.
+ */
+static void print_text(const char *name, const char *shown, const char *sha256) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        words_show(words, &text);
+        words_show_text(shown ? shown : "-", &text);
         printf("  %-*s %s", NAME_WIDTH, name, strbuf_text(&text));
         if (sha256) {
                 fputs(" (sha256 ", stdout);
@@ -114,13 +116,13 @@ static void print_approval(const json_t *approval) {
                        json_text(approval, "expiresAt") ? json_text(approval, "expiresAt") : "-");
         putchar('\n');
         print_words("command", json_object_get(approval, "command"));
-        print_path("folder", json_text(approval, "cwd"), NULL);
-        print_path("program", json_text(approval, "program"), json_text(approval, "programSha256"));
+        print_text("folder", json_text(approval, "cwd"), NULL);
+        print_text("program", json_text(approval, "program"), json_text(approval, "programSha256"));
         print_fact("user", json_text(approval, "user"));
         print_variables(json_object_get(approval, "variables"));
         print_fact("agent", json_text(approval, "agent"));
         print_fact("asked by", json_text(approval, "client"));
-        print_fact("for", json_text(approval, "owner"));
+        print_text("for", json_text(approval, "owner"), NULL);
         print_fact("why", json_text(approval, "reason"));
         print_fact("decided by", json_text(approval, "decidedBy"));
         print_fact("note", json_text(approval, "note"));

@@ -38,8 +38,10 @@ static bool print_entry(void *context, const json_t *entry) {
                       event ? event : "-", id ? id : "-");
         if (client)
                 strbuf_printf(&text, "  by %s", client);
-        if (client && owner && strcmp(owner, client) != 0)
-                strbuf_printf(&text, " for %s", owner);
+        if (client && owner && strcmp(owner, client) != 0) {
+                strbuf_append(&text, " for ");
+                words_show_text(owner, &text);
+        }
         if (json_text(result, "status"))
                 strbuf_printf(&text, "  %s", json_text(result, "status"));
         terminal_print_safe(stdout, strbuf_text(&text));

@@ -14,7 +14,7 @@ const FACTS = [
         ["User", (approval) => approval.user],
         ["Agent", (approval) => approval.agent],
         ["Asked by", (approval) => approval.client],
-        ["For", (approval) => approval.owner],
+        ["For", (approval) => approval.owner && shownWord(approval.owner)],
         ["Variables", (approval) => Object.entries(approval.variables ?? {}).map(([name, value]) => `${name}=${shownWord(value)}`).join(" ")],
 ];
 

@@ -582,6 +582,11 @@ def test_in_the_terminal(serve, room):
     listed = berth("approvals", "list").expect(0).out
     assert first["id"] in listed and "printf 'a b\\u202E\\u200D\\x1B[2J\\'\\\\n'" in listed and "for \\x1B]0;you\\u2066" in listed, listed
     assert not re.search("[\x1b\u202e\u200d\u2066]", listed)
+    cyrillic, joined = serve.ask_for("true", owner="\u0430lice".encode().decode("latin-1")), serve.ask_for("true", owner="u\u0308".encode().decode("latin-1"))
+    named = [line.split(None, 1)[1] for line in berth("approvals", "list").expect(0).out.splitlines() if line.split(None, 1)[0] == "for"]
+    assert named == ["'company/u\\u0308'", "'company/\u0430lice'", "company/alice"]
+    for other in (cyrillic, joined):
+        serve.decide(other, "deny")
     assert berth("approvals", "list", "--json").expect(0).json()[0]["command"] == first["command"]
     watch = subprocess.Popen(
         [str(berth.binary), "approvals", "list", "--watch", "--json"], cwd=berth.stack, env=berth.env, stdout=subprocess.PIPE, text=True

@@ -158,7 +158,7 @@ def test_who_a_token_makes_of_its_bearer(serve):
     assert ask(serve, token(KEYS["EdDSA"], "Ed25519")).status == 200  # its name since RFC 9864
     # The claim is the owner, and nobody is anybody else.
     made = ask(serve, token(), path="/v1/sessions", method="POST", body=b"{}")
-    made.problem(400, "invalid")
+    made.problem(415, "unsupported-media-type")
     for name in ("alice", "bob", "", "client:owners"):
         ask(serve, token(), name).problem(403, "owner-not-allowed")
     for name in ("uid:0", "client:self", "x" * 256, "a/b", "Ünïcode"):
@@ -235,6 +235,9 @@ def forgeries():
     for name in ("jku", "x5u"):
         yield name, signed({**head_rs, name: "https://127.0.0.1:1/keys"}, claims(), mine)
     yield "x5c", signed({**head_rs, "x5c": ["MIIB"]}, claims(), mine)
+    known = KEYS["RS256"].as_dict(private=False)
+    for name, value in (("jwk", known), ("jku", "https://127.0.0.1:1/keys"), ("x5u", "https://127.0.0.1:1/keys"), ("x5c", ["MIIB"])):
+        yield f"{name} in a token that the issuer signed", signed({**head_rs, name: value}, claims())
     for kid in ("../../../../dev/null", "/etc/passwd", "key-RS256\u0001", "' OR 1=1 --", "", "made-up", "key-rs256", "x" * 8000):
         yield f"kid {kid[:12]}", signed({"alg": "RS256", "kid": kid}, claims(), mine)
     for kid in (None, 1, ["key-RS256"], {}, True):

@@ -23,8 +23,8 @@ static bool is_of(const struct door *door, const uint8_t *key, enum e2b_token_ki
 
 static void tokens(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct broker_client clients[] = { { .name = "one", .token_hash = { 1 } },
-                                           { .name = "two", .token_hash = { 2 } } };
+        struct broker_client clients[] = { { .name = "one", .has_token = true, .token_hash = { 1 } },
+                                           { .name = "two", .has_token = true, .token_hash = { 2 } } };
         struct door *door = door_new(clients, 2, NULL);
         const uint8_t key[SHA256_SIZE] = { 7 }, other[SHA256_SIZE] = { 8 };
         const struct broker_client *client;
@@ -32,8 +32,8 @@ static void tokens(void **state) {
         char changed[512];
 
         (void)state;
-        token = e2b_token_make(key, E2B_TOKEN_ACCESS, &clients[0], "realm/Ann", SANDBOX, arena);
-        of_two = e2b_token_make(key, E2B_TOKEN_ACCESS, &clients[1], "realm/Ann", SANDBOX, arena);
+        token = e2b_token_make(key, E2B_TOKEN_ACCESS, &clients[0], "realm/Ann", 0, SANDBOX, arena);
+        of_two = e2b_token_make(key, E2B_TOKEN_ACCESS, &clients[1], "realm/Ann", 0, SANDBOX, arena);
         assert_true(e2b_token_check(key, E2B_TOKEN_ACCESS, door, token, SANDBOX, arena, &client, &owner));
         assert_ptr_equal(client, &clients[0]);
         assert_string_equal(owner, "realm/Ann");
@@ -54,6 +54,26 @@ static void tokens(void **state) {
         }
         /* A client that got another token has others' sandboxes no more. */
         clients[0].token_hash[0] = 9;
+        assert_false(is_of(door, key, E2B_TOKEN_ACCESS, token, SANDBOX, arena));
+        door_free(door);
+}
+
+/* Of a client whose tokens end, a sandbox's ends with the one that it was made by. */
+static void tokens_end(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct broker_client sso = { .name = "sso" };
+        struct door *door = door_new(&sso, 1, NULL);
+        const uint8_t key[SHA256_SIZE] = { 7 };
+        const struct broker_client *client;
+        const char *owner, *token;
+
+        (void)state;
+        token = e2b_token_make(key, E2B_TOKEN_ACCESS, &sso, "realm/Ann", INT64_MAX, SANDBOX, arena);
+        assert_true(e2b_token_check(key, E2B_TOKEN_ACCESS, door, token, SANDBOX, arena, &client, &owner));
+        assert_string_equal(owner, "realm/Ann");
+        token = e2b_token_make(key, E2B_TOKEN_ACCESS, &sso, "realm/Ann", 1, SANDBOX, arena);
+        assert_false(is_of(door, key, E2B_TOKEN_ACCESS, token, SANDBOX, arena));
+        token = e2b_token_make(key, E2B_TOKEN_ACCESS, &sso, "realm/Ann", 0, SANDBOX, arena);
         assert_false(is_of(door, key, E2B_TOKEN_ACCESS, token, SANDBOX, arena));
         door_free(door);
 }
@@ -96,7 +116,8 @@ static void paths(void **state) {
 }
 
 int main(void) {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(tokens), cmocka_unit_test(paths) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(tokens), cmocka_unit_test(tokens_end),
+                                            cmocka_unit_test(paths) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
