@@ -153,8 +153,11 @@ static int walk(const char *path, bool make, int *ret, struct error *err) {
                 char *next = at + length + strspn(at + length, "/");
                 char *name TEXT_CLEANUP = strndup(at, length);
                 const struct part part = { whole, (size_t)(at - whole) + length };
-                int below = name ? step(folder, name, !*next, make, &part, err) : -1;
+                int below;
 
+                if (!name)
+                        abort();
+                below = step(folder, name, !*next, make, &part, err);
                 close_descriptor(&folder);
                 folder = below;
                 at = next;

@@ -232,17 +232,21 @@ static void answer_all_events(struct server_request *request) {
         const struct call *call = call_of(request);
         unsigned rights = call->door.rights, approvals = broker_approvals_followed(request, &call->door);
         struct engine_follower *follower;
+        struct problem problem;
 
         if (!call->caller.observes && !call->caller.owner && !approvals) {
                 (void)call_refuse_value(request, "name the user in the header Berth-Owner");
                 return;
         }
-        engine_follow_all(call->engine, &call->caller,
-                          (rights & (BROKER_EXECUTE | BROKER_OBSERVE) ? ENGINE_OF_SESSIONS : 0) |
-                                  (rights & (BROKER_CONTAINERS | BROKER_OBSERVE) ? ENGINE_OF_CONTAINERS : 0) |
-                                  approvals,
-                          server_has_header(request, "Last-Event-ID"), &follower);
-        events_answer(request, follower, NULL, NULL);
+        if (engine_follow_all(
+                    call->engine, &call->caller,
+                    (rights & (BROKER_EXECUTE | BROKER_OBSERVE) ? ENGINE_OF_SESSIONS : 0) |
+                            (rights & (BROKER_CONTAINERS | BROKER_OBSERVE) ? ENGINE_OF_CONTAINERS : 0) |
+                            approvals,
+                    server_has_header(request, "Last-Event-ID"), &follower, &problem) < 0)
+                answers_refusal(request, &problem);
+        else
+                events_answer(request, follower, NULL, NULL);
 }
 
 #define SESSIONS "Sessions"

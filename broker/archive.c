@@ -111,6 +111,8 @@ static bool start(struct server_request *request, struct archive_stream *stream)
         struct problem problem;
         int code;
 
+        if (opened_bring(request, request->parameters[0], &problem) < 0)
+                return call_refuse(request, &problem);
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream->sockets) < 0)
                 code = errno;
         else
@@ -118,8 +120,7 @@ static bool start(struct server_request *request, struct archive_stream *stream)
         stream->started = code == 0;
         if (stream->started)
                 return true;
-        (void)problem_set(&problem, PROBLEM_WORKSPACE_FAILED, "an archive cannot be begun: %s",
-                          strerror(code));
+        (void)problem_set(&problem, PROBLEM_EXHAUSTED, "an archive cannot be begun: %s", strerror(code));
         return call_refuse(request, &problem);
 }
 
@@ -147,7 +148,6 @@ void archive_answer(struct server_request *request) {
                 end_stream(stream);
                 return;
         }
-        opened_bring(request, id);
         if (!start(request, stream)) {
                 end_stream(stream);
                 return;

@@ -58,8 +58,8 @@ int copy_run(struct server_request *request, struct opened *target, const json_t
         if (json_text(wish, "to"))
                 copying.to = json_text(wish, "to");
         copying.replace = json_is_true(json_object_get(wish, "replace"));
-        opened_bring(request, json_text(from, "workspace"));
-        if (workspace_copy(&source.workspace, &target->workspace, &copying, request->arena, &changes,
+        if (opened_bring(request, json_text(from, "workspace"), problem) < 0 ||
+            workspace_copy(&source.workspace, &target->workspace, &copying, request->arena, &changes,
                            problem) < 0)
                 return -1;
         *ret = copied_json(&changes);

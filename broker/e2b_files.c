@@ -30,8 +30,8 @@ void e2b_files_answer_get(struct server_request *request) {
         if (!read_path(request, server_query(request, "path"), &path) ||
             !opened_open(request, e2b_call_sandbox(request), false, &opened))
                 return;
-        opened_bring(request, e2b_call_sandbox(request));
-        if (workspace_file_look(&opened.workspace, path, &descriptor, &file, &problem) < 0)
+        if (opened_bring(request, e2b_call_sandbox(request), &problem) < 0 ||
+            workspace_file_look(&opened.workspace, path, &descriptor, &file, &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 files_send(request, &opened, path, &descriptor, &file);

@@ -63,12 +63,14 @@ static bool read_path(struct server_request *request, const json_t *body, const 
 /* False where the request was answered. `looks`: it changes nothing. */
 static bool begin(struct server_request *request, const struct e2b_member *members, bool looks,
                   struct asked *ret) {
+        struct problem problem;
+
         *ret = (struct asked){ .body = e2b_call_body(request, members), .opened = OPENED_INIT };
         if (!ret->body || !read_path(request, ret->body, members[0].name, looks, &ret->path) ||
             !opened_open(request, e2b_call_sandbox(request), false, &ret->opened))
                 return false;
-        opened_bring(request, e2b_call_sandbox(request));
-        return true;
+        return opened_bring(request, e2b_call_sandbox(request), &problem) == 0 ||
+               call_refuse(request, &problem);
 }
 
 static const struct e2b_member path_members[] = {

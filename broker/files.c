@@ -54,11 +54,11 @@ void files_answer_list(struct server_request *request) {
 
         if (!opened_open(request, request->parameters[0], false, &opened))
                 return;
-        opened_bring(request, request->parameters[0]);
         page = (struct workspace_page){ .prefix = json_text(call->query, "prefix"),
                                         .after = json_text(call->query, "cursor"),
                                         .limit = call_limit(call) };
-        if (files_list(&opened, &page, server_interrupt(request), request->arena, &list, &problem) < 0)
+        if (opened_bring(request, request->parameters[0], &problem) < 0 ||
+            files_list(&opened, &page, server_interrupt(request), request->arena, &list, &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 answers_json(request, 200, list);
@@ -173,8 +173,8 @@ void files_answer_get(struct server_request *request) {
 
         if (!opened_open(request, request->parameters[0], false, &opened))
                 return;
-        opened_bring(request, request->parameters[0]);
-        if (workspace_file_look(&opened.workspace, path_of(request), &descriptor, &file, &problem) < 0) {
+        if (opened_bring(request, request->parameters[0], &problem) < 0 ||
+            workspace_file_look(&opened.workspace, path_of(request), &descriptor, &file, &problem) < 0) {
                 answers_refusal(request, &problem);
                 return;
         }

@@ -62,7 +62,8 @@ int mcp_files_list(const struct mcp_call *call, const json_t *arguments, struct 
 
         if (open_session(call, arguments, &opened, problem) < 0)
                 return -1;
-        opened_bring(call->request, opened.row.id);
+        if (opened_bring(call->request, opened.row.id, problem) < 0)
+                return -1;
         return files_list(&opened, &page, server_interrupt(call->request), call->request->arena, &ret->data,
                           problem);
 }
@@ -135,7 +136,8 @@ static int read_at(int descriptor, uint64_t offset, size_t length, struct strbuf
 
 static int open_file(const struct mcp_call *call, struct opened *opened, const char *path,
                      int *ret_descriptor, struct workspace_file *ret, struct problem *problem) {
-        opened_bring(call->request, opened->row.id);
+        if (opened_bring(call->request, opened->row.id, problem) < 0)
+                return -1;
         return workspace_file_open(&opened->workspace, path, ret_descriptor, ret, problem);
 }
 

@@ -66,7 +66,7 @@ static const char *const of_clients[] = {
 static const char *const of_bodies[] = { "unsupported-media-type", NULL };
 static const char *const of_rights[] = { "not-permitted", NULL };
 static const char *const of_owners[] = { "owner-required", NULL };
-static const char *const of_sessions[] = { "no-sessions", "stopping", NULL };
+static const char *const of_sessions[] = { "no-sessions", "exhausted", "stopping", NULL };
 
 static bool has(const char *const *codes, size_t count, const char *code) {
         while (count > 0) {

@@ -66,14 +66,15 @@ void opened_close(struct opened *opened) {
         workspace_close(&opened->workspace);
 }
 
-void opened_bring(struct server_request *request, const char *id) {
+int opened_bring(struct server_request *request, const char *id, struct problem *problem) {
         const struct call *call = call_of(request);
         int64_t until_ms = clock_system.monotonic_ms(&clock_system) + BRING_MS, left_ms;
         struct engine_follower *follower;
         struct engine_event ignored;
         enum server_wait waited = SERVER_READY;
 
-        engine_bring_files(call->engine, &call->caller, id, &follower);
+        if (engine_bring_files(call->engine, &call->caller, id, &follower, problem) < 0)
+                return -1;
         while (follower && waited == SERVER_READY &&
                engine_follower_next(follower, &ignored) != ENGINE_ENDED) {
                 left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
@@ -81,6 +82,7 @@ void opened_bring(struct server_request *request, const char *id) {
                                      left_ms > 0 ? (int)left_ms : 0);
         }
         engine_follower_close(follower);
+        return 0;
 }
 
 int opened_bound(const struct call *call, const struct opened *opened, const struct interrupt *interrupt,

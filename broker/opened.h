@@ -32,7 +32,7 @@ void opened_close(struct opened *opened);
  * Before its files are read: what processes have written which executions of its session left behind is brought into it. As far as that
  * takes no longer than some seconds.
  */
-void opened_bring(struct server_request *request, const char *id);
+int opened_bring(struct server_request *request, const char *id, struct problem *problem) MUST_USE;
 
 /* What it may hold. The second answers the request where it is false. */
 int opened_bound(const struct call *call, const struct opened *opened, const struct interrupt *interrupt,

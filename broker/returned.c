@@ -9,6 +9,7 @@
 #include "broker/answers.h"
 #include "broker/disposition.h"
 #include "broker/glob.h"
+#include "sessions/record.h"
 #include "sessions/workspace_files.h"
 
 #include <errno.h>
@@ -89,7 +90,7 @@ static bool choose_by(struct server_request *request, const struct returned *ret
                                                                files[i].bytes };
                 }
                 free(after);
-                after = count ? strdup(files[count - 1].path) : NULL;
+                after = record_copy_text(count ? files[count - 1].path : NULL);
         }
         return true;
 }

@@ -242,6 +242,7 @@ static void sort(struct containers *containers) {
 
 int containers_open(const struct containers_config *config, struct containers **ret, struct error *err) {
         struct containers *containers = calloc(1, sizeof(*containers));
+        pthread_condattr_t monotonic;
         int code;
 
         if (!containers || !(containers->folder = strdup(config->folder)))
@@ -251,7 +252,11 @@ int containers_open(const struct containers_config *config, struct containers **
         containers->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         pthread_mutex_init(&containers->lock, NULL);
         pthread_cond_init(&containers->job_added, NULL);
-        pthread_cond_init(&containers->settled, NULL);
+        if (pthread_condattr_init(&monotonic) != 0 ||
+            pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
+            pthread_cond_init(&containers->settled, &monotonic) != 0)
+                abort();
+        pthread_condattr_destroy(&monotonic);
         if (containers->wake < 0) {
                 (void)error_set(err, "cannot make a descriptor: %s", strerror(errno));
                 goto failed;

@@ -2,6 +2,7 @@
 /* What clients ask of containers. */
 #include "containers/containers_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -227,10 +228,8 @@ static void unmake(struct container *container) {
 /* Until it is known which network is its own; the thread opens it where that takes too long. */
 static void await_neighbours(struct container *container) {
         struct containers *containers = container->containers;
-        struct timespec until;
+        const struct timespec until = clock_after_ms(NEIGHBOURS_S * 1000);
 
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += NEIGHBOURS_S;
         while (container_waits_for_neighbours(container) && container->phase == CONTAINER_NO_PLACE &&
                pthread_cond_timedwait(&containers->settled, &containers->lock, &until) == 0)
                 ;
@@ -526,7 +525,7 @@ int containers_watch(struct containers *containers, const struct engine_caller *
                                            .descriptor = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) };
         if (watch->descriptor < 0) {
                 free(watch);
-                return problem_set(problem, PROBLEM_SERVER_LIMIT, "there are no more descriptors: %s",
+                return problem_set(problem, PROBLEM_EXHAUSTED, "what happens cannot be followed: %s",
                                    strerror(errno));
         }
         pthread_mutex_lock(&containers->lock);

@@ -231,8 +231,7 @@ function showPage(self, signal) {
         show();
         // A server that was started again may serve other things.
         live.addEventListener("again", lookAtSelf);
-        if (live.state === "off")
-                every(SELF_MS, signal, lookAtSelf);
+        every(SELF_MS, signal, () => live.state === "off" ? lookAtSelf() : null);
 }
 
 if (isSignedIn())

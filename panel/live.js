@@ -59,8 +59,10 @@ export class Live extends EventTarget {
                         } catch (error) {
                                 if (signal.aborted)
                                         return;
-                                if (error instanceof Problem && error.status === 403)
+                                if (error instanceof Problem && error.status === 403) {
+                                        this.#become("off");
                                         return;
+                                }
                         }
                         this.#become("waiting");
                         await new Promise((go) => setTimeout(go, pause));

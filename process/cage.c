@@ -322,21 +322,24 @@ static int give_file(const char *path, const struct stat *status, int type, stru
         return status->st_uid == given_to ? 0 : lchown(path, given_to, given_to);
 }
 
-/* Whether this namespace has that user at all: one of a container may have a few thousand. */
-static bool is_mapped(uid_t user) {
+/* Whether this namespace has that user at all: one of a container may have a few thousand. Where that is not known, nothing runs as root. */
+static int find_mapped(uid_t user, bool *ret, struct error *err) {
         FILE *map = fopen("/proc/self/uid_map", "re");
         unsigned long inside, outside, count;
         bool found = false;
 
-        while (map && !found && fscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3)
+        if (!map)
+                return error_set(err, "cannot read /proc/self/uid_map: %s", strerror(errno));
+        while (!found && fscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3)
                 found = user >= inside && user - inside < count;
-        if (map)
-                fclose(map);
-        return found;
+        fclose(map);
+        *ret = found;
+        return 0;
 }
 
 int cage_user_of(const char *folder, uid_t *ret, struct error *err) {
         struct stat status;
+        bool mapped;
         uid_t user;
 
         *ret = 0;
@@ -347,7 +350,9 @@ int cage_user_of(const char *folder, uid_t *ret, struct error *err) {
         if (stat(folder, &status) < 0)
                 return error_set(err, "cannot look at %s: %s", folder, strerror(errno));
         user = USERS_FIRST + (uid_t)(status.st_ino & USERS_MASK);
-        if (!is_mapped(user))
+        if (find_mapped(user, &mapped, err) < 0)
+                return -1;
+        if (!mapped)
                 return 0;
         /* Each time: of a folder that was restored, or that root wrote to once, some may be his and some not. */
         given_to = user;

@@ -309,8 +309,8 @@ enum engine_of {
         ENGINE_OF_APPROVALS = 4,
         ENGINE_OF_ALL_APPROVALS = 8 /* every owner's, whatever the caller observes else */
 };
-void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what, bool again,
-                       struct engine_follower **ret);
+int engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what, bool again,
+                      struct engine_follower **ret, struct problem *problem) MUST_USE;
 /*
  * For who has other things beside: followers of all hear of one of them, as an event of that name, {id, owner, environment,
  * agent, status}. Whoever may see a session of that owner, environment and agent is told. What is in no environment has none in its event.
@@ -327,8 +327,8 @@ void engine_tell_beside(struct engine *engine, const struct engine_news *news);
  * done, and never has an event. NULL where there is nothing to wait for: no sandbox of his lives, one execution runs (whose
  * files come at its end), nobody in it has done anything since the last time.
  */
-void engine_bring_files(struct engine *engine, const struct engine_caller *caller, const char *id,
-                        struct engine_follower **ret);
+int engine_bring_files(struct engine *engine, const struct engine_caller *caller, const char *id,
+                       struct engine_follower **ret, struct problem *problem) MUST_USE;
 int engine_follower_descriptor(const struct engine_follower *follower); /* readable when there is something */
 /*
  * Of an execution: from now on it is told no event, and its descriptor is readable once there is the result. Who waits may hear the

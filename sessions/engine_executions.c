@@ -128,7 +128,7 @@ static int keep_request(struct engine *engine, const struct engine_caller *calle
 
 static int put_in_line(struct engine *engine, const struct engine_caller *caller, struct session *session,
                        const struct engine_code *code, const struct kept_request *kept, int64_t *ret,
-                       struct engine_follower **ret_follower, struct problem *problem) {
+                       struct engine_follower *follower, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct engine_code checked = *code;
         struct record_session *record = &session->record;
@@ -144,7 +144,7 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         checked.timeout_seconds = code->timeout_seconds ? code->timeout_seconds : TIMEOUT_DEFAULT;
         execution = execution_new(n, &checked, engine_now(engine));
         /* Of one that another server has, this one says when its client has gone. */
-        execution->connected = code->interrupt_on_disconnect && ret_follower && !session->far;
+        execution->connected = code->interrupt_on_disconnect && follower && !session->far;
         memcpy(execution->request_sha256, kept->sha256, sizeof(execution->request_sha256));
         text = execution_record_pending(execution, record->id, record->environment, record->agent);
         more[count++] = (struct session_change){ SESSION_TABLE_EXECUTIONS,
@@ -180,16 +180,16 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
         }
         *ret = n;
         if (session->far) {
-                if (ret_follower) {
-                        *ret_follower = far_follower_new(engine, record->owner, record->id, n, 1);
-                        (*ret_follower)->disconnects = code->interrupt_on_disconnect;
+                if (follower) {
+                        far_follower_begin(follower, record->owner, record->id, n, 1);
+                        follower->disconnects = code->interrupt_on_disconnect;
                 }
                 execution_drop(execution);
                 session_changed(session);
                 return 1;
         }
-        if (ret_follower)
-                *ret_follower = engine_follower_new(engine, session, execution, 1);
+        if (follower)
+                engine_follower_begin(follower, session, execution, 1);
         session_wait(session, execution);
         session_go_on(engine, session);
         /* What it waits for may take longer than the sandbox was to be idle. */
@@ -244,7 +244,7 @@ static int check_line(const struct session *session, struct problem *problem) {
  */
 static int execute_in(struct engine *engine, const struct engine_caller *caller, struct session *session,
                       const struct engine_code *code, const struct kept_request *kept, bool opened,
-                      int64_t *ret, struct engine_follower **ret_follower, struct problem *problem) {
+                      int64_t *ret, struct engine_follower *follower, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct once_answer answer = { 0 };
         struct catalog_agent agent = { 0 };
@@ -267,7 +267,7 @@ static int execute_in(struct engine *engine, const struct engine_caller *caller,
                 return -1;
         if (opened || session->far || session->phase != SESSION_NO_PLACE || session->in_line > 0 ||
             !session->record.agent)
-                return put_in_line(engine, caller, session, code, kept, ret, ret_follower, problem);
+                return put_in_line(engine, caller, session, code, kept, ret, follower, problem);
         if (session_open_or_wait(engine, session, false, &err) < 0 && err.kind == ERROR_LOCKED)
                 return problem_from_error(problem, PROBLEM_AGENT_LIMIT, &err);
         return 2;
@@ -275,7 +275,7 @@ static int execute_in(struct engine *engine, const struct engine_caller *caller,
 
 static int execute(struct engine *engine, const struct engine_caller *caller, const char *id,
                    const struct engine_code *code, const struct kept_request *kept, int64_t *ret,
-                   struct engine_follower **ret_follower, struct problem *problem) {
+                   struct engine_follower *follower, struct problem *problem) {
         int result = 2;
 
         for (int attempt = 0; result == 2 && attempt < ATTEMPTS; attempt++) {
@@ -284,8 +284,7 @@ static int execute(struct engine *engine, const struct engine_caller *caller, co
 
                 if (!session)
                         return -1;
-                result = execute_in(engine, caller, session, code, kept, attempt > 0, ret, ret_follower,
-                                    problem);
+                result = execute_in(engine, caller, session, code, kept, attempt > 0, ret, follower, problem);
                 session_turn_give(session);
         }
         return result == 2
@@ -317,17 +316,26 @@ int engine_execute(struct engine *engine, const struct engine_caller *caller, co
         struct kept_request kept;
         int result;
 
-        if (check_code(code, problem) < 0 || check_room(engine, caller, id, problem) < 0 ||
-            keep_request(engine, caller, id, code->interrupt_on_disconnect && ret_follower, &asked, arena,
-                         &kept, problem) < 0)
+        if (check_code(code, problem) < 0 || check_room(engine, caller, id, problem) < 0)
                 return -1;
+        if (ret_follower && !(follower = engine_follower_new(engine, problem)))
+                return -1;
+        if (keep_request(engine, caller, id, code->interrupt_on_disconnect && ret_follower, &asked, arena,
+                         &kept, problem) < 0) {
+                engine_follower_close(follower);
+                return -1;
+        }
         pthread_mutex_lock(&engine->lock);
-        result = execute(engine, caller, id, &asked, &kept, ret, ret_follower ? &follower : NULL, problem);
+        result = execute(engine, caller, id, &asked, &kept, ret, follower, problem);
         pthread_mutex_unlock(&engine->lock);
         if (result != 1 && kept.sha256[0] && kept.alone)
                 workspaces->drop_staged(workspaces->context, caller->owner, id, asked.staged);
-        if (result == 0 && ret_follower && engine_follow(engine, caller, id, *ret, 0, &follower, problem) < 0)
-                return -1;
+        if (result != 1) {
+                engine_follower_close(follower);
+                if (result == 0 && ret_follower &&
+                    engine_follow(engine, caller, id, *ret, 0, &follower, problem) < 0)
+                        return -1;
+        }
         if (result >= 0 && ret_follower)
                 *ret_follower = follower;
         return result;
@@ -516,24 +524,31 @@ int engine_interrupt(struct engine *engine, const struct engine_caller *caller, 
 
 int engine_follow(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
                   int64_t from, struct engine_follower **ret, struct problem *problem) {
+        struct engine_follower *follower = engine_follower_new(engine, problem);
         struct session *session;
         struct execution *execution;
         json_t *kept = NULL;
         int result = 0;
 
+        if (!follower)
+                return -1;
         pthread_mutex_lock(&engine->lock);
         session = find_living(engine, caller, id);
         execution = session ? find_remembered(session, n) : NULL;
         if (!execution)
                 result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
         if (result == 0 && kept && engine->servers && !has_ended(kept)) {
-                *ret = far_follower_new(engine, caller->owner, id, n, from);
+                far_follower_begin(follower, caller->owner, id, n, from);
                 json_decref(kept);
         } else if (result == 0) {
-                *ret = engine_follower_new(engine, execution ? session : NULL, execution, from);
-                (*ret)->kept = kept;
+                engine_follower_begin(follower, execution ? session : NULL, execution, from);
+                follower->kept = kept;
         }
         pthread_mutex_unlock(&engine->lock);
+        if (result < 0)
+                engine_follower_close(follower);
+        else
+                *ret = follower;
         return result;
 }
 

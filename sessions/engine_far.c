@@ -115,12 +115,10 @@ static void follow_from_afar(struct engine_follower *follower, const char *owner
         engine->far_followers = follower;
 }
 
-struct engine_follower *far_follower_new(struct engine *engine, const char *owner, const char *id, int64_t n,
-                                         int64_t from) {
-        struct engine_follower *follower = engine_follower_new(engine, NULL, NULL, from);
-
+void far_follower_begin(struct engine_follower *follower, const char *owner, const char *id, int64_t n,
+                        int64_t from) {
+        engine_follower_begin(follower, NULL, NULL, from);
         follow_from_afar(follower, owner, id, n);
-        return follower;
 }
 
 static void free_far(struct engine_follower *follower) {

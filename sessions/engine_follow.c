@@ -100,27 +100,34 @@ void engine_followers_wake_due(struct session *session) {
         }
 }
 
-struct engine_follower *engine_follower_new(struct engine *engine, struct session *session,
-                                            struct execution *execution, int64_t from) {
-        struct engine_follower *follower = calloc(1, sizeof(*follower));
+struct engine_follower *engine_follower_new(struct engine *engine, struct problem *problem) {
+        struct engine_follower *follower;
+        int descriptor = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 
+        if (descriptor < 0) {
+                (void)problem_set(problem, PROBLEM_EXHAUSTED, "what happens cannot be followed: %s",
+                                  strerror(errno));
+                return NULL;
+        }
+        follower = calloc(1, sizeof(*follower));
         if (!follower)
                 abort();
-        *follower = (struct engine_follower){
-                .engine = engine,
-                .session = session,
-                .execution = execution,
-                .from = from > 1 ? from : 1,
-                .descriptor = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK),
-                .disconnects = execution && execution->interrupt_on_disconnect,
-        };
+        *follower = (struct engine_follower){ .engine = engine, .from = 1, .descriptor = descriptor };
+        return follower;
+}
+
+void engine_follower_begin(struct engine_follower *follower, struct session *session,
+                           struct execution *execution, int64_t from) {
+        follower->session = session;
+        follower->execution = execution;
+        follower->from = from > 1 ? from : 1;
+        follower->disconnects = execution && execution->interrupt_on_disconnect;
         if (execution)
                 execution_hold(execution);
         if (session) {
                 follower->next = session->followers;
                 session->followers = follower;
         }
-        return follower;
 }
 
 int engine_follower_descriptor(const struct engine_follower *follower) {
@@ -353,12 +360,13 @@ void engine_follower_close(struct engine_follower *follower) {
         free(follower);
 }
 
-void engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what, bool again,
-                       struct engine_follower **ret) {
-        struct engine_follower *follower;
+int engine_follow_all(struct engine *engine, const struct engine_caller *caller, unsigned what, bool again,
+                      struct engine_follower **ret, struct problem *problem) {
+        struct engine_follower *follower = engine_follower_new(engine, problem);
 
+        if (!follower)
+                return -1;
         pthread_mutex_lock(&engine->lock);
-        follower = engine_follower_new(engine, NULL, NULL, 0);
         follower->of_all = true;
         follower->what = what;
         follower->all_owners = caller->observes;
@@ -369,32 +377,45 @@ void engine_follow_all(struct engine *engine, const struct engine_caller *caller
         engine->followers = follower;
         pthread_mutex_unlock(&engine->lock);
         *ret = follower;
+        return 0;
 }
 
 int engine_follow_session(struct engine *engine, const struct engine_caller *caller, const char *id,
                           struct engine_follower **ret, struct problem *problem) {
+        struct engine_follower *follower = engine_follower_new(engine, problem);
         struct session *session;
 
+        if (!follower)
+                return -1;
         pthread_mutex_lock(&engine->lock);
         session = session_turn_find(engine, caller, id, false, SESSION_AS_STORED, problem);
         if (session) {
-                *ret = engine_follower_new(engine, session, NULL, 1);
-                (*ret)->of_session = (*ret)->changed = true;
+                engine_follower_begin(follower, session, NULL, 1);
+                follower->of_session = follower->changed = true;
                 session_turn_give(session);
         }
         pthread_mutex_unlock(&engine->lock);
-        return session ? 0 : -1;
+        if (!session) {
+                engine_follower_close(follower);
+                return -1;
+        }
+        *ret = follower;
+        return 0;
 }
 
 /* One that is under way may have passed what was written just now: then it is done once more. */
-void engine_bring_files(struct engine *engine, const struct engine_caller *caller, const char *id,
-                        struct engine_follower **ret) {
+int engine_bring_files(struct engine *engine, const struct engine_caller *caller, const char *id,
+                       struct engine_follower **ret, struct problem *problem) {
+        struct engine_follower *follower;
         struct session *session;
         struct problem ignored;
 
         *ret = NULL;
         if (!engine->config.place->class->bring)
-                return;
+                return 0;
+        follower = engine_follower_new(engine, problem);
+        if (!follower)
+                return -1;
         pthread_mutex_lock(&engine->lock);
         session = session_turn_find(engine, caller, id, false, SESSION_AS_KNOWN, &ignored);
         if (session) {
@@ -403,12 +424,16 @@ void engine_bring_files(struct engine *engine, const struct engine_caller *calle
                 session->bring_wanted = session->bring_wanted > wanted ? session->bring_wanted : wanted;
                 session_go_on(engine, session);
                 if (session->brought < wanted) {
-                        *ret = engine_follower_new(engine, session, NULL, wanted);
-                        (*ret)->of_files = true;
-                        (*ret)->from = wanted;
+                        *ret = follower;
+                        engine_follower_begin(follower, session, NULL, wanted);
+                        follower->of_files = true;
+                        follower->from = wanted;
                 }
                 session_turn_give(session);
         }
         pthread_mutex_unlock(&engine->lock);
         engine_wake(engine);
+        if (!*ret)
+                engine_follower_close(follower);
+        return 0;
 }

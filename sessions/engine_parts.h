@@ -264,8 +264,8 @@ bool engine_revive_unknown(struct engine *engine, struct session *session);
 /* --- engine_far.c --- */
 
 /* Follows an execution that another server has: of that session (its owner's) and number. */
-struct engine_follower *far_follower_new(struct engine *engine, const char *owner, const char *id, int64_t n,
-                                         int64_t from);
+void far_follower_begin(struct engine_follower *follower, const char *owner, const char *id, int64_t n,
+                        int64_t from);
 /* With the lock, as far as these have the same names without `far`. */
 enum engine_next far_follower_next(struct engine_follower *follower, struct engine_event *ret);
 /* True: somebody is about it still, who frees it. */
@@ -387,7 +387,10 @@ void engine_follower_raise(const struct engine_follower *follower);
 void engine_followers_wake(struct session *session, const struct execution *execution);
 /* Those that were not, since the session's events were being heard. By the engine's thread, as the last thing under the lock. */
 void engine_followers_wake_due(struct session *session);
-struct engine_follower *engine_follower_new(struct engine *engine, struct session *session,
-                                            struct execution *execution, int64_t from);
+/* Without the lock, before what is followed is looked for or begun: NULL where the process has no descriptor for it. */
+struct engine_follower *engine_follower_new(struct engine *engine, struct problem *problem) MUST_USE;
+/* With the lock. */
+void engine_follower_begin(struct engine_follower *follower, struct session *session,
+                           struct execution *execution, int64_t from);
 
 #endif

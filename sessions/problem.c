@@ -45,6 +45,8 @@ static const struct row {
         [PROBLEM_WORKSPACE_FAILED] = { "workspace-failed", 500, "the workspace's files cannot be used",
                                        NULL },
         [PROBLEM_PLACE_FAILED] = { "place-failed", 503, "the sandbox cannot be had", "try again later" },
+        [PROBLEM_EXHAUSTED] = { "exhausted", 503, "the server has no descriptor or thread left",
+                                "try again later" },
         [PROBLEM_STOPPING] = { "stopping", 503, "the server is about to stop", "try again later" },
         [PROBLEM_WORKSPACE_FULL] = { "workspace-full", 507, "the workspace is full",
                                      "delete files, or workspaces that nobody needs" },
@@ -52,10 +54,8 @@ static const struct row {
 
 /* Where the problem itself does not say: about as long as one of the kind takes to pass. */
 static const int64_t usual_retry_seconds[PROBLEM_CODE_COUNT] = {
-        [PROBLEM_QUEUE_FULL] = 1,
-        [PROBLEM_OWNER_LIMIT] = 10,
-        [PROBLEM_SERVER_LIMIT] = 10,
-        [PROBLEM_AGENT_LIMIT] = 5,
+        [PROBLEM_QUEUE_FULL] = 1,  [PROBLEM_OWNER_LIMIT] = 10, [PROBLEM_SERVER_LIMIT] = 10,
+        [PROBLEM_AGENT_LIMIT] = 5, [PROBLEM_EXHAUSTED] = 1,
 };
 
 const char *problem_name(enum problem_code code) {

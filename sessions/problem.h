@@ -35,6 +35,7 @@ enum problem_code {
         PROBLEM_STORE_FAILED,         /* 500 store-failed: the records cannot be read or written */
         PROBLEM_WORKSPACE_FAILED,     /* 500 workspace-failed: its files cannot be read or written */
         PROBLEM_PLACE_FAILED,         /* 503 place-failed: the sandbox cannot be had */
+        PROBLEM_EXHAUSTED,            /* 503 exhausted: the server has no descriptor or thread left for it */
         PROBLEM_STOPPING,             /* 503 stopping: the server ends */
         PROBLEM_WORKSPACE_FULL,       /* 507 workspace-full: a quota, or the disk */
         PROBLEM_CODE_COUNT

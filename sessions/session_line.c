@@ -36,7 +36,7 @@ void session_describe(struct engine *engine, struct session *session, struct are
             engine->config.catalog->environment(engine->config.catalog, session->record.environment, arena,
                                                 &environment, &ignored) == 1) {
                 session->described = true;
-                session->image_digest = environment.image_digest ? strdup(environment.image_digest) : NULL;
+                session->image_digest = record_copy_text(environment.image_digest);
         }
         *ret = (struct execution_owner){ session->record.id, session->record.environment,
                                          session->image_digest };

@@ -9,6 +9,7 @@
 #include "base/library.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
+#include "sessions/record.h"
 #include "sessions/workspace_files.h"
 
 #include <archive.h>
@@ -197,7 +198,7 @@ static int write_files(struct writing *writing) {
                                 return -1;
                 }
                 free(after);
-                after = count ? strdup(files[count - 1].path) : NULL;
+                after = record_copy_text(count ? files[count - 1].path : NULL);
         }
         return 0;
 }

@@ -471,8 +471,10 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
         struct problem problem;
         struct stat status;
 
-        if (!why && (from < 0 || fstat(from, &status) < 0 || !S_ISREG(status.st_mode)))
+        if (!why && from < 0)
                 why = errno == ENOENT ? "it was removed meanwhile" : "it cannot be read";
+        else if (!why && (fstat(from, &status) < 0 || !S_ISREG(status.st_mode)))
+                why = "it cannot be read";
         else if (!why)
                 why = room_problem(outgoing, step, (uint64_t)status.st_size);
         if (why) {

@@ -383,13 +383,16 @@ static int open_session(struct place *base, const struct place_opening *opening,
         session = calloc(1, sizeof(*session));
         if (!session)
                 abort();
-        *session = (struct place_session){ .place = place, .arena = arena_new(), .wake = -1 };
+        *session = (struct place_session){
+                .place = place, .arena = arena_new(), .left.reached = { -1, -1 }, .wake = -1
+        };
         pthread_mutex_init(&session->lock, NULL);
         pthread_cond_init(&session->changed, NULL);
         if (interrupt_init(&session->left, err) < 0 ||
-            (session->wake = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+            ((session->wake = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 &&
+             error_set(err, "cannot make a descriptor to be woken by: %s", strerror(errno)) < 0)) {
                 session_free(session);
-                return error_set(err, "no descriptor for a session can be made: %s", strerror(errno));
+                return -1;
         }
         session->id = arena_strdup(session->arena, opening->id);
         session->owner = arena_strdup(session->arena, opening->owner);
@@ -437,6 +440,7 @@ static void close_place(struct place *base) {
 
         place_jobs_stop(place);
         aws_client_close(place->config.client);
+        pthread_cond_destroy(&place->added);
         pthread_cond_destroy(&place->quiet);
         pthread_mutex_destroy(&place->lock);
         arena_free(place->arena);
@@ -464,7 +468,6 @@ static const struct place_class class = {
 int aws_place_open(const struct aws_place_config *config, struct place **ret, struct error *err) {
         struct aws_place *place = calloc(1, sizeof(*place));
 
-        (void)err;
         if (!place)
                 abort();
         place->place.class = &class;
@@ -479,6 +482,11 @@ int aws_place_open(const struct aws_place_config *config, struct place **ret, st
                 place->config.throttled_ms = THROTTLED_MS;
         pthread_mutex_init(&place->lock, NULL);
         pthread_cond_init(&place->quiet, NULL);
+        pthread_cond_init(&place->added, NULL);
+        if (place_jobs_start(place, err) < 0) {
+                close_place(&place->place);
+                return -1;
+        }
         *ret = &place->place;
         return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads: one for each invocation that is under way, since its answer is waited for as long as it takes. They are started when they are
- * needed, and end when nothing waits. What is urgent, a word to what runs already, does not wait for those that do.
+ * needed, and end when nothing waits. What is urgent, a word to what runs already, does not wait for those that do. One thread stays
+ * from the start on, and does what no other can be started for: where the machine has no thread more, work waits and is not lost.
  */
 #include "providers/aws/session/place_parts.h"
 
@@ -31,11 +32,10 @@ static void end_thread(struct aws_place *place, size_t *threads) {
                 pthread_cond_broadcast(&place->quiet);
 }
 
-static void *run_jobs(void *context) {
-        struct aws_place *place = context;
+/* With the lock, which is free meanwhile. */
+static void do_all(struct aws_place *place) {
         struct place_job *job;
 
-        pthread_mutex_lock(&place->lock);
         while ((job = place->first)) {
                 place->first = job->next;
                 if (!place->first)
@@ -44,6 +44,27 @@ static void *run_jobs(void *context) {
                 do_job(job);
                 pthread_mutex_lock(&place->lock);
         }
+}
+
+static void *stay(void *context) {
+        struct aws_place *place = context;
+
+        pthread_mutex_lock(&place->lock);
+        for (;;) {
+                do_all(place);
+                if (place->ends)
+                        break;
+                pthread_cond_wait(&place->added, &place->lock);
+        }
+        pthread_mutex_unlock(&place->lock);
+        return NULL;
+}
+
+static void *run_jobs(void *context) {
+        struct aws_place *place = context;
+
+        pthread_mutex_lock(&place->lock);
+        do_all(place);
         end_thread(place, &place->threads);
         pthread_mutex_unlock(&place->lock);
         return NULL;
@@ -60,7 +81,7 @@ static void *run_urgent(void *context) {
         return NULL;
 }
 
-/* With the place's lock. A machine without a thread more has some that go on as they end. */
+/* With the place's lock. */
 static bool start(void *(*run)(void *), void *context) {
         pthread_t thread;
         int code = pthread_create(&thread, NULL, run, context);
@@ -97,14 +118,25 @@ void place_jobs_add(struct aws_place *place, struct place_session *session, plac
         }
         if (place->threads < place->config.running_max && start(run_jobs, place))
                 place->threads++;
-        else if (place->threads == 0)
-                abort(); /* nobody would ever do it */
+        else
+                pthread_cond_signal(&place->added);
         pthread_mutex_unlock(&place->lock);
+}
+
+int place_jobs_start(struct aws_place *place, struct error *err) {
+        int code = pthread_create(&place->staying, NULL, stay, place);
+
+        place->stays = code == 0;
+        return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
 }
 
 void place_jobs_stop(struct aws_place *place) {
         pthread_mutex_lock(&place->lock);
         while (place->threads + place->urgent_threads > 0)
                 pthread_cond_wait(&place->quiet, &place->lock);
+        place->ends = true;
+        pthread_cond_signal(&place->added);
         pthread_mutex_unlock(&place->lock);
+        if (place->stays)
+                pthread_join(place->staying, NULL);
 }

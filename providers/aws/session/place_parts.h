@@ -20,9 +20,12 @@ struct aws_place {
         atomic_bool streams_missing; /* InvokeWithResponseStream is not to be had here */
         /* place_jobs.c */
         pthread_mutex_t lock;
-        pthread_cond_t quiet; /* no thread lives */
+        pthread_cond_t quiet; /* no thread lives but the one that stays */
+        pthread_cond_t added; /* there is a job, or the place is closed */
+        pthread_t staying;
         struct place_job *first, *last;
         size_t threads, urgent_threads;
+        bool stays, ends;
 };
 
 /*
@@ -104,6 +107,7 @@ struct place_job {
         struct place_session *session;
         place_work *work;
 };
+int place_jobs_start(struct aws_place *place, struct error *err) MUST_USE;
 /* Has it done soon. Urgent is what takes a moment, and what others wait for. `session->lock` is not held. */
 void place_jobs_add(struct aws_place *place, struct place_session *session, place_work *work, bool urgent);
 /* Waits until no thread lives. */

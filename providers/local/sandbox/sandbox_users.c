@@ -15,19 +15,32 @@
 #define USER_OTHERWISE 65534U
 
 /* How many of the range, from its first on, this user namespace has in a row: that of a container may have few. */
-static unsigned count_mapped(const char *map, unsigned first, unsigned count) {
+static int count_mapped(const char *map, unsigned first, unsigned count, unsigned *ret, struct error *err) {
         FILE *file = fopen(map, "re");
         unsigned long inside, outside, length;
         unsigned mapped = 0;
 
-        while (file && mapped == 0 && fscanf(file, "%lu %lu %lu", &inside, &outside, &length) == 3) {
+        if (!file)
+                return error_set(err, "cannot read %s: %s", map, strerror(errno));
+        while (mapped == 0 && fscanf(file, "%lu %lu %lu", &inside, &outside, &length) == 3) {
                 if (first >= inside && first - inside < length)
                         mapped = length - (first - inside) < count ? (unsigned)(length - (first - inside))
                                                                    : count;
         }
-        if (file)
-                fclose(file);
-        return mapped;
+        fclose(file);
+        *ret = mapped;
+        return 0;
+}
+
+/* Those of both maps: a user and his group have the same number. */
+static int count_users(unsigned first, unsigned count, unsigned *ret, struct error *err) {
+        unsigned by_uid, by_gid;
+
+        if (count_mapped("/proc/self/uid_map", first, count, &by_uid, err) < 0 ||
+            count_mapped("/proc/self/gid_map", first, count, &by_gid, err) < 0)
+                return -1;
+        *ret = by_uid < by_gid ? by_uid : by_gid;
+        return 0;
 }
 
 /* The folder is root's alone, or whoever can write there decides who gets which user. */
@@ -69,17 +82,16 @@ static int try_user(int folder, unsigned number, int *ret_lock) {
 }
 
 int sandbox_user_take(const struct sandbox_users *users, struct sandbox_user *ret, struct error *err) {
-        unsigned by_uid, by_gid, count;
+        unsigned count, otherwise = 0;
         int folder DESCRIPTOR_CLEANUP = -1, lock, taken;
 
         *ret = (struct sandbox_user){ geteuid(), getegid(), -1 };
         if (ret->uid != 0)
                 return 0;
-        by_uid = count_mapped("/proc/self/uid_map", users->first, users->count);
-        by_gid = count_mapped("/proc/self/gid_map", users->first, users->count);
-        count = by_uid < by_gid ? by_uid : by_gid;
-        if (count == 0 && (count_mapped("/proc/self/uid_map", USER_OTHERWISE, 1) == 0 ||
-                           count_mapped("/proc/self/gid_map", USER_OTHERWISE, 1) == 0))
+        if (count_users(users->first, users->count, &count, err) < 0 ||
+            (count == 0 && count_users(USER_OTHERWISE, 1, &otherwise, err) < 0))
+                return -1;
+        if (count == 0 && otherwise == 0)
                 return error_set(
                         err,
                         "root has no other user here for a sandbox to run as: this user namespace needs "

@@ -256,7 +256,7 @@ static int start_init(struct worker *worker, struct error *err) {
                 return error_set(err, "cannot start a process: %s", strerror(errno));
         worker->init_process = pidfd_open(worker->init, 0);
         if (worker->init_process < 0)
-                return error_set(err, "this kernel is too old for pidfds: Linux 5.9 is needed");
+                return error_set(err, "cannot watch a process: %s", strerror(errno));
         /* Process 1 has what is held as well: a slot is not free before the run is dead, whatever becomes of us. */
         cgroup_doors_close(&worker->doors);
         return 0;

@@ -733,6 +733,8 @@ static int execute(struct place_session *session, const struct place_execution *
         shares = session_cpus_have_changed(session);
         free(session->pending_staged);
         session->pending_staged = execution->staged ? strdup(execution->staged) : NULL;
+        if (execution->staged && !session->pending_staged)
+                abort();
         if (session_files_kept(session) ? (shares || !session_files_are_still(session, false)) &&
                                                   session_files_begin(session, false, err) < 0
                                         : shares && session_files_begin_job(session, share, err) < 0)

@@ -330,6 +330,12 @@ static void memory_is_given_back(void **state) {
                 nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
+static void bring(struct fixture *fixture, const char *id, struct engine_follower **ret) {
+        struct problem problem;
+
+        assert_int_equal(engine_bring_files(fixture->engine, &alice, id, ret, &problem), 0);
+}
+
 /* Somebody reads its files, and reads again: it is parked all the same, once what is under way has come to its end. */
 static void a_park_while_files_are_read(void **state) {
         struct fixture *fixture = *state;
@@ -338,12 +344,12 @@ static void a_park_while_files_are_read(void **state) {
 
         assert_string_equal(run_whole(fixture, id, "keep this"), "started done(ok)");
         fixture->place.slow_bring = true;
-        engine_bring_files(fixture->engine, &alice, id, &readers[0]);
+        bring(fixture, id, &readers[0]);
         assert_non_null(readers[0]);
         park(fixture, id);
         assert_true(engine_is_parking(fixture->engine, &alice, id));
         park(fixture, id);
-        engine_bring_files(fixture->engine, &alice, id, &readers[1]);
+        bring(fixture, id, &readers[1]);
         assert_int_equal(fixture->place.parks, 0);
         fake_let_bring(&fixture->place, id);
         assert_string_equal(hear_all(fixture, readers[0]), "");
@@ -355,11 +361,11 @@ static void a_park_while_files_are_read(void **state) {
         assert_false(engine_is_parking(fixture->engine, &alice, id));
         assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
         /* By idleness, too: to read is not to use it. */
-        engine_bring_files(fixture->engine, &alice, id, &readers[0]);
+        bring(fixture, id, &readers[0]);
         atomic_fetch_add(&now_ms, 301000);
         for (int i = 0; i < PATIENCE_MS && !engine_is_parking(fixture->engine, &alice, id); i++)
                 usleep(1000);
-        engine_bring_files(fixture->engine, &alice, id, &readers[1]);
+        bring(fixture, id, &readers[1]);
         fake_let_bring(&fixture->place, id);
         wait_for(fixture, &alice, id, "parked");
         assert_string_equal(hear_all(fixture, readers[0]), "");
@@ -376,7 +382,7 @@ static void what_comes_before_a_park(void **state) {
 
         assert_string_equal(run_whole(fixture, id, "keep this"), "started done(ok)");
         fixture->place.slow_bring = true;
-        engine_bring_files(fixture->engine, &alice, id, &reader);
+        bring(fixture, id, &reader);
         park(fixture, id);
         assert_int_equal(run_code(fixture, &alice, id, "recall", &follower), 2);
         assert_int_equal(engine_park(fixture->engine, &alice, id, &problem), -1);
@@ -388,14 +394,14 @@ static void what_comes_before_a_park(void **state) {
         wait_for(fixture, &alice, id, "idle");
         assert_int_equal(fixture->place.parks, 0);
         /* Its sandbox dies in the middle, and what had been asked for is not held up by that. */
-        engine_bring_files(fixture->engine, &alice, id, &reader);
+        bring(fixture, id, &reader);
         park(fixture, id);
         fake_die(&fixture->place, id);
         assert_string_equal(hear_all(fixture, reader), "");
         assert_string_equal(run_whole(fixture, id, "say again"), "started stdout(again) done(ok)");
         assert_false(engine_is_parking(fixture->engine, &alice, id));
         /* It is ended. */
-        engine_bring_files(fixture->engine, &alice, id, &reader);
+        bring(fixture, id, &reader);
         park(fixture, id);
         assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
         assert_string_equal(hear_all(fixture, reader), "");

@@ -189,6 +189,7 @@ static void notices_are_small(void **state) {
         const struct engine_wish wish = { .environment = "python", .labels = labels };
         struct engine_follower *follower;
         struct engine_event event;
+        struct problem problem;
         size_t before, sessions = 0;
         char text[257];
         const char *id;
@@ -202,8 +203,9 @@ static void notices_are_small(void **state) {
         }
         id = make(fixture, &alice, &wish, 1);
         run_whole(fixture, id, "say x", "started stdout(x) done(ok)");
-        engine_follow_all(fixture->engine, &alice, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS, false,
-                          &follower);
+        assert_int_equal(engine_follow_all(fixture->engine, &alice, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS,
+                                           false, &follower, &problem),
+                         0);
         before = heap_in_use();
         for (int i = 0; i < 200; i++)
                 run_whole(fixture, id, "say x", "started stdout(x) done(ok)");

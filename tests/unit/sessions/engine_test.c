@@ -4,6 +4,8 @@
 
 #include "sessions/record.h"
 
+#include <sys/resource.h>
+
 static void one_execution(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -38,6 +40,41 @@ static void one_execution(void **state) {
         assert_string_equal(hear_all(fixture, follower), "display done(ok)");
         assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 5, &follower, &problem), 0);
         assert_string_equal(hear_all(fixture, follower), "");
+}
+
+/* As many descriptors as the process may have: each way to follow says so, no code is in line, and it passes. */
+static void without_a_descriptor(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        const struct engine_code code = { .code = "say again" };
+        struct engine_follower *follower = NULL;
+        struct rlimit before, none;
+        struct problem problems[5];
+        int64_t n = 0;
+        int results[5];
+
+        assert_int_equal(run_code(fixture, &alice, id, "say hello", &follower), 1);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(hello) done(ok)");
+        follower = NULL;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = (struct rlimit){ 0, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        results[0] = engine_execute(fixture->engine, &alice, id, &code, &n, &follower, &problems[0]);
+        results[1] = engine_follow(fixture->engine, &alice, id, 1, 0, &follower, &problems[1]);
+        results[2] = engine_follow_session(fixture->engine, &alice, id, &follower, &problems[2]);
+        results[3] = engine_follow_all(fixture->engine, &alice, ENGINE_OF_SESSIONS, false, &follower,
+                                       &problems[3]);
+        results[4] = engine_bring_files(fixture->engine, &alice, id, &follower, &problems[4]);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        for (size_t i = 0; i < 5; i++) {
+                assert_int_equal(results[i], -1);
+                assert_int_equal(problems[i].code, PROBLEM_EXHAUSTED);
+                assert_string_equal(problems[i].detail,
+                                    "what happens cannot be followed: Too many open files");
+        }
+        assert_null(follower);
+        assert_int_equal(run_code(fixture, &alice, id, "say there", &follower), 2);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(there) done(ok)");
 }
 
 /* Each question of the catalog opens the stack's state. */
@@ -572,10 +609,13 @@ static void who_waits_for_one_that_says_much(void **state) {
 static void events_of_others_have_no_number(void **state) {
         struct fixture *fixture = *state;
         struct engine_follower *follower;
+        struct problem problem;
         struct engine_event event;
         int64_t count = 0;
 
-        engine_follow_all(fixture->engine, &bob, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS, false, &follower);
+        assert_int_equal(engine_follow_all(fixture->engine, &bob, ENGINE_OF_SESSIONS | ENGINE_OF_CONTAINERS,
+                                           false, &follower, &problem),
+                         0);
         (void)session_of(fixture, &bob);
         (void)session_of(fixture, &alice);
         (void)session_of(fixture, &bob);
@@ -1135,6 +1175,7 @@ static void users_of_an_environment(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(one_execution),
+                TEST(without_a_descriptor),
                 TEST(what_waited_is_run_after_a_death),
                 TEST(what_no_sandbox_had_is_run),
                 TEST(what_a_dying_sandbox_was_given),

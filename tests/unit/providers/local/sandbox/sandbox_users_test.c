@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include "providers/local/support.h"
 #include <cmocka.h>
@@ -99,14 +100,30 @@ static void test_a_folder_that_others_may_enter(void **state) {
         assert_non_null(strstr(err.message, "mode 0700"));
 }
 
+/* What it is that is missing is said: descriptors, and no users. */
+static void test_without_a_descriptor(void **state) {
+        struct sandbox_users users = users_or_skip(*state, 2);
+        struct sandbox_user user = SANDBOX_USER_NONE;
+        struct rlimit before, none;
+        struct error err = { 0 };
+        int result;
+
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = (struct rlimit){ 0, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        result = sandbox_user_take(&users, &user, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(result, -1);
+        assert_string_equal(err.message, "cannot read /proc/self/uid_map: Too many open files");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_each_has_one_of_his_own),
-                TEST(test_free_when_the_last_has_closed_it),
-                TEST(test_one_that_is_kept_is_not_given),
-                TEST(test_a_folder_that_others_may_enter),
+                TEST(test_each_has_one_of_his_own),       TEST(test_free_when_the_last_has_closed_it),
+                TEST(test_one_that_is_kept_is_not_given), TEST(test_a_folder_that_others_may_enter),
+                TEST(test_without_a_descriptor),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
