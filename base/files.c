@@ -35,6 +35,20 @@ void descriptors_allow(unsigned long most) {
         (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+int descriptors_need(unsigned long least, unsigned long most, struct error *err) {
+        struct rlimit limit;
+
+        descriptors_allow(most);
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return error_set(err, "cannot read the limit of open files: %s", strerror(errno));
+        if (limit.rlim_cur >= least)
+                return 0;
+        return error_set(err,
+                         "this process may have at most %llu open files, and %lu are needed: raise the limit "
+                         "(ulimit -n, or LimitNOFILE of a systemd unit)",
+                         (unsigned long long)limit.rlim_cur, least);
+}
+
 void close_descriptor(int *descriptor) {
         if (*descriptor >= 0)
                 close(*descriptor);

@@ -93,6 +93,8 @@ void close_descriptor(int *descriptor);
 
 /* This process, and those that it starts, may have so many descriptors, or as many as the system allows it. */
 void descriptors_allow(unsigned long most);
+/* The same, and an error where the system allows fewer than `least`. */
+int descriptors_need(unsigned long least, unsigned long most, struct error *err) MUST_USE;
 
 /* For char * from malloc. */
 void free_text(char **text);

@@ -28,6 +28,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What the server itself has open, connections, and some sessions: docs/serve.md. */
+#define OPEN_FILES_MIN 256
+#define OPEN_FILES 65536
+
 /* Warnings are printed as well, where the file could be loaded. */
 static int load_config(struct session *session, const struct options *options, struct broker_config *ret,
                        struct error *err) {
@@ -211,6 +215,8 @@ int verb_serve(const struct options *options, struct error *err) {
         session_init(&stack);
         if (options->print_openapi)
                 return print_openapi(err);
+        if (descriptors_need(OPEN_FILES_MIN, OPEN_FILES, err) < 0)
+                return -1;
         if (load_config(&session, options, &config, err) < 0)
                 return -1;
         of_stack.path = config.stack;
