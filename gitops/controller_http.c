@@ -70,10 +70,13 @@ static void refuse_hook(void *context, unsigned status) {
 static void begin_hook(struct server_request *request) {
         const struct controller_http *http = request->context;
         struct hook *hook = arena_alloc(request->arena, sizeof(*hook));
+        const char *signature = server_header(request, "X-Hub-Signature-256");
+        const char *event = server_header(request, "X-GitHub-Event");
         const struct hook_headers headers = {
-                .signature = server_header(request, "X-Hub-Signature-256"),
+                .signature = signature ? signature : server_header(request, "X-Hub-Signature"),
                 .token = server_header(request, "X-Gitlab-Token"),
-                .event = server_header(request, "X-GitHub-Event"),
+                .event = event ? event : server_header(request, "X-Event-Key"),
+                .authorization = server_header(request, "Authorization"),
         };
 
         hook_begin(hook, http->secret, &headers);
@@ -93,7 +96,9 @@ static void answer_hook(struct server_request *request) {
         if (!hook_end(hook)) {
                 log_debug("a webhook with a wrong or missing signature");
                 count_hook(http, "", 401);
-                server_add_header(request, "WWW-Authenticate", "X-Hub-Signature-256, X-Gitlab-Token");
+                server_add_header(
+                        request, "WWW-Authenticate",
+                        "X-Hub-Signature-256, X-Hub-Signature, X-Gitlab-Token, Basic realm=\"hooks\"");
                 server_answer_text(request, 401, "the signature or token is missing or wrong\n");
         } else if (!http->ops.wake(http->ops.context, source)) {
                 /* To know whether there is such a source it has to be woken: a ping costs one look at the repository. */

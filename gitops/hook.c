@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hook's body is never read: it says that there may be something new, and the source looks for itself. What matters
- * is who sent it: the HMAC over the body (GitHub, Gitea, Forgejo), made while the body comes in, or the secret itself
- * in a header (GitLab). Both are compared in constant time.
+ * is who sent it: the HMAC over the body (GitHub, Gitea, Forgejo, Bitbucket), made while the body comes in, or the
+ * secret itself in a header (GitLab, Azure DevOps). Both are compared in constant time.
  */
 #include "gitops/hook.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define PREFIX "sha256="
+#define BASIC "Basic "
+#define BASIC_MAX 4096U
 
 /* "" unless it is a signature's form. Hex digits may be large or small. */
 static void read_signature(const char *text, char ret[SHA256_HEX_SIZE]) {
@@ -22,12 +25,34 @@ static void read_signature(const char *text, char ret[SHA256_HEX_SIZE]) {
                 ret[i] = (char)(hex[i] >= 'A' && hex[i] <= 'F' ? hex[i] - 'A' + 'a' : hex[i]);
 }
 
+/* The password of basic authentication (RFC 7617), behind the first colon. */
+static bool password_is(const char *authorization, const char *secret) {
+        const char *encoded = authorization + strlen(BASIC), *colon;
+        char text[BASIC_MAX / 4 * 3 + 1];
+        bool right = false;
+        ssize_t length;
+
+        if (strncasecmp(authorization, BASIC, strlen(BASIC)) != 0 || strlen(encoded) > BASIC_MAX)
+                return false;
+        length = digest_from_base64(encoded, strlen(encoded), (uint8_t *)text);
+        if (length >= 0 && !memchr(text, '\0', (size_t)length)) {
+                text[length] = '\0';
+                colon = strchr(text, ':');
+                right = colon && signature_same(colon + 1, secret);
+        }
+        explicit_bzero(text, sizeof(text));
+        return right;
+}
+
 void hook_begin(struct hook *hook, const char *secret, const struct hook_headers *headers) {
-        *hook = (struct hook){ .ping = headers->event && strcmp(headers->event, "ping") == 0 };
+        *hook = (struct hook){ .ping = headers->event && (strcmp(headers->event, "ping") == 0 ||
+                                                          strcmp(headers->event, "diagnostics:ping") == 0) };
         if (headers->signature)
                 read_signature(headers->signature, hook->claimed);
         else if (headers->token)
                 hook->token_is_right = signature_same(headers->token, secret);
+        else if (headers->authorization)
+                hook->token_is_right = password_is(headers->authorization, secret);
         /* Without a signature that could be right there is nothing to hash. */
         if (hook->claimed[0])
                 signature_begin(&hook->body, secret);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One delivery of a webhook, judged while it comes in: `X-Hub-Signature-256: sha256=HEX` (GitHub, Gitea, Forgejo), an HMAC-
- * SHA-256 of the body, or `X-Gitlab-Token`, the secret itself. The body is hashed and forgotten: a hook says that there may
+ * One delivery of a webhook, judged while it comes in: `X-Hub-Signature-256: sha256=HEX` (GitHub, Gitea, Forgejo) or
+ * `X-Hub-Signature: sha256=HEX` (Bitbucket), an HMAC-SHA-256 of the body; or the secret itself, as `X-Gitlab-Token` or as the
+ * password of basic authentication (Azure DevOps), whose user name may be any. The body is hashed and forgotten: a hook says that there may
  * be something to see, never what.
  */
 #ifndef BERTH_GITOPS_HOOK_H
@@ -15,7 +16,7 @@
 
 /* Values of headers, NULL where they are absent; borrowed for the call. */
 struct hook_headers {
-        const char *signature, *token, *event;
+        const char *signature, *token, *event, *authorization;
 };
 
 struct hook {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the controller shows over HTTP, to friends and to others: `server_cli` (tests/unit/gitops) is its HTTP alone."""
 
+import base64
 import hashlib
 import hmac
 import http.client
@@ -218,6 +219,15 @@ def test_gitlabs_token(server):
     assert server.ask("POST", "/hooks/research", b"{}", {"X-Gitlab-Token": SECRET, "X-Gitlab-Event": "Push Hook"})[0] == 202
     assert server.ask("POST", "/hooks/research", b"{}", {"X-Gitlab-Token": SECRET[:-1]})[0] == 401
     assert server.woken() == ["wake research"]
+
+
+def test_bitbuckets_signature_and_azures_password(server):
+    signed = "sha256=" + hmac.new(SECRET.encode(), b"{}", "sha256").hexdigest()
+    assert server.ask("POST", "/hooks/research", b"{}", {"X-Hub-Signature": signed, "X-Event-Key": "repo:push"})[0] == 202
+    assert server.ask("POST", "/hooks/research", b"{ }", {"X-Hub-Signature": signed, "X-Event-Key": "repo:push"})[0] == 401
+    for password, status in ((SECRET, 202), (SECRET[:-1], 401)):
+        basic = base64.b64encode(b"devops:" + password.encode()).decode()
+        assert server.ask("POST", "/hooks/research", b"{}", {"Authorization": f"Basic {basic}"})[0] == status
 
 
 def test_giteas_signature(server):

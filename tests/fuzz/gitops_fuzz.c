@@ -127,15 +127,17 @@ static void delivery(struct input *input) {
         signature_add(&signature, body, length);
         signature_end(&signature, right);
         hook_begin(&hook, SECRET,
-                   &(struct hook_headers){ *given ? given : NULL, *token ? token : NULL, event });
+                   &(struct hook_headers){ *given ? given : NULL, *token ? token : NULL, event,
+                                           *given ? given : NULL });
         hook_add(&hook, body, length / 2);
         hook_add(&hook, body + length / 2, length - length / 2);
         known = hook_end(&hook);
         hook_release(&hook);
         if (known)
                 require(strcasestr(given, right) || strcmp(token, SECRET) == 0);
-        hook_begin(&hook, SECRET,
-                   &(struct hook_headers){ arena_printf(input->arena, "sha256=%s", right), NULL, event });
+        hook_begin(
+                &hook, SECRET,
+                &(struct hook_headers){ arena_printf(input->arena, "sha256=%s", right), NULL, event, NULL });
         hook_add(&hook, body, length);
         require(hook_end(&hook));
         hook_release(&hook);
