@@ -15,7 +15,7 @@
 
 static struct kind_ops pretended[KIND_COUNT];
 
-static void die(const struct error *err) {
+_Noreturn static void die(const struct error *err) {
         fprintf(stderr, "pretend: %s\n", err->message);
         exit(1);
 }
