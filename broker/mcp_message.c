@@ -201,6 +201,8 @@ json_t *mcp_message_result(const struct mcp_message *message, json_t *result) {
 json_t *mcp_message_fault(const json_t *id, const struct mcp_fault *fault) {
         json_t *json = answer_to(id), *error = json_checked(json_object());
 
+        if (!id)
+                json_put(json, "id", json_null());
         json_put(error, "code", json_integer(fault->code));
         json_put(error, "message", json_from_text(fault->text));
         if (fault->requested)

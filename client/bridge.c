@@ -256,7 +256,10 @@ static int post(struct carried *carried, struct http_response *response, struct 
         return result < 0 ? -1 : post_once(carried, response, err);
 }
 
-/* A refusal of a request that the server has not read has no id; here it is known which one was sent. */
+/*
+ * A refusal of a request that the server has not read has null as id; here it is known which one was sent. Where the line has no id
+ * either, the answer has none: on standard output an id is a text or a number.
+ */
 static void take_answer(struct carried *carried, json_t *answer, const struct strbuf *body) {
         const char *why = json_text(json_object_get(answer, "error"), "message");
         char *text TEXT_CLEANUP = NULL;
@@ -266,6 +269,7 @@ static void take_answer(struct carried *carried, json_t *answer, const struct st
         } else if (!carried->is_request) {
                 log_warning("%s", why ? why : "the server has refused a notification");
         } else {
+                json_object_del(answer, "id");
                 if (carried->id)
                         json_put(answer, "id", json_deep_copy(carried->id));
                 text = json_compact(answer);

@@ -540,6 +540,8 @@ def test_messages_that_are_none(shared, alice):
     for body, code in HOSTILE:
         answer = alice.post(body, **{"Mcp-Method": "ping"})
         assert answer.status == 400 and answer.json()["error"]["code"] == code, (body[:100], answer.body)
+        # Null where it could not be read: official SDKs take a body without an id for no answer.
+        assert answer.json()["id"] is None or f'"id": {answer.json()["id"]}'.encode() in body, (body[:100], answer.body)
     for quiet in ({"jsonrpc": "2.0", "method": "notifications/never"}, {"jsonrpc": "2.0", "id": 7, "result": {}}, {"jsonrpc": "2.0", "method": "tools/call"}):
         answer = alice.post(quiet)
         assert (answer.status, answer.body) == (202, b"") and "content-type" not in answer.headers, quiet
