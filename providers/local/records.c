@@ -218,6 +218,7 @@ static int step_record(struct provider *provider, const struct change *change, s
 /* ---- the tables ---- */
 
 static const char *const environment_immutable[] = { TENANCY_MEMBER, NULL };
+static const char *const environment_free_maps[] = { "variables", NULL };
 
 const struct kind_ops local_stack_ops = {
         .kind = KIND_STACK,
@@ -241,6 +242,7 @@ const struct kind_ops local_image_ops = {
 const struct kind_ops local_environment_ops = {
         .kind = KIND_ENVIRONMENT,
         .immutable = environment_immutable,
+        .free_maps = environment_free_maps,
         .desire = desire_record,
         .desire_repeats = true,
         .cost = count_files,

@@ -185,7 +185,12 @@ def test_agent(world):
     assert "x" in json.dumps(world.record("agents/a")) and world.record("agents/b") is not None
     assert world(*environments, stacks.agent("a", "y"), stacks.agent("b")) == ["PutObject"]
     assert '"y"' in json.dumps(world.record("agents/a"))
+    # A label of no text is a label.
+    empty = [*environments, stacks.agent("a", "y", labels={"empty": ""}), stacks.agent("b")]
+    assert [f["path"] for f in world.plan(*empty)["Agent/a"]["fields"]] == ["labels.empty"]
+    assert world(*empty) == ["PutObject"] and '"empty"' in json.dumps(world.record("agents/a"))
     assert world(*environments, stacks.agent("a", "y", active=False), stacks.agent("b")) == ["PutObject"]
+    assert '"empty"' not in json.dumps(world.record("agents/a"))
     assert world(*environments, stacks.agent("b")) == ["DeleteObject"]
     assert world.record("agents/a") is None and world.record("agents/b") is not None
 

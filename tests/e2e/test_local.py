@@ -168,6 +168,19 @@ def test_an_edit_by_hand_is_drift_and_is_mended(small, file, field, change):
     small.assert_settled()
 
 
+def test_an_empty_variable_comes_and_goes(small):
+    """A variable of no text is one, whether the machine is asked or not."""
+    without = (small.stack / "m.yaml").read_text()
+    for text in (without.replace("PLAIN: p", "PLAIN: p\n    EMPTY: ''"), without):
+        small.write("m.yaml", text)
+        for refresh in ("none", "sweep"):
+            found = small.plan("--refresh", refresh)
+            assert [(c["address"], [f["path"] for f in c["fields"]]) for c in found["changes"]] == [("Environment/etl", ["variables.EMPTY"])], refresh
+        small.apply()
+        assert ("EMPTY" in records(small)["environments/etl.json"]["spec"]["variables"]) == (text != without)
+        small.assert_settled()
+
+
 def test_a_variable_of_somebody_elses_stays(small):
     edit(root(small) / "environments" / "etl.json", lambda d: d["spec"]["variables"].update(THEIRS="x"))
     small.assert_settled()

@@ -441,8 +441,11 @@ static int binding_step(struct provider *provider, const struct change *change, 
         return result;
 }
 
+static const char *const free_maps[] = { "labels", NULL };
+
 const struct kind_ops aws_agent_ops = {
         .kind = KIND_AGENT,
+        .free_maps = free_maps,
         .desire = binding_desire,
         .desire_ignores_record = true,
         .desire_repeats = true,
@@ -455,6 +458,7 @@ const struct kind_ops aws_agent_ops = {
 
 const struct kind_ops aws_swarm_ops = {
         .kind = KIND_SWARM,
+        .free_maps = free_maps,
         .desire = binding_desire,
         .desire_ignores_record = true,
         .desire_repeats = true,
