@@ -371,14 +371,56 @@ static void test_what_had_ended_is_not_in_the_way(void **state) {
         must_end(lab);
 }
 
-/* It takes its runtime with it; what ran is said to be cut off. */
-static void test_code_that_kills_its_runtime(void **state) {
+/* The runtime below that process, which is the only child of an only child, as its worker's host sees it. */
+static pid_t runtime_below(pid_t pid) {
+        static const char runtime[] = "/run/berth/berth-runtime";
+
+        for (int depth = 0; depth < 8; depth++) {
+                struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+                char path[64];
+                struct error err;
+
+                snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+                assert_int_equal(file_read(path, 4096, &text, &err), 0);
+                if (strncmp(strbuf_text(&text), runtime, strlen(runtime)) == 0)
+                        return pid;
+                strbuf_clear(&text);
+                snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+                assert_int_equal(file_read(path, 4096, &text, &err), 0);
+                pid = (pid_t)strtol(strbuf_text(&text), NULL, 10);
+        }
+        fail_msg("no runtime");
+        return -1;
+}
+
+/* The runtime is process 1 of its sandbox: the kernel gives it no deadly signal of the code's. */
+static void test_code_cannot_kill_its_runtime(void **state) {
+        struct lab *lab = *state;
+
+        begin(lab);
+        assert_int_equal(
+                run(lab, 1,
+                    "import os, signal\n"
+                    "for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM): os.kill(os.getppid(), number)\n"
+                    "os.getppid(), 41")
+                        ->status,
+                REPORT_OK);
+        assert_true(text_has(lab, "(1, 41)"));
+        assert_int_equal(run(lab, 2, "42")->status, REPORT_OK);
+        assert_true(text_has(lab, "42"));
+}
+
+/* What ran is said to be cut off. */
+static void test_a_runtime_that_is_killed(void **state) {
         struct lab *lab = *state;
         struct place_event event;
 
         begin(lab);
-        ask(lab, 1, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time\ntime.sleep(600)",
-            REQUEST_PYTHON, LONG_MS);
+        ask(lab, 1, "import time\nprint('on')\ntime.sleep(600)", REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_OUTPUT);
+        assert_int_equal(kill(runtime_below(lab->session->lasting.worker.pid), SIGKILL), 0);
         do
                 event = await(lab);
         while (event.type != PLACE_DONE);
@@ -396,8 +438,11 @@ static void test_a_runtime_that_stands_still(void **state) {
         struct place_event event;
 
         begin(lab);
-        assert_int_equal(run(lab, 1, "import os, signal, time")->status, REPORT_OK);
-        ask(lab, 2, "os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(600)", REQUEST_PYTHON, 8000);
+        ask(lab, 1, "import time\nprint('on')\ntime.sleep(600)", REQUEST_PYTHON, 8000);
+        do
+                event = await(lab);
+        while (event.type != PLACE_OUTPUT);
+        assert_int_equal(kill(runtime_below(lab->session->lasting.worker.pid), SIGSTOP), 0);
         do
                 event = await(lab);
         while (event.type != PLACE_DONE);
@@ -465,19 +510,14 @@ static void test_a_flood(void **state) {
 /* Its worker killed from outside: the sandbox dies with it, and the session says so. */
 static void test_a_worker_that_is_killed(void **state) {
         struct lab *lab = *state;
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        char path[128];
         struct place_event event;
-        struct error err;
 
         begin(lab);
         ask(lab, 1, "import time\nprint('on')\ntime.sleep(600)", REQUEST_PYTHON, LONG_MS);
         do
                 event = await(lab);
         while (event.type != PLACE_OUTPUT);
-        snprintf(path, sizeof(path), "%s/s-one.worker", lab->sockets);
-        assert_int_equal(file_read(path, 128, &text, &err), 0);
-        assert_int_equal(kill((pid_t)strtol(strbuf_text(&text), NULL, 10), SIGKILL), 0);
+        assert_int_equal(kill(lab->session->lasting.worker.pid, SIGKILL), 0);
         do
                 event = await(lab);
         while (event.type != PLACE_DONE);
@@ -551,8 +591,12 @@ static void test_files_stay(void **state) {
         assert_non_null(strstr(strbuf_text(&lab->listed), "deleted out, "));
         /* A sandbox that dies in the middle of one leaves what it had written by then. */
         ask(lab, 5,
-            "import signal\nopen('late', 'w').write('late')\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)",
+            "with open('late', 'w') as file: file.write('late')\nprint('on', flush=True)\ntime.sleep(600)",
             REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_OUTPUT);
+        assert_int_equal(kill(runtime_below(lab->session->lasting.worker.pid), SIGKILL), 0);
         assert_int_equal(hear(lab, 5)->status, REPORT_KILLED);
         assert_non_null(strstr(strbuf_text(&lab->listed), "changed late, "));
         assert_int_equal(await(lab).type, PLACE_ENDED);
@@ -817,8 +861,11 @@ static void test_a_worker_that_nobody_can_find(void **state) {
         /* One whose sandbox is dead already waits for who asks what became of it. */
         begin(lab);
         worker = lab->session->lasting.worker.pid;
-        ask(lab, 1, "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)",
-            REQUEST_PYTHON, LONG_MS);
+        ask(lab, 1, "import time\nprint('on')\ntime.sleep(600)", REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_OUTPUT);
+        assert_int_equal(kill(runtime_below(worker), SIGKILL), 0);
         do
                 event = await(lab);
         while (event.type != PLACE_DONE);
@@ -931,7 +978,8 @@ int main(int argc, char **argv) {
                 TEST(test_what_takes_long_is_stopped),
                 TEST(test_found_again),
                 TEST(test_what_had_ended_is_not_in_the_way),
-                TEST(test_code_that_kills_its_runtime),
+                TEST(test_code_cannot_kill_its_runtime),
+                TEST(test_a_runtime_that_is_killed),
                 TEST(test_a_runtime_that_stands_still),
                 TEST(test_a_runtime_that_lies),
                 TEST(test_more_memory_than_there_is),
