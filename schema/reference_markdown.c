@@ -17,7 +17,8 @@ static const char introduction[] =
         "fields take a plain scalar as it is written, so `tag: 1.10` stays 1.10. An optional field without a value is\n"
         "the same as no field.\n"
         "\n"
-        "`berth fmt` lays manifests out alike: two spaces a level, comments kept, nothing changed but whitespace.\n"
+        "`berth fmt` lays manifests out alike: two spaces a level, comments kept, nothing changed but whitespace; a\n"
+        "file whose lines end with CRLF keeps that.\n"
         "`berth validate` reports everything that is wrong, in one run. `berth explain KIND.field` shows what stands here for\n"
         "one field, `berth schema` the same as JSON Schema for editors.\n";
 
