@@ -116,7 +116,7 @@ def array_type():
 
 
 def reduce_array(library, numpy, kernel, array):
-    if isinstance(array, numpy.memmap) and isinstance(base_of(array), sys.modules["mmap"].mmap):
+    if isinstance(array, numpy.memmap) and "mmap" in sys.modules and isinstance(base_of(array), sys.modules["mmap"].mmap):
         return reduce_map(library, kernel, array)
     if array.size == 0 or not shares(array):
         return NotImplemented
@@ -210,7 +210,7 @@ def find_reducers(library, kernel):
     """[(class, reducer)] of the libraries that are loaded. A reducer may give the value back to pickle."""
     found = []
     numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
-    if hasattr(numpy, "memmap") and "mmap" in sys.modules:
+    if hasattr(numpy, "memmap"):
         found.append((numpy.ndarray, functools.partial(reduce_array, library, numpy, kernel)))
         found.append((numpy.void, lambda value: refuse("it is a view of an array's element")(value) if shares(value) else NotImplemented))
     internals = sys.modules.get("pandas._libs.internals")

@@ -883,13 +883,17 @@ def magic_env(line):
 
 
 def magic_cd(line):
+    quiet = re.match(r"\s*-q(?:\s+|$)", line)
+    if quiet:
+        line = line[quiet.end() :]
     folder = os.path.expanduser(line.strip().strip("'\"") or "~")
     if folder == "-":
         folder = Folders.before or os.getcwd()
     before = os.getcwd()
     os.chdir(folder)
     Folders.before = before
-    print(os.getcwd())
+    if not quiet:
+        print(os.getcwd())
 
 
 class Folders:

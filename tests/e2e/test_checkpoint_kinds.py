@@ -113,6 +113,16 @@ def test_what_shares_memory_shares_it_again(program):
     assert walk(program, "import array, ctypes, numpy as np, pandas as pd", SHARED) == {}
 
 
+def test_what_shares_memory_shares_it_again_where_numpy_is_alone(program):
+    """pandas imports modules that NumPy imports when it needs them, as mmap."""
+    rows = [
+        ("import sys; alone = 'mmap' not in sys.modules, 'pandas' not in sys.modules", "alone"),
+        *(row for row in SHARED[:8] + SHARED[12:15]),
+    ]
+    wrong = walk(program, "import numpy as np", rows)
+    assert wrong == {}
+
+
 PROCESS = [
     ("import os, random, sys, time, logging, warnings, decimal, locale, socket, signal, json, builtins\nos.makedirs('folder/lib'); open('folder/lib/own_module.py', 'w').write('x = 5')\n"
      "os.chdir('folder'); sys.path.append('lib')", "import own_module\nos.path.basename(os.getcwd()), own_module.x, sys.path[-1]"),

@@ -72,6 +72,7 @@ SOURCES = [
     ("%env NOTE=book", "env: NOTE=book\n", None),
     ("%env NOTE", "", "'book'"),
     ("!echo $NOTE", "book\n", None),
+    ("%cd -q .", "", None),
     ("%cd /tmp", "/tmp\n", None),
     ("%pwd", "", "'/tmp'"),
     ("!pwd", "/tmp\n", None),
