@@ -147,12 +147,19 @@ need_frameworks() {
 # What berth-runtime carries of PyPI's: into build/tools, so that builds need no network.
 need_carried() { cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"; }
 
+# The source package whose gallery the suite runs a sample of.
+need_gallery() {
+    PYTHONPATH=tests/e2e PYTHONPYCACHEPREFIX=$PWD/build/pycache "$VENV/bin/python" -m judge.programs build/judge/galleries networkx </dev/null >&2 ||
+        die "the source package of networkx could not be fetched"
+}
+
 need_tests() {
     need_packages "${BUILD_PACKAGES[@]}" "${PRESET_PACKAGES[@]}" "${RUN_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     need_unpacked "${UNPACKED_PACKAGES[@]}"
     need_carried
     need_python
     need_frameworks
+    need_gallery
 }
 
 need_lint() {
