@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+No descriptor and no thread left at each call of the server for one, and no memory: it answers truly, lives (but for memory, of which the
+lack ends it by design), loses nothing, and has a further session.
+
+By default a sample of the calls, the same in each run; another one with BERTH_SEED=TEXT, all of them with BERTH_EXHAUSTIVE=1.
+"""
+
+import os
+import resource
+import subprocess
+
+import pytest
+
+import test_death
+from binary import is_watched
+from controllers import PATIENCE, wait_until
+from scarce import Scarce
+from test_serve import stack
+from test_serve_sessions import CLIENTS, Sessions
+from test_sessions_death import start_anew
+
+pytestmark = pytest.mark.timeout(14400 if test_death.EXHAUSTIVE else 600)
+
+TRUE = (429, 500, 503, 507)  # a problem that says so
+BYTES = b"what was put\n"
+
+
+@pytest.fixture
+def serve(offline):
+    if is_watched(offline.binary):
+        pytest.skip("what is preloaded is not what a sanitizer expects")
+    offline.write("stack.yaml", stack())
+    offline("apply", "--yes").expect(0)
+    made = Sessions(offline, clients=CLIENTS, sessions={"checkpointSeconds": 300})
+    made.patience = 60 * PATIENCE
+    yield made
+    if made.process and made.process.poll() is None:
+        made.stop()
+
+
+class Life:
+    """A session's, from its making to its end; what was refused is so, and what was answered is right."""
+
+    def __init__(self, serve):
+        self.serve, self.session, self.put, self.ran = serve, None, False, []
+
+    def ask(self, method, path, body=None, right=(200, 201, 202, 204)):
+        """None where it was refused in true words, or the connection was not taken."""
+        try:
+            answer = self.serve.call(method, path, body)
+        except OSError:
+            return None
+        if answer.status in right:
+            return answer
+        assert answer.status in TRUE, (method, path, answer.status, answer.body)
+        found = answer.json()
+        assert found["detail"] and "no other user" not in found["detail"] and "too old" not in found["detail"], found
+        return None
+
+    def run(self, code, value):
+        answer = self.ask("POST", f"/v1/sessions/{self.session}/executions", {"code": code})
+        if not answer:
+            return
+        done = answer.json()
+        assert done["status"] in ("ok", "failed", "killed"), done
+        assert done["status"] == "ok" or done["detail"], done
+        if done["status"] == "ok" and done["state"]["was"] not in ("lost",):
+            self.ran.append(value)
+            assert done["value"]["text"] in (repr(value), str(value)), done
+
+    def live(self):
+        answer = self.ask("POST", "/v1/sessions", {"environment": "data"})
+        if not answer:
+            return
+        self.session = answer.json()["id"]
+        self.run("1 + 1", 2)
+        at = f"/v1/workspaces/{self.session}/files/put"
+        self.put = self.ask("PUT", at, BYTES) is not None
+        got = self.ask("GET", at, right=(200, 404))
+        assert not (got and self.put) or (got.status, got.body) == (200, BYTES), got.body
+        self.ask("POST", f"/v1/sessions/{self.session}/park", {}, right=(200, 202, 204, 409))
+        self.run("2 + 1", 3)
+
+    def check(self, note):
+        """By a server that lacks nothing: what it took is there."""
+        if self.session:
+            answer = self.serve.call("GET", f"/v1/sessions/{self.session}")
+            assert answer.status == 200, (note, answer.body)
+            if self.put:
+                got = self.serve.call("GET", f"/v1/workspaces/{self.session}/files/put")
+                assert (got.status, got.body) == (200, BYTES), (note, got.status, got.body)
+            wait_until(lambda: self.serve.call("DELETE", f"/v1/sessions/{self.session}").status in (204, 404))
+        further = self.serve.create()
+        done = self.serve.run(further, "6 * 7")
+        assert (done["status"], done["value"]) == ("ok", {**done["value"], "text": "42"}), (note, done)
+        assert self.serve.call("DELETE", f"/v1/sessions/{further}").status == 204
+
+
+@pytest.mark.parametrize("kind", ["descriptor", "thread", "memory"])
+def test_each_call(serve, tmp_path, kind):
+    scarce = Scarce(tmp_path)
+
+    def trial(at):
+        serve.start("--accept-degraded", env=scarce.env(kind, at))
+        life, note = Life(serve), f"{kind} {at}"
+        scarce.begin()
+        try:
+            life.live()
+        finally:
+            scarce.end()
+        note = f"{note}: {scarce.failed()}"
+        if kind == "memory" and serve.process.poll() is not None:
+            serve.process = None
+            serve.start("--accept-degraded")
+        assert serve.process.poll() is None, f"{note}: it ended with {serve.process.returncode}: {serve.lines()[-2000:]}"
+        life.check(note)
+        assert serve.stop() == 0, note
+        return scarce.calls()
+
+    count, failures = len(trial(0)), []
+    assert count > 0
+    chosen = test_death.sample(list(range(1, count + 1)), 6, kind)
+    for at in chosen:
+        try:
+            trial(at)
+        except Exception as error:
+            failures.append(f"--- {kind} {at}: {scarce.failed()}\n{type(error).__name__}: {error}"[:3000])
+            test_death.note(failures[-1])
+            start_anew(serve)
+            for session in serve.call("GET", "/v1/sessions").items():
+                serve.call("DELETE", f"/v1/sessions/{session['id']}")
+            serve.stop()
+    assert not failures, f"{len(failures)} of {len(chosen)}; again with BERTH_SEED={test_death.SEED}\n" + "\n".join(failures[:10])
+
+
+def test_a_limit_too_low_to_start(serve):
+    """It is refused with the number that is needed."""
+    command = ["sh", "-c", 'ulimit -n 100; exec "$0" serve -f "$1"', str(serve.berth.binary), str(serve.file)]
+    done = subprocess.run(command, cwd=serve.berth.folder, env=serve.berth.env, capture_output=True, text=True, timeout=60 * PATIENCE)
+    assert done.returncode == 1, done
+    assert "at most 100 open files, and 256 are needed" in done.stderr, done.stderr
+
+
+def test_a_limit_that_is_reached(serve):
+    """Each answer says so and passes; with descriptors again, sessions are made and run as before."""
+    serve.start("--accept-degraded")
+    session = serve.create()
+    assert serve.run(session, "x = 41")["status"] == "ok"
+    pid = serve.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = 1 + max(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
+    for more in range(1, 24):
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + more, before[1]))
+        life = Life(serve)
+        life.session = session
+        life.run("x", 41)
+        life.ask("POST", "/v1/sessions", {"environment": "data"})
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert serve.process.poll() is None, serve.lines()[-2000:]
+    assert serve.run(session, "x + 1")["value"]["text"] == "42"
+    for made in serve.call("GET", "/v1/sessions").items():
+        assert serve.call("DELETE", f"/v1/sessions/{made['id']}").status == 204
+    assert serve.run(serve.create(), "6 * 7")["value"]["text"] == "42"
