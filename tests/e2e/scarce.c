@@ -2,7 +2,7 @@
 /*
  * Preloaded into berth by scarce.py: counts the calls that take something of which there is only so much, and lets the n-th of them fail.
  *
- *     SCARCE_KIND   descriptor (EMFILE), thread (EAGAIN), memory (ENOMEM); those of this kind are counted
+ *     SCARCE_KIND   descriptor (EMFILE) or thread (EAGAIN); those of this kind are counted
  *     SCARCE_AT     n, from 1; 0 for never
  *     SCARCE_LOG    a file: a line for each call counted, and one more for that which failed
  *     SCARCE_ARM    a file: nothing is counted before it is there
@@ -171,14 +171,4 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
         return lacks("thread", "posix_spawn")
                        ? EAGAIN
                        : NEXT(posix_spawn)(pid, path, actions, attributes, arguments, variables);
-}
-
-void *calloc(size_t members, size_t size) {
-        extern void *__libc_calloc(size_t, size_t);
-
-        if (kind[0] == 'm' && lacks("memory", "calloc")) {
-                errno = ENOMEM;
-                return NULL;
-        }
-        return __libc_calloc(members, size);
 }

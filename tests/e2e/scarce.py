@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that has no descriptor, thread or memory left at its n-th call for one: scarce.c, compiled and preloaded into berth."""
+"""A process that has no descriptor or thread left at its n-th call for one: scarce.c, compiled and preloaded into berth."""
 
 import subprocess
 from pathlib import Path
 
-KINDS = ("descriptor", "thread", "memory")
+KINDS = ("descriptor", "thread")
 
 
 class Scarce:
