@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A message of MCP with its headers, in parts: version, method, name ("-": none is sent), body. What is refused has a code, a status and
- * a sentence; whatever it is, it is answered with JSON that carries the id that it had; arguments that pass have a tool's
+ * a sentence; whatever it is, it is answered with JSON that carries the id that it had, or null; arguments that pass have a tool's
  * types; and names of files come back from the resources that they become.
  */
 #include "base/json.h"
@@ -23,7 +23,7 @@ static void check_answer(json_t *answer, const json_t *id) {
         json_t *again = json_loads(text, JSON_ALLOW_NUL, NULL);
 
         require(again && !strchr(text, '\n'));
-        require(id ? json_equal(json_object_get(again, "id"), id) : !json_object_get(again, "id"));
+        require(json_equal(json_object_get(again, "id"), id ? id : json_null()));
         require(!json_object_get(again, "result") != !json_object_get(again, "error"));
         json_decref(again);
         json_decref(answer);

@@ -29,7 +29,7 @@ static const struct {
           "m.yaml:6:18: not valid YAML: did not find expected alphabetic or numeric character [while scanning an anchor that begins on line 6]\n" },
         { HEAD "  # @ @\n  memoryMB: 1\n", NULL, "m.yaml:7:13: memoryMB must be 1769 to 10240, found 1\n" },
         { HEAD "  # @\n  memoryMB: [\n---\n# @\n" HEAD "  memoryMB: 1\n", NULL,
-          "m.yaml:9:1: not valid YAML: did not find expected node content [while parsing a flow node that begins on line 8]\nm.yaml:15:13: memoryMB must be 1769 to 10240, found 1\n" },
+          "m.yaml:8:1: not valid YAML: did not find expected node content [while parsing a flow node that begins on line 8]\nm.yaml:15:13: memoryMB must be 1769 to 10240, found 1\n" },
         /* Texts with what could stand for them, as it is and escaped. */
         { HEAD "  description: \"@ \\u0710 \\u3410 \\U00003430 \xDC\x91\"\n",
           "@ \xDC\x90 \xE3\x90\x90 \xE3\x90\xB0 \xDC\x91", "" },
