@@ -90,19 +90,24 @@ void load_leave(struct load *load, const char *client, const char *owner) {
         pthread_mutex_unlock(&load->lock);
 }
 
+/* The counts of both are there: load_enter() let them in. */
 static bool hold(struct load *load, const struct load_held *held, size_t bytes) {
-        size_t *const all = &load->held[held->kind],
-                      *client = &(*find(load, held->client, false))->held[held->kind],
-                      *owner = held->owner ? &(*find(load, held->owner, true))->held[held->kind] : client;
+        struct count *client = *find(load, held->client, false),
+                     *owner = held->owner ? *find(load, held->owner, true) : client;
         const size_t before = held->counted, more = bytes > before ? bytes - before : 0;
+        size_t *all = &load->held[held->kind], *of_client, *of_owner;
 
-        if (more > 0 && (*all + more > LOAD_HELD_MAX || *client + more > LOAD_CLIENT_HELD_MAX ||
-                         *owner + more > LOAD_OWNER_HELD_MAX))
+        if (!client || !owner)
+                return false;
+        of_client = &client->held[held->kind];
+        of_owner = &owner->held[held->kind];
+        if (more > 0 && (*all + more > LOAD_HELD_MAX || *of_client + more > LOAD_CLIENT_HELD_MAX ||
+                         *of_owner + more > LOAD_OWNER_HELD_MAX))
                 return false;
         *all += bytes - before;
-        *client += bytes - before;
+        *of_client += bytes - before;
         if (owner != client)
-                *owner += bytes - before;
+                *of_owner += bytes - before;
         return true;
 }
 
