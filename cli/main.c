@@ -210,5 +210,7 @@ int main(int argc, char **argv) {
         arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);
-        return finish_output() < 0 ? EXIT_ERROR : code;
+        if (finish_output() == 0)
+                return code;
+        return options_pass_code_on(argc, argv) ? EXIT_EXEC_FAILED : EXIT_ERROR;
 }

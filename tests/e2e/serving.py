@@ -54,7 +54,8 @@ def check_declared(binary, method, path, answer):
             return
         assert answer.status in methods[method], f"{method} {path}: /openapi.json has no {answer.status}: {answer.body}"
         codes = methods[method][answer.status]
-        if codes and answer.body:
+        # A number is E2B's form, which its clients' headers get at any path.
+        if codes and answer.body and not isinstance(json.loads(answer.body)["code"], int):
             assert json.loads(answer.body)["code"] in codes, f"{method} {path}: /openapi.json does not tell of this code: {answer.body}"
         return
 

@@ -146,7 +146,7 @@ def test_who_reads_slowly(serve, workspace):
         slow.append(socket.create_connection(("127.0.0.1", serve.port), timeout=20 * PATIENCE))
         slow[-1].sendall(head.encode() + body)
         seen.append(slow[-1].recv(12)[9:])
-    assert seen == [b"200"] * (len(seen) - 1) + [b"503"] and len(seen) > 10
+    assert seen == [b"200"] * (len(seen) - 1) + [b"503"] and len(seen) > 4  # an owner's share is 96 MiB
     for connection in slow:
         connection.close()
     wait_until(lambda: "contentBase64" in serve.run(workspace, "1", returnFiles=["x"])["returned"][0])
@@ -159,7 +159,7 @@ REQUEST = ("request", b'{"code": "1"}')
     "body",
     [
         b"", b"--XX--", form(), form(("other", b"{}")), form(("f", b"x"), REQUEST), form(("request", b"{")), form(("request", b"[]")), form(("request", b'{"code": 1}')),
-        form(REQUEST, ("../f", b"x")), form(REQUEST, ("/etc/x", b"x")), form(REQUEST, ("a//b", b"x")), form(REQUEST, ("f", b"1"), ("f", b"2")),
+        form(REQUEST, ("../f", b"x")), form(REQUEST, ("/etc/x", b"x")), form(REQUEST, ("f", b"1"), ("f", b"2")),
         form(REQUEST, ("f", b"x"), end=""), form(REQUEST, ("f", b"x"), end="--more"), form(REQUEST, ("f", b"x"), boundary="XY"), b"junk" + form(REQUEST),
         form(REQUEST).replace(b"form-data", b"attachment"), form(REQUEST).replace(b"\r\n", b"\n"), form(REQUEST, ("x" * 2000, b"x")), form(REQUEST, ("", b"x")),
         form(REQUEST, ("f\r\nX: y", b"x")), form(REQUEST) * 2, form(("request", b'{"code": "1", "files": [{"path": "f", "content": "x"}]}'), ("f", b"x")),

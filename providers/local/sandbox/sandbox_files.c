@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -110,6 +111,14 @@ int sandbox_files_explain(const char *name, struct error *err) {
                          errno == ENOSPC ? "more than workspaceStorageMB" : strerror(errno));
 }
 
+/* Holes take no room, but all of a file is read: one of a terabyte would keep the worker busy for minutes. */
+static bool is_too_large(int folder, const struct stat *status) {
+        struct statvfs disk;
+
+        return fstatvfs(folder, &disk) == 0 &&
+               (uint64_t)status->st_size / disk.f_frsize > (uint64_t)disk.f_blocks;
+}
+
 int sandbox_files_put(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
                       struct error *err) {
         int to DESCRIPTOR_CLEANUP = -1;
@@ -120,6 +129,10 @@ int sandbox_files_put(int folder, const char *name, bool executable, int from, u
                 return error_set(err, "\"%s\" is no name within the workspace", name);
         if (fstat(from, &status) < 0 || !S_ISREG(status.st_mode))
                 return error_set(err, "what should become \"%s\" in the workspace is no regular file", name);
+        if (is_too_large(folder, &status)) {
+                errno = ENOSPC;
+                return sandbox_files_explain(name, err);
+        }
         to = sandbox_files_create(folder, name, executable, uid, gid, err);
         if (to < 0)
                 return -1;

@@ -96,14 +96,17 @@ def test_no_descriptor_leaks(box):
 
 
 def test_working_directory_through_a_descriptor(sandbox):
-    """CVE-2024-21626: no /proc/self/fd/N, of the program or of process 1, is a folder of the host."""
+    """CVE-2024-21626: no /proc/self/fd/N, of the program or of process 1, is a folder of the host: one that has no path in the sandbox."""
     answers = sandbox.tell(
         "import json, os\n"
         "found = []\n"
         "for pid in ('self', '1'):\n"
         "    for n in range(64):\n"
-        "        try: os.chdir(f'/proc/{pid}/fd/{n}'); found.append([pid, n, os.getcwd()])\n"
-        "        except OSError: pass\n"
+        "        try: os.chdir(f'/proc/{pid}/fd/{n}')\n"
+        "        except OSError: continue\n"
+        "        try: known = os.path.samestat(os.stat('.'), os.stat(os.getcwd()))\n"
+        "        except OSError: known = False\n"
+        "        if not known: found.append([pid, n, os.readlink('/proc/self/cwd')])\n"
         "print(json.dumps(found))"
     )
     assert answers == []
