@@ -192,6 +192,7 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
         if (send_signed(client, request, endpoint, &ready, &answer, &failure, err) < 0) {
                 ret_outcome->failure = failure;
                 ret_outcome->reason = retry_reason_of(failure, 0, "");
+                response->too_large = failure == HTTP_TOO_LARGE;
                 tell_called(client, request, 0, false);
                 log_debug("aws: %s %s: %s", aws_service_name(request->service), request->operation,
                           err->message);

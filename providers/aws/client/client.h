@@ -129,7 +129,8 @@ struct aws_request {
 };
 
 struct aws_response {
-        int status; /* HTTP status, 0 where no answer came */
+        int status;     /* HTTP status, 0 where no answer came */
+        bool too_large; /* one came, and exceeds request->answer_limit: aws_call() is -1 */
         struct strbuf body;
         json_t *json; /* the body parsed, for Lambda and the JSON services; owned by the response; may be NULL */
         int64_t date_ms; /* Date: the server's clock as it answered, in whole seconds; 0 where absent */

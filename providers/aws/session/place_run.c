@@ -51,8 +51,15 @@ static int fetch_result(struct place_session *session, struct place_answer *answ
 
         request.answer_limit = RESULT_MAX;
         request.ended_by = &session->left;
-        if (aws_call_accepting(session->place->config.client, &request, absent, &response, err) < 0)
-                return -1;
+        if (aws_call_accepting(session->place->config.client, &request, absent, &response, err) < 0) {
+                if (!response.too_large)
+                        return -1;
+                /* No runtime leaves so much, and it does not become less: nothing is to be waited for. */
+                place_answer_again(answer);
+                answer->lied = true;
+                (void)error_set(&answer->lie, "the result that it left exceeds %zu bytes", RESULT_MAX);
+                return 1;
+        }
         if (*response.error_code)
                 return 0;
         place_answer_again(answer);
