@@ -79,7 +79,7 @@ def count_served(build, work):
                         work(client, living[0])
                     for session in living:
                         client.end(session)
-            sessions.await_workers()
+                sessions.await_workers()
         return total[0]
 
     return (whole(MANY) - whole(FEW)) // (MANY - FEW)
