@@ -46,8 +46,8 @@ bool call_admit(struct server_request *request) MUST_USE;
 bool call_admit_as(struct server_request *request, const struct door_caller *caller) MUST_USE;
 
 /*
- * What of the answer is in memory until the client has taken it: so much from now on, until call_end(). False where what
- * the owner, the client or all carry would be too much (load.h): as much as before is then. What is no route's of these does not count.
+ * Counts `length` bytes of the answer as held in memory, instead of those counted before, until call_end(). False, and nothing changes,
+ * where the owner, the client or all requests together would hold too much (load.h). A request without a route is not counted.
  */
 bool call_carry(struct server_request *request, size_t length) MUST_USE;
 
@@ -65,7 +65,7 @@ struct engine_once call_once(const struct server_request *request, const char *b
  * wrong.
  */
 bool call_once_begin(struct server_request *request, const char *session, struct engine_once *ret) MUST_USE;
-/* The same, but 1 and the first answer, a new reference, where there is one; 0: it is to be done now; -1: the request was answered. */
+/* The same. 1: there is a first answer (a new reference); 0: the request must be carried out; -1: the request was answered. */
 int call_once_look(struct server_request *request, const char *session, struct engine_once *ret,
                    json_t **ret_answer, unsigned *ret_status) MUST_USE;
 /* `status`: of the answer; of one without a body JSON's null stands for it. */

@@ -76,7 +76,7 @@ bool mcp_is_asked(const struct server_request *request) {
         return request->path && strcmp(request->path, MCP_PATH) == 0;
 }
 
-/* Of a message that was not read, so that nobody knows its id: "id" is null, without which clients take the body for none of theirs. */
+/* The message was not read, and its id is unknown: "id" is null. Clients do not accept an error without the member. */
 void mcp_answer_refusal(struct server_request *request, const struct answers_problem *problem) {
         json_t *json = json_checked(
                 json_pack("{s:s, s:n, s:{s:i, s:o, s:{s:s, s:i}}}", "jsonrpc", "2.0", "id", "error", "code",

@@ -20,7 +20,7 @@
  * - A list of "NAME=VALUE" becomes a map.
  * - `session`, the older name, becomes `session_id` where that is not given.
  *
- * What is none of these stays as it is. Returns what was changed so that the model should know, a sentence each; "": nothing.
+ * Other arguments stay as they are. Returns a sentence for each change that the model should know of; "": none.
  */
 const char *mcp_arguments_read(json_t *arguments, const struct field *fields,
                                const struct field_group *groups, struct arena *arena);

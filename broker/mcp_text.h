@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a model reads of a tool's answer: it pays for each word, and what it needs of most answers is one line. The whole is beside it, as
- * `structuredContent`. What comes from a sandbox stands as it is. Pure; each gives a new reference to a text.
+ * `structuredContent`. Output of a sandbox is not altered. Pure; each function returns a new reference to a text.
  */
 #ifndef BERTH_BROKER_MCP_TEXT_H
 #define BERTH_BROKER_MCP_TEXT_H
