@@ -7,6 +7,7 @@
 #include "providers/local/sandbox/sandbox_own.h"
 
 #include "base/files.h"
+#include "base/libc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,16 @@ static int make_empty(const char *path) {
         return file < 0 ? -1 : 0;
 }
 
+/* Read-only: programs write to the device, and cannot set the dates of the machine's node. */
+static int bind_device(const char *of_machine, const char *path) {
+        struct mount_attr attributes = { .attr_set =
+                                                 MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC };
+
+        if (make_empty(path) < 0 || mount(of_machine, path, NULL, MS_BIND, NULL) < 0)
+                return -1;
+        return mount_setattr(AT_FDCWD, path, 0, &attributes, sizeof(attributes));
+}
+
 /*
  * The machine's own nodes where this process may make none: in a user namespace the kernel lets nobody, and root of a container may
  * be without CAP_MKNOD.
@@ -60,8 +71,7 @@ static int make_devices(struct error *err) {
                 snprintf(path, sizeof(path), DEVICES "/%s", devices[i].name);
                 snprintf(of_machine, sizeof(of_machine), "/dev/%s", devices[i].name);
                 if (mknod(path, S_IFCHR | 0666, number) < 0 &&
-                    (errno != EPERM || make_empty(path) < 0 ||
-                     mount(of_machine, path, NULL, MS_BIND, NULL) < 0))
+                    (errno != EPERM || bind_device(of_machine, path) < 0))
                         return error_set(err, "cannot make %s for a sandbox: %s", of_machine,
                                          strerror(errno));
         }

@@ -236,7 +236,8 @@ static void add_system(struct strbuf *words, const char *stage) {
                 /* what each disk reads and writes: a loop device is another sandbox's workspace */
                 "/proc/diskstats", "/proc/partitions", "/proc/interrupts"
         };
-        static const char *const emptied[] = { "/proc/acpi", "/proc/scsi" };
+        /* /proc/fs tells of each mounted file system what is read, written and free: of other sandboxes' workspaces, too. */
+        static const char *const emptied[] = { "/proc/acpi", "/proc/fs", "/proc/scsi" };
         struct stat status;
 
         WORDS(words, "--proc", "/proc", "--dev-bind", devices, "/dev");

@@ -142,6 +142,29 @@ def test_no_inode_is_the_machines(sandbox):
     assert not shared
 
 
+DATES = """
+import json, os
+answers = {}
+for name in ("null", "zero", "full", "random", "urandom", "tty"):
+    for times in (None, (1, 1)):
+        try: os.utime(f"/dev/{name}", times); answers[f"{name}, {times}"] = 0
+        except OSError as error: answers[f"{name}, {times}"] = error.errno
+with open("/dev/null", "w") as file: file.write("still a device")
+print(json.dumps(answers))
+"""
+
+
+def test_devices_dates_cannot_be_set(sandbox):
+    """Of an ordinary user's sandbox the nodes are the machine's: anybody may set their dates to the present, and other sandboxes see it."""
+    answers = sandbox.tell(DATES)
+    assert len(answers) == 12 and set(answers.values()) <= {errno.EROFS, errno.EPERM}, answers
+
+
+def test_file_systems_of_others_are_not_told(sandbox):
+    """A workspace on a disk is one of the file systems below /proc/fs, with what is free in it and how often it was read."""
+    assert sandbox.tell("import json, os; print(json.dumps(os.listdir('/proc/fs')))") == []
+
+
 # Numbers of x86-64. A file that nothing has mapped, or the kernel would keep its pages whatever is asked.
 LET_GO = """
 import ctypes, json, mmap, os, sys
