@@ -63,12 +63,13 @@ void ending_of_kernels(struct runtime *runtime, const struct context *only) {
                 if (KERNEL_IS_DEAD(&context->kernel) || (only && only != context) ||
                     context->kernel.socket < 0)
                         continue;
+                /* First, so that a kernel which gets the signal while no code runs finds the end before it runs any. */
+                (void)shutdown(context->kernel.socket, SHUT_RDWR);
                 if (runtime->execution.n > 0 && runtime->execution.context == context &&
                     runtime->execution.begun)
                         (void)descendants_signal(&runtime->known, pid, pid, SIGINT);
                 else
                         kernel_interrupt(&context->kernel);
-                (void)shutdown(context->kernel.socket, SHUT_RDWR);
         }
         while (lives_any(runtime, only) && runtime_now_ms() < until_ms)
                 read_meanwhile(runtime);

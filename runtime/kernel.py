@@ -373,6 +373,12 @@ class Channel:
         poll.register(self.socket.fileno(), select.POLLIN)
         return not poll.poll(QUIET_MS)
 
+    def is_shut(self):
+        """The runtime wants no more: a hang-up is told without being asked for."""
+        poll = select.poll()
+        poll.register(self.socket.fileno(), 0)
+        return bool(poll.poll(0))
+
     def forget(self):
         """In a child that was forked: what it says would be taken for ours."""
         self.closed = True
@@ -891,7 +897,9 @@ def go_on():
             try:
                 loop.add_reader(descriptor, loop.stop)
                 state.in_user = True
-                loop.run_forever()
+                # The loop looks at descriptors last: ready tasks would run once more, and may block after the runtime's one interrupt.
+                if not channel.is_shut():
+                    loop.run_forever()
             finally:
                 state.in_user = False
             break

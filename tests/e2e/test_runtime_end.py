@@ -47,6 +47,26 @@ def by_restart(runtime):
     assert runtime.read()[0]["type"] == "restarted"
 
 
+@pytest.mark.parametrize("name", ["text", "bytes", "both", "csv", "held"])
+def test_files_have_what_an_execution_wrote_when_it_has_ended(runtime, name):
+    code, expected = LEFT_OPEN[name]
+    runtime.ok(code)
+    assert (runtime.folder / name).read_bytes() == expected
+    code = code.replace(f"'{name}'", "'again'") + "\nraise ValueError"
+    assert runtime.run(code).status == "error" and (runtime.folder / "again").read_bytes() == expected
+
+
+def test_what_is_no_open_file_of_the_sessions_is_not_touched_by_it(runtime):
+    """Closed ones, detached ones, files of classes of its own, and pipes that nothing reads."""
+    runtime.ok("f = open('closed', 'w'); f.close()\ng = open('detached', 'w'); g.detach()\nkept = open('open', 'w')")
+    runtime.ok("import io\nclass Own(io.TextIOWrapper):\n    def flush(self): open('called', 'w')\no = Own(io.BufferedWriter(io.FileIO('own', 'w')))\no.write('hello');")
+    runtime.ok("import os\nr, w = os.pipe(); os.set_blocking(w, False)\ntry:\n    while True: os.write(w, b'x' * 4096)\nexcept BlockingIOError: os.set_blocking(w, True)\n"
+               "p = os.fdopen(w, 'w'); p.write('more');")
+    assert runtime.ok("kept.write('hello')").text == "5" and (runtime.folder / "open").read_bytes() == b"hello"
+    assert not (runtime.folder / "called").exists()
+    runtime.ok("os.set_blocking(w, False); os.read(r, 1 << 20);")
+
+
 @pytest.mark.parametrize("end", [by_closing, by_request, by_restart])
 def test_what_was_left_open(program, tmp_path, end):
     from runtime_client import Runtime
@@ -77,6 +97,34 @@ def test_what_hinders_the_end(program, tmp_path, code):
         runtime.ok(code)
         by_closing(runtime)
         assert (tmp_path / "text").read_bytes() == b"hello"
+
+
+# The first task gets the interrupt of the end, and the second one blocks behind it.
+BLOCKING_BEHIND = """
+import asyncio, select, signal, time
+async def first():
+    poll = select.poll()
+    poll.register(3, select.POLLRDHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    poll.poll()
+    while signal.SIGINT not in signal.sigpending(): pass
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+async def second():
+    open('ran', 'w')
+    time.sleep(1000)
+f = open('text', 'w'); f.write('hello')
+tasks = asyncio.create_task(first()), asyncio.create_task(second())
+"""
+
+
+def test_a_task_that_blocks_at_the_end(program, tmp_path):
+    """A task that has not begun when the interrupt comes does not begin."""
+    from runtime_client import Runtime
+
+    with Runtime(program, folder=tmp_path) as runtime:
+        runtime.ok(BLOCKING_BEHIND)
+        by_closing(runtime)
+        assert (tmp_path / "text").read_bytes() == b"hello" and not (tmp_path / "ran").exists()
 
 
 def test_code_that_runs_is_interrupted_first(program, tmp_path):
