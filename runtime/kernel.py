@@ -656,6 +656,9 @@ def display(*values, **options):
 
 
 def draw(figure):
+    """None: it is empty but for its background."""
+    if len(figure.get_children()) <= 1:
+        return None
     data = io.BytesIO()
     figure.savefig(data, format="png", bbox_inches="tight")
     return data.getvalue()
@@ -676,8 +679,8 @@ def show_figures(*arguments, **ignored):
         for number in pyplot.get_fignums():
             figure = pyplot.figure(number)
             data = draw(figure)
-            if state.drawn.get(id(figure)) != data:  # as it stands there already
-                send_display({"image/png": data}, False)
+            if state.drawn.get(id(figure), b"") != data:  # as it stands there already
+                send_display({"text/plain": repr(figure).encode("utf-8")} if data is None else {"image/png": data}, False)
     finally:
         pyplot.close("all")
 

@@ -348,6 +348,17 @@ def test_figures_of_every_backend(either):
     assert either.ok("plt.get_fignums()").text == "[]"
 
 
+def test_an_empty_figure_has_no_image(either):
+    """As in ipykernel, which tells that there is one."""
+    either.ok("import matplotlib.pyplot as plt")
+    [told] = shown(either.ok("plt.figure()\nNone"))
+    assert list(told) == ["text/plain"] and told["text/plain"].startswith(b"<Figure size ")
+    [drawn] = shown(either.ok("plt.figure().text(0.5, 0.5, 'x')\nNone"))
+    assert list(drawn) == ["image/png"]
+    done = either.ok("fig = plt.figure()\nfig")
+    assert done.text.startswith("<Figure size ") and shown(done) == []
+
+
 def test_a_backend_of_the_environment(program):
     with Runtime(program, env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "MPLBACKEND": "TkAgg"}) as runtime:
         assert shown(runtime.ok("import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()"))[0]["image/png"].startswith(PNG)

@@ -20,6 +20,7 @@ PYPLOT = """
 figures, calls = {}, []
 class Figure:
     def __init__(self, number): self.number, self.lines = number, []
+    def get_children(self): return ["background", *self.lines]
     def savefig(self, file, format, **ignored):
         if "break" in self.lines: raise ValueError("cannot draw")
         file.write(b"\\x89PNG figure %d %s" % (self.number, ",".join(self.lines).encode()))
