@@ -1151,6 +1151,7 @@ def execute(head, body, descriptors):
     restore(before)
     if outcome != "ok":
         flush_streams()
+    flush_written_files()
     try:
         channel.send({"type": "done", "n": n, "outcome": outcome, "code": code, "value": value, "error": error}, last=True)
     finally:
@@ -1211,6 +1212,43 @@ def flush_files(found):
                     raise
                 except BaseException:
                     pass
+
+
+def written_files():
+    """Descriptors of files that have a name and are open for writing."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            seen, flags = os.fstat(int(name)), fcntl.fcntl(int(name), fcntl.F_GETFL)
+        except OSError:
+            continue
+        if seen.st_mode & 0o170000 == 0o100000 and seen.st_nlink and flags & os.O_ACCMODE != os.O_RDONLY:
+            found.add(int(name))
+    return found
+
+
+def flush_written_files():
+    """
+    Files of the workspace are brought out when an execution has ended, and a kernel may end without notice. Only Python's own kinds of
+    files are flushed: those of the session's classes would run its code. Archives are not: only their close() makes them whole.
+    """
+    written = written_files()
+    if not written:
+        return
+    import gc
+
+    # By ids, as plain_types.
+    binary = {id(io.BufferedWriter), id(io.BufferedRandom)}
+    found = [each for each in gc.get_objects() if id(type(each)) == id(io.TextIOWrapper) or id(type(each)) in binary]
+    for is_text in (True, False):
+        for value in found:
+            try:
+                buffer = value if id(type(value)) in binary else value.buffer
+                own = id(type(buffer)) in binary and type(buffer.raw) is io.FileIO and buffer.raw.fileno() in written
+                if own and is_text == (value is not buffer):
+                    value.flush()
+            except Exception:  # closed, detached, or a full disk: close() tells that
+                pass
 
 
 def forget_names():

@@ -38,6 +38,14 @@ def test_what_changed_goes_out_and_what_is_lacking_comes_in(session):
     assert session.ok("open('out.txt').read(), len(open('d/é/x y', 'rb').read())").text == "('a,b\\na,b\\n', 256)"
 
 
+def test_files_that_are_left_open_go_out_with_what_was_written(session):
+    """An environment of Lambda ends without notice: after the execution there is no other moment."""
+    answer = session.ok("f = open('open.txt', 'w')\nf.write('hello');")
+    assert fates(answer) == [("changed", "open.txt")] and session.bucket.objects[WORKSPACE + "open.txt"] == b"hello"
+    session.ok("f.write(' again');")
+    assert session.bucket.objects[WORKSPACE + "open.txt"] == b"hello again"
+
+
 def test_the_result_is_left_and_is_the_answer(session):
     answer = session.ok("print('said'); 42")
     left = read_messages(session.bucket.objects[f"{TRANSFER}1/result"])
