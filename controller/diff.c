@@ -54,6 +54,11 @@ static bool is_map(const struct value *value) {
         return value && value->type == VALUE_MAP;
 }
 
+/* In a map with free keys an empty text is a member like any other: a tag of no value is a tag. */
+static bool is_nothing(const struct value *value) {
+        return !value || value->type == VALUE_NULL || (value->type == VALUE_MAP && value->count == 0);
+}
+
 static void walk_maps(struct walk *walk, const char *prefix, const struct value *desired,
                       const struct value *recorded, const struct value *observed);
 
@@ -74,11 +79,9 @@ static void compare_field(struct walk *walk, const char *path, const struct valu
                         return;
                 before = recorded;
         }
-        /*
-         * value_equal() takes an empty text for none. In a map with free keys it is something: a tag of no value is a
-         * tag.
-         */
-        if (!value_equal(desired, before, walk->args->key) || (in_free_map && !desired != !before))
+        /* value_equal() takes an empty text, and a map of nothing but such, for none. */
+        if (!value_equal(desired, before, walk->args->key) ||
+            (in_free_map && is_nothing(desired) != is_nothing(before)))
                 add_change(walk, path, before, desired);
 }
 

@@ -219,9 +219,13 @@ static int step_record(struct provider *provider, const struct change *change, s
 
 static const char *const environment_immutable[] = { TENANCY_MEMBER, NULL };
 static const char *const environment_free_maps[] = { "variables", NULL };
+static const char *const stack_free_maps[] = { "tags", NULL };
+static const char *const policy_free_maps[] = { "selector.matchLabels", NULL };
+static const char *const binding_free_maps[] = { "labels", NULL };
 
 const struct kind_ops local_stack_ops = {
         .kind = KIND_STACK,
+        .free_maps = stack_free_maps,
         .desire = desire_record,
         .desire_repeats = true,
         .cost = count_files,
@@ -253,6 +257,7 @@ const struct kind_ops local_environment_ops = {
 
 const struct kind_ops local_workspace_policy_ops = {
         .kind = KIND_WORKSPACE_POLICY,
+        .free_maps = policy_free_maps,
         .desire = desire_record,
         .desire_repeats = true,
         .cost = count_files,
@@ -263,6 +268,7 @@ const struct kind_ops local_workspace_policy_ops = {
 
 const struct kind_ops local_agent_ops = {
         .kind = KIND_AGENT,
+        .free_maps = binding_free_maps,
         .desire = desire_record,
         .desire_repeats = true,
         .cost = count_files,
@@ -272,6 +278,7 @@ const struct kind_ops local_agent_ops = {
 
 const struct kind_ops local_swarm_ops = {
         .kind = KIND_SWARM,
+        .free_maps = binding_free_maps,
         .desire = desire_record,
         .desire_repeats = true,
         .cost = count_files,

@@ -202,7 +202,7 @@ static bool tags_moved(const struct sweep *sweep, const struct sight *sight, con
         const struct value *ours =
                 aws_tags_of_ours(sight->tags, sight->known.tags, sight->known.recorded_tags, sweep->arena);
 
-        return !value_equal(ours, value_get(spec, "tags"), NULL);
+        return !aws_tags_same(ours, value_get(spec, "tags"));
 }
 
 /* Whose it is follows from its tags, and from what this state speaks for today. */

@@ -92,7 +92,8 @@ static struct value as_applied(const struct environment_known *known, const char
         const struct value *recorded = value_get(known->recorded_variables, name);
         struct value form;
 
-        if (value_equal(value_get(fetched, "value"), &text, NULL))
+        /* An empty text is equal to none: what was not fetched must not be taken for it. */
+        if (fetched && value_equal(value_get(fetched, "value"), &text, NULL))
                 return value_copy(arena, fetched);
         if (!value_get(recorded, "value") || value_equal(value_get(known->variables, name), &text, NULL))
                 return text;

@@ -189,7 +189,7 @@ static int find_tags(struct sweep *sweep, struct error *err) {
                 sight->tags = tagging_find(resources, count, arn);
                 if (sight->tags && last && last->spec && !sight->wanted->must_read &&
                     sweep->args->refresh == REFRESH_SWEEP &&
-                    value_equal(tags_of_ours(sweep, sight, sight->tags), value_get(last->spec, "tags"), NULL))
+                    aws_tags_same(tags_of_ours(sweep, sight, sight->tags), value_get(last->spec, "tags")))
                         continue;
                 if (read_tags(sweep, sight, arn, err) < 0)
                         return -1;
@@ -283,7 +283,10 @@ static void conclude_image(struct sweep *sweep, const struct sight *sight, struc
                                                     sweep->arena);
                 ret->over_quota_remedy = AWS_FEWER_TAGS;
         }
-        ret->spec = last && value_equal(last->spec, spec, NULL) ? last->spec : spec;
+        ret->spec = last && value_equal(last->spec, spec, NULL) &&
+                                    aws_tags_same(value_get(last->spec, "tags"), value_get(spec, "tags"))
+                            ? last->spec
+                            : spec;
 }
 
 /* The declared rules, for the guard of images in use. */

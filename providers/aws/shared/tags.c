@@ -170,6 +170,10 @@ bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool
         return false;
 }
 
+bool aws_tags_same(const struct value *a, const struct value *b) {
+        return !aws_any_tag_beyond(a, b, false) && !aws_any_tag_beyond(b, a, true);
+}
+
 const char *aws_too_many_tags(const struct value *there, const struct value *desired, struct arena *arena) {
         uint32_t others = 0, missing = 0;
 

@@ -54,6 +54,8 @@ struct value *aws_tags_of_ours(const struct value *observed, const struct value 
 struct value *aws_tags_beyond(const struct value *from, const struct value *than, bool keys_only,
                               struct arena *arena);
 bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool keys_only);
+/* Whether both have the same tags. value_equal() would take a tag of no text for none. */
+bool aws_tags_same(const struct value *a, const struct value *b);
 
 /*
  * Why `desired` cannot be put on what carries `there` (all its tags, others' among them): AWS takes 50 on one resource. In the

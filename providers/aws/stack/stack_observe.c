@@ -491,18 +491,14 @@ static void set_ownership(const struct sight *sight, struct observation *ret) {
         }
 }
 
-static bool same_tags(const struct value *a, const struct value *b) {
-        return !aws_any_tag_beyond(a, b, false) && !aws_any_tag_beyond(b, a, true);
-}
-
 /* value_equal() takes an empty text for none, which a tag's is not. */
 static bool is_as_last(const struct value *last, const struct value *spec) {
         return value_equal(last, spec, NULL) &&
-               same_tags(value_path(last, "bucket.tags"), value_path(spec, "bucket.tags")) &&
-               same_tags(value_path(last, "role.tags"), value_path(spec, "role.tags")) &&
-               same_tags(value_path(last, SESSIONS_TAGS), value_path(spec, SESSIONS_TAGS)) &&
-               same_tags(value_path(last, ISOLATED_NETWORK ".tags"),
-                         value_path(spec, ISOLATED_NETWORK ".tags"));
+               aws_tags_same(value_path(last, "bucket.tags"), value_path(spec, "bucket.tags")) &&
+               aws_tags_same(value_path(last, "role.tags"), value_path(spec, "role.tags")) &&
+               aws_tags_same(value_path(last, SESSIONS_TAGS), value_path(spec, SESSIONS_TAGS)) &&
+               aws_tags_same(value_path(last, ISOLATED_NETWORK ".tags"),
+                             value_path(spec, ISOLATED_NETWORK ".tags"));
 }
 
 /* Bucket, role and table as one observation. */

@@ -16,6 +16,7 @@
 
 /* S3 has no place for these. */
 static const char *const recorded_only[] = { "selector", "maxDownloadFileMB", NULL };
+static const char *const free_maps[] = { "selector.matchLabels", NULL };
 
 static int workspace_policy_desire(const struct provider *provider, const struct resource *resource,
                                    const struct observation *observed, const struct value *recorded,
@@ -224,6 +225,7 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
 const struct kind_ops aws_workspace_policy_ops = {
         .kind = KIND_WORKSPACE_POLICY,
         .recorded_only = recorded_only,
+        .free_maps = free_maps,
         .desire = workspace_policy_desire,
         .cost = workspace_policy_cost,
         .read_ahead = workspace_policy_read_ahead,

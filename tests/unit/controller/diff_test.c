@@ -52,6 +52,15 @@ static const struct example examples[] = {
           "{\"tags\":{\"x\":\"\"}}", "" },
         { "an empty tag to be taken away", "{}", "{\"tags\":{\"x\":\"\"}}", "{\"tags\":{\"x\":\"\"}}",
           "tags.x" },
+        { "the last tag to be taken away, and it is empty", "{\"tags\":null}", "{\"tags\":{\"x\":\"\"}}",
+          "{\"tags\":{\"x\":\"\"}}", "tags" },
+        { "the first tag, and it is empty", "{\"tags\":{\"x\":\"\"}}", "{\"tags\":null}", "{\"tags\":null}",
+          "tags.x" },
+        { "no tags, said in three ways", "{\"tags\":{}}", "{\"tags\":null}", "{}", "" },
+        { "an empty tag that only the record knows", "{\"local\":{\"tags\":{\"x\":\"\"}}}",
+          "{\"local\":{\"tags\":{}}}", "{}", "local.tags.x" },
+        { "an empty tag that only the record knows, taken away", "{\"local\":{}}",
+          "{\"local\":{\"tags\":{\"x\":\"\"}}}", "{}", "local.tags.x" },
         { "sorted by path", "{\"b\":1,\"a\":1,\"c\":{\"a\":1}}", NULL, NULL, "a b c.a" },
 };
 
@@ -71,7 +80,7 @@ static const struct value *parse(struct arena *arena, const char *text) {
 
 static void test_examples(void **state) {
         static const char *const recorded_only[] = { "local", "i.tag", NULL };
-        static const char *const free_maps[] = { "tags", NULL };
+        static const char *const free_maps[] = { "tags", "local.tags", NULL };
 
         (void)state;
         for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
