@@ -321,6 +321,21 @@ static struct binding_place place_of_turn(const struct stage_turn *turn) {
         return place_of(turn->provider, turn->change->kind->id, turn->change->name);
 }
 
+static int fail_changed(struct stage_turn *turn) {
+        const struct binding_place place = place_of_turn(turn);
+
+        return error_set(
+                turn->err,
+                "the record s3://%s/%s was changed by somebody else since the plan was made: plan again",
+                turn->provider->bucket, binding_key(&place, turn->progress->arena));
+}
+
+/* What was there is gone: it is made as a new one. Where answers contradict each other, this ends after GONE_MAX times. */
+static int create_instead(struct stage_turn *turn) {
+        return stage_start_over(turn, STAGE_CREATE, "gone", GONE_MAX) == STEP_AGAIN ? STEP_AGAIN
+                                                                                    : fail_changed(turn);
+}
+
 /* With `if_match` over that version of it, or else where there is none. */
 static int put_record(struct stage_turn *turn, const char *if_match) {
         static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", NULL };
@@ -336,7 +351,7 @@ static int put_record(struct stage_turn *turn, const char *if_match) {
         if (result != 0)
                 return result;
         if (aws_failed_with(&response, "NoSuchKey"))
-                return stage_enter(turn, STAGE_CREATE);
+                return create_instead(turn);
         if (*response.error_code)
                 return stage_enter(turn, STAGE_COMPARE);
         *turn->observed = observation_of(turn->provider, &place, response.etag, turn->change->desired, arena);
@@ -361,15 +376,6 @@ static int get_record(struct stage_turn *turn, const char *const *gone, struct a
         return stage_call(turn, &request, gone, response);
 }
 
-static int fail_changed(struct stage_turn *turn) {
-        const struct binding_place place = place_of_turn(turn);
-
-        return error_set(
-                turn->err,
-                "the record s3://%s/%s was changed by somebody else since the plan was made: plan again",
-                turn->provider->bucket, binding_key(&place, turn->progress->arena));
-}
-
 /*
  * Somebody wrote it since it was observed. Where that was ourselves, in a try whose answer was lost, it is what we
  * want; anything else stands until the next plan has shown it.
@@ -385,9 +391,7 @@ static int compare_record(struct stage_turn *turn) {
         if (result != 0)
                 return result;
         if (*response.error_code)
-                return stage_start_over(turn, STAGE_CREATE, "gone", GONE_MAX) == STEP_AGAIN
-                               ? STEP_AGAIN
-                               : fail_changed(turn);
+                return create_instead(turn);
         if (response.body.length != strlen(text) ||
             memcmp(strbuf_text(&response.body), text, response.body.length) != 0)
                 return fail_changed(turn);
