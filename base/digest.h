@@ -27,6 +27,13 @@ bool digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]) MUST_
 void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,
                         uint8_t mac[SHA256_SIZE]);
 
+/* HMAC-SHA-256 of bytes that come piece by piece. */
+struct digest_mac;
+struct digest_mac *digest_mac_new(const void *key, size_t key_length);
+void digest_mac_add(struct digest_mac *mac, const void *data, size_t length);
+/* Of all bytes so far; releases it, the key wiped. `hex` may be NULL: release only. NULL `mac` is fine then. */
+void digest_mac_end(struct digest_mac *mac, char hex[SHA256_HEX_SIZE]);
+
 /* SHA-256 of bytes that come piece by piece. */
 struct digest_stream;
 struct digest_stream *digest_stream_new(void);

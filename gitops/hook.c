@@ -6,6 +6,8 @@
  */
 #include "gitops/hook.h"
 
+#include "gitops/signature.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -55,23 +57,25 @@ void hook_begin(struct hook *hook, const char *secret, const struct hook_headers
                 hook->token_is_right = password_is(headers->authorization, secret);
         /* Without a signature that could be right there is nothing to hash. */
         if (hook->claimed[0])
-                signature_begin(&hook->body, secret);
+                hook->body = digest_mac_new(secret, strlen(secret));
 }
 
 void hook_add(struct hook *hook, const void *data, size_t length) {
-        if (hook->claimed[0])
-                signature_add(&hook->body, data, length);
+        if (hook->body)
+                digest_mac_add(hook->body, data, length);
 }
 
 bool hook_end(struct hook *hook) {
         char actual[SHA256_HEX_SIZE];
 
-        if (!hook->claimed[0])
+        if (!hook->body)
                 return hook->token_is_right;
-        signature_end(&hook->body, actual);
+        digest_mac_end(hook->body, actual);
+        hook->body = NULL;
         return signature_same(actual, hook->claimed);
 }
 
 void hook_release(struct hook *hook) {
-        signature_end(&hook->body, NULL);
+        digest_mac_end(hook->body, NULL);
+        hook->body = NULL;
 }

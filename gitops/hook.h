@@ -8,7 +8,7 @@
 #ifndef BERTH_GITOPS_HOOK_H
 #define BERTH_GITOPS_HOOK_H
 
-#include "gitops/signature.h"
+#include "base/digest.h"
 
 #include <stdbool.h>
 
@@ -20,7 +20,7 @@ struct hook_headers {
 };
 
 struct hook {
-        struct signature body;
+        struct digest_mac *body;       /* NULL where nothing is hashed */
         char claimed[SHA256_HEX_SIZE]; /* "" where there is no signature */
         bool token_is_right;
         bool ping; /* the sender only tries whether anybody answers */

@@ -13,7 +13,6 @@
 #include "gitops/git/verify.h"
 #include "gitops/git/version.h"
 #include "gitops/hook.h"
-#include "gitops/signature.h"
 #include "gitops/status.h"
 #include "parts.h"
 
@@ -119,13 +118,12 @@ static void delivery(struct input *input) {
         const char *given = text_of(input), *token = text_of(input), *event = text_of(input);
         size_t length;
         char *body = parts_next(&input->parts, &length), right[SHA256_HEX_SIZE];
-        struct signature signature;
+        struct digest_mac *mac = digest_mac_new(SECRET, strlen(SECRET));
         struct hook hook = { 0 };
         bool known;
 
-        signature_begin(&signature, SECRET);
-        signature_add(&signature, body, length);
-        signature_end(&signature, right);
+        digest_mac_add(mac, body, length);
+        digest_mac_end(mac, right);
         hook_begin(&hook, SECRET,
                    &(struct hook_headers){ *given ? given : NULL, *token ? token : NULL, event,
                                            *given ? given : NULL });

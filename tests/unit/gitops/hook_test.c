@@ -2,6 +2,8 @@
 /* Signatures piece by piece against RFC 4231 and GitHub's own example; what a hook accepts. */
 #include "gitops/hook.h"
 
+#include "gitops/signature.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,17 +32,16 @@ static void vectors(void **state) {
         memset(key_131, 0xaa, 131);
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
                 for (size_t piece = 1; piece <= 64; piece += 21) {
-                        struct signature signature;
+                        struct digest_mac *mac;
                         char hex[SHA256_HEX_SIZE];
                         size_t length = strlen(cases[i].text);
 
-                        signature_begin(&signature, cases[i].key);
+                        mac = digest_mac_new(cases[i].key, strlen(cases[i].key));
                         for (size_t at = 0; at < length; at += piece)
-                                signature_add(&signature, cases[i].text + at,
-                                              length - at < piece ? length - at : piece);
-                        signature_end(&signature, hex);
+                                digest_mac_add(mac, cases[i].text + at,
+                                               length - at < piece ? length - at : piece);
+                        digest_mac_end(mac, hex);
                         assert_string_equal(hex, cases[i].mac);
-                        signature_end(&signature, hex); /* twice is fine */
                 }
         }
 }
@@ -151,7 +152,7 @@ static void half_of_one_is_released(void **state) {
         hook_begin(&hook, SECRET, &headers);
         hook_add(&hook, "Hello", 5);
         hook_release(&hook);
-        assert_null(hook.body.inner);
+        assert_null(hook.body);
 }
 
 int main(void) {
