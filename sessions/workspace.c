@@ -44,7 +44,7 @@ static int open_shared(const struct workspaces *workspaces, const char *owner, c
                 return workspace_not_found(problem);
         if (shared->open(shared->context, owner, workspace_agent_of(id), &folder, problem) < 0)
                 return -1;
-        return workspace_local_open_shared(folder, owner, id, ret, problem);
+        return workspace_local_open_shared(workspaces, folder, owner, id, ret, problem);
 }
 
 /* Of any owner where it is NULL. */

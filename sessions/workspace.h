@@ -75,7 +75,8 @@ struct workspace {
         int folder; /* of the session */
         int files;  /* of its files */
         bool locked;
-        bool shared; /* what runs changes it: it is counted anew each time */
+        bool shared;   /* what runs changes it: it is counted anew each time */
+        bool own_disk; /* a disk image of its own: the free room of the workspaces' disk does not bound it */
         char id[WORKSPACE_ID_MAX + 1];
 };
 #define WORKSPACE_INIT \

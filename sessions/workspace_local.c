@@ -259,8 +259,15 @@ static int local_open(const struct workspaces *workspaces, const char *owner, co
         return 0;
 }
 
-int workspace_local_open_shared(int folder, const char *owner, const char *id, struct workspace *ret,
-                                struct problem *problem) {
+/* True for a disk image; false for a plain folder, which is on the disk of all workspaces. */
+static bool is_on_own_disk(const struct workspaces *workspaces, int folder) {
+        struct stat own, all;
+
+        return fstat(folder, &own) == 0 && (stat(workspaces->folder, &all) < 0 || own.st_dev != all.st_dev);
+}
+
+int workspace_local_open_shared(const struct workspaces *workspaces, int folder, const char *owner,
+                                const char *id, struct workspace *ret, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace opened WORKSPACE_CLEANUP = WORKSPACE_INIT;
         struct workspace_row row;
@@ -273,6 +280,7 @@ int workspace_local_open_shared(int folder, const char *owner, const char *id, s
         if (!read_session(opened.folder, NULL, arena, &row) || strcmp(row.owner, owner) != 0)
                 return workspace_not_found(problem);
         opened.shared = true;
+        opened.own_disk = is_on_own_disk(workspaces, opened.folder);
         snprintf(opened.id, sizeof(opened.id), "%s", id);
         *ret = opened;
         opened = (struct workspace)WORKSPACE_INIT;
@@ -632,8 +640,8 @@ static int local_check_free(const struct workspace *workspace, const struct work
         struct statvfs disk;
         uint64_t free_bytes;
 
-        /* An agent's has a disk image of its own, whose room was taken from the disk when it was made. */
-        if (!limits->free_min || workspace->shared)
+        /* The room of a disk image was taken from the disk of all workspaces when the image was made. */
+        if (!limits->free_min || workspace->own_disk)
                 return 0;
         if (fstatvfs(workspace->folder, &disk) < 0)
                 return fail(problem, "look at the disk");

@@ -6,8 +6,8 @@
 #include "sessions/workspace_body.h"
 
 /* The workspace whose folder that is (workspace_shared.open), if it is that owner's. */
-int workspace_local_open_shared(int folder, const char *owner, const char *id, struct workspace *ret,
-                                struct problem *problem) MUST_USE;
+int workspace_local_open_shared(const struct workspaces *workspaces, int folder, const char *owner,
+                                const char *id, struct workspace *ret, struct problem *problem) MUST_USE;
 /* What dead processes were writing goes, unless somebody has the workspace's lock. -1 with errno. */
 int workspace_local_recover_shared(int folder) MUST_USE;
 /* What its folder says of it. False where it says nothing that can be read, or is of another stack (NULL: any will do). */

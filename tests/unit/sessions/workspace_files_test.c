@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support.h"
 
+#include "sessions/workspace_local.h"
 #include "sessions/workspace_tree.h"
 
 #include <pthread.h>
@@ -220,6 +221,48 @@ static void test_limits(void **state) {
         assert_string_equal(world_list(&world, &workspace, NULL, NULL, 100, NULL), "a,c/d,");
 }
 
+/* What a place gives for an agent's workspace: a folder, wherever that is. */
+static int open_agents(void *context, const char *owner, const char *agent, int *ret_folder,
+                       struct problem *problem) {
+        (void)owner;
+        (void)agent;
+        *ret_folder = open(context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret_folder < 0 ? workspace_not_found(problem) : 0;
+}
+
+/* A plain folder (--accept-degraded) is on the disk of all workspaces, a disk image is not. */
+static void test_agents_room(void **state) {
+        struct world world = world_of(state);
+        const struct workspace_row row = { .owner = OWNER, .environment = "data", .agent = "a" };
+        const struct workspace_limits disk = { .free_min = UINT64_MAX / 2 };
+        char other[] = "/dev/shm/berth-test-XXXXXX";
+        const struct {
+                char *folder;
+                int result;
+        } cases[] = { { (char *)place_path(world.place, "w/plain"), -1 }, { other, 0 } };
+        struct stat here, there;
+
+        assert_int_equal(mkdir(cases[0].folder, 0700), 0);
+        assert_non_null(mkdtemp(other));
+        assert_int_equal(stat(other, &there) | stat(cases[0].folder, &here), 0);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                const struct workspace_shared shared = { .open = open_agents, .context = cases[i].folder };
+                struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
+                int folder DESCRIPTOR_CLEANUP = open(cases[i].folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                struct workspace_file file;
+
+                assert_int_equal(mkdirat(folder, "workspace", 0700) | mkdirat(folder, "incoming", 0700), 0);
+                assert_int_equal(workspace_local_name_shared(folder, "lab", &row), 0);
+                world.workspaces.shared = &shared;
+                assert_int_equal(
+                        workspace_open(&world.workspaces, OWNER, "agent:a", &workspace, &world.problem), 0);
+                assert_int_equal(world_try_put(&world, &workspace, "a", "x", NULL, &disk, &file),
+                                 here.st_dev == there.st_dev ? -1 : cases[i].result);
+                assert_int_equal(workspace_tree_remove(folder), 0);
+        }
+        rmdir(other);
+}
+
 static void test_list(void **state) {
         struct world world = world_of(state);
         struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
@@ -371,9 +414,18 @@ static void test_versions(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_paths),           TEST(test_hostile), TEST(test_conflicts), TEST(test_conditions),
-                TEST(test_tags_are_strong), TEST(test_race),    TEST(test_limits),    TEST(test_list),
-                TEST(test_list_refuses),    TEST(test_many),    TEST(test_versions),
+                TEST(test_paths),
+                TEST(test_hostile),
+                TEST(test_conflicts),
+                TEST(test_conditions),
+                TEST(test_tags_are_strong),
+                TEST(test_race),
+                TEST(test_limits),
+                TEST(test_agents_room),
+                TEST(test_list),
+                TEST(test_list_refuses),
+                TEST(test_many),
+                TEST(test_versions),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
