@@ -89,6 +89,11 @@ need_unpacked() {
     done
 }
 
+# uv, one of the packages of the pinned list, is quick, and environments share the files that they have in common.
+uv() {
+    UV_CACHE_DIR=$PWD/build/tools/uv UV_HTTP_TIMEOUT=180 "$VENV/bin/uv" --quiet "$@" </dev/null >&2
+}
+
 # The virtual environment is made from the pinned lists alone, and again only when one of them has changed. Older SDKs of E2B, which
 # would stand in the newest one's way, have folders of their own in it.
 need_python() {
@@ -97,13 +102,14 @@ need_python() {
     [ "$(cat "$VENV/.requirements.sha256" 2>/dev/null)" != "$wanted" ] || return 0
     say "installing the packages of $requirements into $VENV"
     [ -x "$VENV/bin/pip" ] || /usr/bin/python3 -m venv --clear "$VENV"
-    "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --requirement "$requirements" \
-        </dev/null >&2 || die "pip could not install $requirements"
+    "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input "$(grep '^uv==' "$requirements")" \
+        </dev/null >&2 || die "pip could not install uv"
+    uv pip install --python "$VENV/bin/python" --requirement "$requirements" || die "uv could not install $requirements"
     folder=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/e2b_older
     rm -rf "$folder"
     for older in tests/e2e/e2b_older/*.txt; do
-        "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --no-deps --requirement "$older" \
-            --target "$folder/$(basename "$older" .txt)" </dev/null >&2 || die "pip could not install $older"
+        uv pip install --python "$VENV/bin/python" --no-deps --requirement "$older" \
+            --target "$folder/$(basename "$older" .txt)" || die "uv could not install $older"
     done
     echo "$wanted" >"$VENV/.requirements.sha256"
 }
@@ -122,13 +128,12 @@ need_node() {
     echo "$wanted" >"$folder/.made"
 }
 
-# environment FOLDER ARGUMENTS: a virtual environment with what these arguments of `pip install` name. uv is quick, and environments share
-# the files that they have in common.
+# environment FOLDER ARGUMENTS: a virtual environment with what these arguments of `pip install` name.
 environment() {
-    local folder=$1 uv=(env UV_CACHE_DIR="$PWD/build/tools/uv" "$VENV/bin/uv" --quiet)
+    local folder=$1
     shift
-    "${uv[@]}" venv --clear --no-python-downloads --python /usr/bin/python3 "$folder" </dev/null >&2 &&
-        "${uv[@]}" pip install --python "$folder/bin/python" "$@" </dev/null >&2
+    uv venv --clear --no-python-downloads --python /usr/bin/python3 "$folder" &&
+        uv pip install --python "$folder/bin/python" "$@"
 }
 
 # The agent frameworks that tests run, each in an environment of its own: they pin different versions of the same packages.
