@@ -43,6 +43,8 @@ struct git_request {
         const char *branch; /* one of these two */
         const char *
                 tag; /* a semantic-version pattern: "1.x", "v1.2.*", ">=1.2 <2", "*": the highest that matches */
+        /* As proxy_for() gives it; it may hold a password. NULL: none. git_check() sets it, whatever stands here. */
+        const char *proxy;
         const char *path; /* folder of manifests within the repository, relative; NULL or "" for its root */
         /*
          * `path` names many folders: each part of it may have * and ?, which a slash and a leading dot end. The manifests of all

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/files.h"
+#include "gitops/git/proxy.h"
 #include "gitops/git/wire.h"
 #include "process/cage.h"
 #include "process/run.h"
@@ -77,10 +78,19 @@ static int read_result(const struct git_request *request, const struct run_resul
         return 0;
 }
 
+/* The worker does not see this process's environment. */
+static const char *proxy_of(const char *text, struct arena *arena) {
+        struct error ignored = { 0 };
+        struct url url;
+
+        return url_parse(text, arena, &url, &ignored) == 0 ? proxy_for(&url) : NULL;
+}
+
 int git_check(const struct git_request *request, struct arena *arena, struct git_answer *ret,
               enum git_failure *ret_failure, struct error *err) {
         static const char *const arguments[] = { "/proc/self/exe", "git-worker", NULL };
         struct git_limits limits = wire_limits(&request->limits);
+        struct git_request with_proxy = *request;
         struct strbuf input STRBUF_CLEANUP = STRBUF_INIT;
         struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
         struct run_args args = {
@@ -97,7 +107,8 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
 
         *ret = (struct git_answer){ 0 };
         *ret_failure = GIT_LOCAL;
-        wire_write_request(request, &input);
+        with_proxy.proxy = proxy_of(request->url, arena);
+        wire_write_request(&with_proxy, &input);
         args.input = strbuf_text(&input);
         args.input_length = input.length;
         outcome = run_to_end(&args, &result, err);

@@ -70,15 +70,20 @@ int repository_begin(const char *ca_file, enum git_failure *ret_failure, struct 
         return 0;
 }
 
+static void cover(const char *words, const char *secret) {
+        char *found = secret && *secret ? strstr(words, secret) : NULL;
+
+        for (; found; found = strstr(found + strlen(secret), secret))
+                memset(found, '*', strlen(secret));
+}
+
 const char *repository_last_words(const struct repository *repository, struct arena *arena) {
         const git_error *last = sym_git_error_last();
         const char *words =
                 git_clean_text(arena, last && last->message ? last->message : "no reason given", TEXT_MAX);
-        const char *password = repository->args->password;
-        char *found = password && *password ? strstr(words, password) : NULL;
 
-        for (; found; found = strstr(found + strlen(password), password))
-                memset(found, '*', strlen(password));
+        cover(words, repository->args->password);
+        cover(words, repository->args->proxy ? repository->args->proxy->secret : NULL);
         return words;
 }
 

@@ -47,8 +47,25 @@ bool remote_failure_is_known(const struct remote_failure *found) {
                found->over_limit || found->out_of_memory;
 }
 
-int remote_failure_report(const struct remote_failure *found, const struct url *url, size_t pack_bytes,
-                          const char *words, enum git_failure *ret_failure, struct error *err) {
+static int fail_behind_proxy(const struct proxy *proxy, const char *host, const char *words,
+                             enum git_failure failure, enum git_failure *ret_failure, struct error *err) {
+        if (strcasestr(words, "proxy authentication"))
+                return FAIL(GIT_AUTHENTICATION,
+                            "the proxy %s asks for a user and a password, and none that it takes are given: "
+                            "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT",
+                            proxy->name);
+        if (strcasestr(words, "proxy returned unexpected status"))
+                return FAIL(
+                        GIT_UNREACHABLE,
+                        "the proxy %s does not connect to %s: allow it there, or list the host in NO_PROXY "
+                        "(%s)",
+                        proxy->name, host, words);
+        return FAIL(failure, "through the proxy %s: %s", proxy->name, words);
+}
+
+int remote_failure_report(const struct remote_failure *found, const struct url *url,
+                          const struct proxy *proxy, size_t pack_bytes, const char *words,
+                          enum git_failure *ret_failure, struct error *err) {
         enum git_failure failure = classify_failure(found, words);
         const char *host = url->host ? url->host : url->path;
         bool ssh = url->scheme == URL_SSH;
@@ -64,10 +81,10 @@ int remote_failure_report(const struct remote_failure *found, const struct url *
         if (found->untrusted)
                 return FAIL(
                         failure,
-                        "%s has a TLS certificate that is not trusted: by an unknown authority "
+                        "%s%s%s has a TLS certificate that is not trusted: by an unknown authority "
                         "(credentials.caFile names one of your own), expired, or for another name (an address is "
                         "none)",
-                        host);
+                        host, proxy ? ", or else the proxy " : "", proxy ? proxy->name : "");
         if (found->unasked)
                 return FAIL(failure, "%s asks for credentials, and none that it takes are given (%s)", host,
                             ssh ? "credentials.sshKeyFile" : "credentials.passwordFile");
@@ -82,5 +99,6 @@ int remote_failure_report(const struct remote_failure *found, const struct url *
                         "repositories do: run git fetch --unshallow there, or make it anew without --depth "
                         "(%s)",
                         host, words);
-        return FAIL(failure, "%s", words);
+        return proxy ? fail_behind_proxy(proxy, host, words, failure, ret_failure, err)
+                     : FAIL(failure, "%s", words);
 }

@@ -4,6 +4,7 @@
 #define BERTH_GITOPS_GIT_REMOTE_FAILURE_H
 
 #include "gitops/git/git_parts.h"
+#include "gitops/git/proxy.h"
 #include "gitops/git/url.h"
 
 /* What our callbacks found, and libgit2's codes where they are clear. */
@@ -22,8 +23,9 @@ struct remote_failure {
 
 bool remote_failure_is_known(const struct remote_failure *found);
 
-/* -1 with the failure and its message; `words` are libgit2's, cleaned. */
-int remote_failure_report(const struct remote_failure *found, const struct url *url, size_t pack_bytes,
-                          const char *words, enum git_failure *ret_failure, struct error *err) MUST_USE;
+/* -1 with the failure and its message; `words` are libgit2's, cleaned. `proxy`: on the way to the server, or NULL. */
+int remote_failure_report(const struct remote_failure *found, const struct url *url,
+                          const struct proxy *proxy, size_t pack_bytes, const char *words,
+                          enum git_failure *ret_failure, struct error *err) MUST_USE;
 
 #endif

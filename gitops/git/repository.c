@@ -18,7 +18,7 @@ static int fail_remote(struct repository *repository, int code, enum git_failure
         repository->failure.untrusted |= code == GIT_ECERTIFICATE;
         repository->failure.unauthorised |= code == GIT_EAUTH;
         repository->failure.out_of_memory |= repository_is_out_of_memory();
-        return remote_failure_report(&repository->failure, repository->args->url,
+        return remote_failure_report(&repository->failure, repository->args->url, repository->args->proxy,
                                      repository->args->pack_bytes, repository_last_words(repository, arena),
                                      ret_failure, err);
 }
@@ -70,6 +70,12 @@ static void set_callbacks(git_remote_callbacks *callbacks, struct repository *re
         callbacks->certificate_check = on_certificate;
         callbacks->transfer_progress = on_progress;
         callbacks->payload = repository;
+}
+
+/* Its credentials, where it wants any, stand in its URL. */
+static void set_proxy(git_proxy_options *options, const struct proxy *proxy) {
+        options->type = proxy ? GIT_PROXY_SPECIFIED : GIT_PROXY_NONE;
+        options->url = proxy ? proxy->url : NULL;
 }
 
 static void release_parts(struct repository *repository) {
@@ -274,7 +280,7 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
         sym_git_remote_connect_options_init(&options, GIT_REMOTE_CONNECT_OPTIONS_VERSION);
         set_callbacks(&options.callbacks, repository);
         options.follow_redirects = GIT_REMOTE_REDIRECT_NONE; /* to another host: within one it does follow */
-        options.proxy_opts.type = GIT_PROXY_NONE;
+        set_proxy(&options.proxy_opts, repository->args->proxy);
         result = sym_git_remote_connect_ext(repository->remote, GIT_DIRECTION_FETCH, &options);
         if (result == 0)
                 result = sym_git_remote_ls(&heads, &count, repository->remote);
@@ -307,7 +313,7 @@ int repository_fetch(struct repository *repository, const struct remote_ref *ref
         set_callbacks(&options.callbacks, repository);
         options.download_tags = GIT_REMOTE_DOWNLOAD_TAGS_NONE;
         options.follow_redirects = GIT_REMOTE_REDIRECT_NONE;
-        options.proxy_opts.type = GIT_PROXY_NONE;
+        set_proxy(&options.proxy_opts, repository->args->proxy);
         repository->asked = 0;
         result = sym_git_remote_download(repository->remote, &refspecs, &options);
         if (result < 0) {

@@ -16,6 +16,7 @@
 #define BERTH_GITOPS_GIT_REPOSITORY_H
 
 #include "gitops/git/git_parts.h"
+#include "gitops/git/proxy.h"
 #include "gitops/git/url.h"
 
 #define ID_SIZE 41 /* 40 hex digits and the NUL */
@@ -31,6 +32,7 @@ struct repository_args {
         const struct url *url;
         const char *user, *password; /* password: https; or NULL */
         const char *ssh_key_file;    /* or NULL */
+        const struct proxy *proxy;   /* https; or NULL */
         const char *folder;          /* the bare repository */
         size_t pack_bytes;           /* that a fetch may receive at most */
 };

@@ -49,7 +49,7 @@ static bool is_bracketed_address(const char *text) {
         return inet_pton(AF_INET6, address, &ignored) == 1;
 }
 
-static bool is_host(const char *text) {
+bool url_is_host(const char *text) {
         if (*text == '[')
                 return is_bracketed_address(text);
         if (!*text || *text == '-' || *text == '.')
@@ -71,7 +71,7 @@ static bool is_user(const char *text) {
         return true;
 }
 
-static bool is_port(const char *text) {
+bool url_is_port(const char *text) {
         unsigned long number = 0;
 
         for (const char *at = text; *at; at++) {
@@ -162,11 +162,11 @@ static int parse_authority(char *authority, struct url *url, struct error *err) 
         if (colon) {
                 *colon = '\0';
                 url->port = colon + 1;
-                if (!is_port(url->port))
+                if (!url_is_port(url->port))
                         return error_set(err, "the URL of the repository has an unusable port in it");
         }
         lower_case(host);
-        if (!is_host(host))
+        if (!url_is_host(host))
                 return error_set(err, "the URL of the repository has an unusable host in it");
         url->host = host;
         return 0;

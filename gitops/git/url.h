@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 
+#include <stdbool.h>
+
 enum url_scheme { URL_HTTPS, URL_SSH, URL_GIT, URL_FILE };
 
 struct url {
@@ -22,5 +24,9 @@ struct url {
 };
 
 int url_parse(const char *text, struct arena *arena, struct url *ret, struct error *err) MUST_USE;
+
+/* A name, an IPv4 address, or an IPv6 address in brackets; 1 to 65535. */
+bool url_is_host(const char *text);
+bool url_is_port(const char *text);
 
 #endif

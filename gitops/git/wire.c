@@ -78,6 +78,7 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         json_set_text(object, "url", request->url);
         json_set_text(object, "branch", request->branch);
         json_set_text(object, "tag", request->tag);
+        json_set_text(object, "proxy", request->proxy);
         json_set_text(object, "path", request->path);
         json_put(object, "pattern", json_boolean(request->pattern));
         json_put(object, "credentials", credentials_json(&request->credentials));
@@ -167,6 +168,7 @@ int wire_read_request(const char *data, size_t length, struct arena *arena, stru
                 .url = copy_text(object, "url", arena),
                 .branch = copy_text(object, "branch", arena),
                 .tag = copy_text(object, "tag", arena),
+                .proxy = copy_text(object, "proxy", arena),
                 .path = copy_text(object, "path", arena),
                 .pattern = json_is_true(json_object_get(object, "pattern")),
                 .credentials = {

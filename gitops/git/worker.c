@@ -47,6 +47,7 @@ struct work {
         const struct git_request *request;
         struct arena *arena;
         struct url url;
+        struct proxy proxy;                       /* url NULL: none */
         const char *tmp, *ours, *next, *previous; /* folders below request->folder */
         struct strbuf user, password;
         struct repository_args args;
@@ -86,7 +87,7 @@ static uint16_t port_of(const struct url *url) {
         return url->scheme == URL_HTTPS ? 443 : url->scheme == URL_SSH ? 22 : 9418;
 }
 
-/* What the user lets the worker see: his own files of this source, and the server's port. */
+/* What the user lets the worker see: his own files of this source, and the port of its server, or of the proxy before it. */
 static int enter_cage(struct work *work, uid_t user, struct error *err) {
         const struct git_request *request = work->request;
         const struct git_limits *limits = &request->limits;
@@ -95,7 +96,7 @@ static int enter_cage(struct work *work, uid_t user, struct error *err) {
         const char *const wanted[] = { request->credentials.ssh_key_file,
                                        request->credentials.known_hosts_file, request->credentials.ca_file,
                                        here };
-        const uint16_t ports[] = { port_of(&work->url), DNS_PORT, 0 };
+        const uint16_t ports[] = { work->proxy.url ? work->proxy.port : port_of(&work->url), DNS_PORT, 0 };
         const struct cage cage = {
                 .calls = here ? CAGE_OFFLINE : CAGE_ONLINE,
                 .read = read,
@@ -220,6 +221,9 @@ static int check_request(struct work *work, struct error *err) {
         *work->ret_failure = GIT_LOCAL;
         if (url_parse(request->url, work->arena, &work->url, err) < 0)
                 return -1;
+        if (request->proxy && proxy_parse(request->proxy, work->arena, &work->proxy, err) < 0)
+                return -1;
+        work->args.proxy = work->proxy.url ? &work->proxy : NULL;
         if (!request->branch == !request->tag)
                 return error_set(err, "a source follows a branch or tags: name one of the two");
         if (request->branch && !choose_is_branch_name(request->branch))

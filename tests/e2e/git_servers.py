@@ -476,6 +476,38 @@ class Stalling(Passer):
         return self.left >= 0 or not back
 
 
+class Proxy(Passer):
+    """A proxy for CONNECT: wants `login` (USER:PASSWORD), if any; answers `status`. `asked`: for what, in order."""
+
+    def __init__(self, login=None, status=200, tls=None):
+        self.login, self.status, self.tls, self.asked = login, status, tls, []
+        self.wanted = login and "Basic " + base64.b64encode(login.encode()).decode()
+        super().__init__()
+
+    def taken(self, near):
+        near = self.tls.wrap_socket(near, server_side=True) if self.tls else near
+        while True:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                byte = near.recv(1)
+                if not byte:
+                    raise OSError("it went away")
+                head += byte
+            first, *lines = head.decode().rstrip().split("\r\n")
+            fields = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+            self.asked.append(" ".join(first.split()[:2]))
+            if self.wanted and fields.get("proxy-authorization") != self.wanted:
+                near.sendall(b'HTTP/1.1 407 Who?\r\nProxy-Authenticate: Basic realm="berth"\r\nContent-Length: 0\r\n\r\n')
+            elif self.status != 200:
+                near.sendall(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % self.status)
+            else:
+                near.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+                return near
+
+    def reach(self):
+        return socket.create_connection(("127.0.0.1", int(self.asked[-1].rsplit(":", 1)[1])))
+
+
 class Silent:
     """Accepts connections and says nothing, or lines that are no Git."""
 

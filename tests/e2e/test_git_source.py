@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import time
@@ -17,7 +18,7 @@ import pytest
 
 from binary import checked_binary, tool
 from controllers import process_began
-from git_servers import PASSWORD, USER, Authority, Daemon, Https, Keys, Repository, Silent, Ssh, Stalling, run
+from git_servers import PASSWORD, USER, Authority, Daemon, Https, Keys, Proxy, Repository, Silent, Ssh, Stalling, free_port, run
 
 STACK = "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\n"
 
@@ -393,6 +394,68 @@ def test_certificates(https, sources, repository, tmp_path):
     source.refuse("SourceFailed", "caFile", credentials={"caFile": "/no/such/file"})
     source.refuse("SourceFailed", "certificates", credentials={"caFile": str(repository.work / "README.md")})
     source.accept()
+
+
+@pytest.fixture
+def proxies():
+    made = []
+
+    def make(**settings):
+        made.append(Proxy(**settings))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        proxy.close()
+
+
+def test_by_a_proxy(https, ssh, sources, repository, proxies):
+    """All of a poll goes through it: the worker has no other port open."""
+    target = f"CONNECT localhost:{https.port}"
+    for variable, form in (("https_proxy", "http://127.0.0.1:{}"), ("HTTPS_PROXY", "localhost:{}/"), ("ALL_PROXY", "http://127.0.0.1:{}")):
+        proxy, source = proxies(), sources(https, repository)
+        source.env = {**Source.env, variable: form.format(proxy.port)}
+        assert source.accept()["fetched"] and set(proxy.asked) == {target}, proxy.asked
+    known, source = proxies(login="a user:p@ss"), sources(https, repository)
+    source.env = {**Source.env, "https_proxy": f"http://a%20user:p%40ss@127.0.0.1:{known.port}"}
+    assert source.accept()["fetched"] and set(known.asked) == {target}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*https.authority.issue("localhost"))
+    safe, source = proxies(tls=context), sources(https, repository)
+    source.env = {**Source.env, "https_proxy": f"https://localhost:{safe.port}"}
+    assert source.accept()["fetched"] and set(safe.asked) == {target}
+    for variables in ({"no_proxy": "example.com, localhost"}, {"NO_PROXY": "*"}):
+        unused, source = proxies(), sources(https, repository)
+        source.env = {**Source.env, "https_proxy": f"http://127.0.0.1:{unused.port}", **variables}
+        assert source.accept()["fetched"] and unused.asked == []
+    unused = proxies()
+    for where, variables in ((https, ("http_proxy", "HTTP_PROXY")), (ssh, ("https_proxy", "ALL_PROXY"))):
+        source = sources(where, repository)
+        source.env = {**Source.env, **{name: f"http://127.0.0.1:{unused.port}" for name in variables}}
+        assert source.accept()["fetched"] and unused.asked == []
+
+
+def test_a_proxy_that_does_not_help(place, https, sources, repository, proxies):
+    """Each says whose fault it is; none quotes the password."""
+    stranger = Authority(inside(place, "stranger"), "a stranger")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*stranger.issue("localhost"))
+    nobody = free_port()
+    cases = [
+        ("http://u:hunter2@127.0.0.1:{}", proxies(login="u:other").port, "AuthenticationFailed", "asks for a user and a password"),
+        ("http://127.0.0.1:{}", proxies(login="u:other").port, "AuthenticationFailed", "asks for a user and a password"),
+        ("http://u:hunter2@127.0.0.1:{}", proxies(status=403).port, "Unreachable", "does not connect to localhost"),
+        ("http://u:hunter2@127.0.0.1:{}", proxies(status=502).port, "Unreachable", "status: 502"),
+        ("http://u:hunter2@127.0.0.1:{}", nobody, "Unreachable", "Connection refused"),
+        ("https://u:hunter2@localhost:{}", proxies(tls=context).port, "HostUntrusted", "not trusted"),
+    ]  # fmt: skip
+    for form, port, reason, words in cases:
+        source = sources(https, repository)
+        source.env = {**Source.env, "HTTPS_PROXY": form.format(port)}
+        answer = source.refuse(reason, "proxy", f":{port}", words)
+        assert "hunter2" not in answer["message"]
+    source.env = {**Source.env, "HTTPS_PROXY": "socks5://u:hunter2@127.0.0.1:1080"}
+    assert "hunter2" not in source.refuse("SourceFailed", "not an http proxy")["message"]
 
 
 @pytest.mark.parametrize("name, days", [("localhost", -1), ("elsewhere.example", 1)])

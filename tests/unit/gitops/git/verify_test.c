@@ -187,22 +187,23 @@ static void troubles(void **state) {
         (void)state;
         assert_false(remote_failure_is_known(&trouble));
         for (size_t i = 0; i < COUNT(cases); i++) {
-                assert_int_equal(remote_failure_report(&trouble, &https, 1, cases[i].words, &failure, &err),
-                                 -1);
+                assert_int_equal(
+                        remote_failure_report(&trouble, &https, NULL, 1, cases[i].words, &failure, &err), -1);
                 assert_int_equal(failure, cases[i].failure);
                 assert_string_equal(err.message, cases[i].words);
         }
         trouble.unauthorised = true;
-        assert_int_equal(remote_failure_report(&trouble, &https, 1, "no", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &https, NULL, 1, "no", &failure, &err), -1);
         assert_int_equal(failure, GIT_AUTHENTICATION);
         trouble.unasked = true;
-        assert_int_equal(remote_failure_report(&trouble, &ssh, 1, "no", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &ssh, NULL, 1, "no", &failure, &err), -1);
         assert_non_null(strstr(err.message, "credentials.sshKeyFile"));
         trouble.untrusted = true;
-        assert_int_equal(remote_failure_report(&trouble, &ssh, 1, "status code: 404", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &ssh, NULL, 1, "status code: 404", &failure, &err),
+                         -1);
         assert_int_equal(failure, GIT_HOST_UNTRUSTED);
         trouble.over_limit = true;
-        assert_int_equal(remote_failure_report(&trouble, &ssh, 12345, "no", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &ssh, NULL, 12345, "no", &failure, &err), -1);
         assert_int_equal(failure, GIT_OVER_LIMIT);
         assert_non_null(strstr(err.message, "12345"));
         assert_true(remote_failure_is_known(&trouble));
