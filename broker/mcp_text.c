@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/terminal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,12 +34,15 @@ static void add_text(struct strbuf *to, const json_t *text) {
                 strbuf_append_char(to, '\n');
 }
 
-/* "[words: detail]" */
+/*
+ * "[words: detail]". Code chooses names, and what errors say: with a line break such a text would look like a remark of the server.
+ * Line breaks and control characters are escaped; structuredContent has the text itself.
+ */
 static void add_remark(struct strbuf *to, const char *words, const json_t *detail) {
         strbuf_printf(to, "[%s", words);
         if (json_string_length(detail) > 0) {
                 strbuf_append(to, ": ");
-                strbuf_append_bytes(to, json_string_value(detail), json_string_length(detail));
+                text_append_safe(to, json_string_value(detail));
         }
         strbuf_append(to, "]\n");
 }
@@ -55,8 +59,7 @@ static void add_names(struct strbuf *to, const char *words, const json_t *list, 
                 const json_t *name = member ? json_object_get(item, member) : item;
 
                 strbuf_append(to, i > 0 ? ", " : "");
-                strbuf_append_bytes(to, json_string_length(name) ? json_string_value(name) : "",
-                                    json_string_length(name));
+                text_append_safe(to, json_string_length(name) ? json_string_value(name) : "");
         }
         if (count > NAMES_MAX)
                 strbuf_printf(to, ", and %zu more", count - NAMES_MAX);
@@ -227,8 +230,10 @@ json_t *mcp_text_files(const json_t *data) {
         json_t *item;
         size_t index;
 
-        json_array_foreach (json_object_get(data, "items"), index, item)
-                strbuf_printf(&text, "%s (%lld bytes)\n", text_or(item, "path", ""), number(item, "bytes"));
+        json_array_foreach (json_object_get(data, "items"), index, item) {
+                text_append_safe(&text, text_or(item, "path", ""));
+                strbuf_printf(&text, " (%lld bytes)\n", number(item, "bytes"));
+        }
         if (text.length == 0)
                 strbuf_append(&text, "[no files]\n");
         add_more(&text, data);
@@ -250,15 +255,19 @@ json_t *mcp_text_read(const json_t *data) {
                               number(data, "offset"), end, bytes, end);
         else if (base64)
                 strbuf_printf(&text, "[%lld bytes in base64]\n", number(data, "length"));
-        else if (text.length == 0)
-                strbuf_printf(&text, "[%s: %lld bytes]\n", text_or(data, "path", ""), bytes);
+        else if (text.length == 0) {
+                strbuf_append_char(&text, '[');
+                text_append_safe(&text, text_or(data, "path", ""));
+                strbuf_printf(&text, ": %lld bytes]\n", bytes);
+        }
         return text_of(&text);
 }
 
 json_t *mcp_text_written(const json_t *data) {
         struct strbuf text = STRBUF_INIT;
 
-        strbuf_printf(&text, "%s is written: %lld bytes.", text_or(data, "path", ""), number(data, "bytes"));
+        text_append_safe(&text, text_or(data, "path", ""));
+        strbuf_printf(&text, " is written: %lld bytes.", number(data, "bytes"));
         return text_of(&text);
 }
 
@@ -284,8 +293,10 @@ static void add_container(struct strbuf *to, const json_t *container) {
                 strbuf_printf(to, " (%s)", reason);
         if (json_is_integer(json_object_get(container, "exitCode")))
                 strbuf_printf(to, ", exit code %lld", number(container, "exitCode"));
-        if (json_is_string(json_object_get(container, "detail")))
-                strbuf_printf(to, ": %s", json_text(container, "detail"));
+        if (json_is_string(json_object_get(container, "detail"))) {
+                strbuf_append(to, ": ");
+                text_append_safe(to, json_text(container, "detail"));
+        }
         if (json_is_integer(json_object_get(usage, "cpuPercent")))
                 strbuf_printf(to, ", CPU %lld%%", number(usage, "cpuPercent"));
         if (json_is_object(usage))
