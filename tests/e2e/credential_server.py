@@ -61,6 +61,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length") or 0)
         body = self.rfile.read(length).decode()
         self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        if self.command == "POST" and self.server.meanwhile:
+            meanwhile, self.server.meanwhile = self.server.meanwhile, None
+            meanwhile()
         url = urllib.parse.urlsplit(self.path)
         self.query = dict(urllib.parse.parse_qsl(url.query))
         try:
@@ -246,6 +249,7 @@ class CredentialServer(http.server.ThreadingHTTPServer):
         self.proofs = set()
         self.role_seconds = 3600
         self.spoiled = ""  # a text of answers that a line break follows
+        self.meanwhile = None  # called once, while the next POST is being answered
         self.account = "123456789012"
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         threading.Thread(target=self.serve_forever, daemon=True).start()

@@ -478,6 +478,41 @@ def test_a_renewed_login_is_kept_for_others(place):
     assert cached.stat().st_mode & 0o777 == 0o600
 
 
+RENEWED = {"a login that has ended is renewed": ".aws/login/cache", "SSO ended, but renewed": ".aws/sso/cache"}
+
+
+def renewed(place, name):
+    place.take(next(case for case in CASES if case.name == name))
+    (cached,) = place.home.glob(f"{RENEWED[name]}/*.json")
+    return cached
+
+
+@pytest.mark.parametrize("name", RENEWED)
+@pytest.mark.parametrize("left", ["signed out", "signed in again", "damaged"])
+def test_what_a_person_did_meanwhile_is_not_undone(place, name, left):
+    """While Berth waits for new keys the person signs out, or in again: the old session must not come back into the file."""
+    cached = renewed(place, name)
+    other = cached.read_text().replace('"refreshToken": "again"', '"refreshToken": "of another sign-in"')
+    assert other != cached.read_text()
+    place.server.meanwhile = {
+        "signed out": cached.unlink, "signed in again": lambda: cached.write_text(other), "damaged": lambda: cached.write_text("{"),
+    }[left]  # fmt: skip
+    assert "renewed-again" in place.ours()[0][0]["access_key"]
+    assert cached.exists() == (left != "signed out")
+    if cached.exists():
+        assert cached.read_text() == (other if left == "signed in again" else "{")
+
+
+@pytest.mark.parametrize("name, spoiled", [("a login that has ended is renewed", "TOKEN.LOGIN-renewed-again"), ("SSO ended, but renewed", "renewed-again")])
+def test_a_renewed_text_that_cannot_be_used_is_not_kept(place, name, spoiled):
+    """The AWS CLI reads the file, too."""
+    cached = renewed(place, name)
+    before = cached.read_text()
+    place.server.spoiled = spoiled
+    (ours,), _ = place.ours()
+    assert "access_key" not in ours and cached.read_text() == before, ours
+
+
 def test_a_login_is_renewed_while_berth_runs(place):
     """The file is read again: what another process has renewed is used, and no second renewal asked for."""
     place.take(next(case for case in CASES if case.name == "a login"))

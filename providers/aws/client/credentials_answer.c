@@ -6,12 +6,17 @@
 #include "providers/aws/client/credentials_answer.h"
 
 #include "base/arena.h"
+#include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "providers/aws/client/xml.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define FILE_LIMIT ((size_t)256 * 1024)
 
 /* Two digits, or -1; moves on behind them. */
 static int two_digits(const char **at) {
@@ -136,6 +141,45 @@ static void wipe_texts(json_t *json) {
 void credentials_answer_forget(json_t **json) {
         wipe_texts(*json);
         json_decref(*json);
+}
+
+void credentials_answer_set(json_t *object, const char *name, const char *text) {
+        if (text)
+                wipe(json_text(object, name));
+        json_set_text(object, name, text);
+}
+
+static bool is_in_file(const char *path, const char *refresh_token, struct error *err) {
+        struct strbuf text = STRBUF_INIT;
+        json_t *now CREDENTIALS_ANSWER_CLEANUP = NULL;
+        const char *there;
+        int result = file_read(path, FILE_LIMIT, &text, err);
+
+        if (result == 0)
+                result = credentials_answer_parse(&text, path, &now, err);
+        strbuf_wipe(&text);
+        if (result < 0)
+                return false;
+        there = json_text(now, "refreshToken");
+        if (there && strcmp(there, refresh_token) == 0)
+                return true;
+        (void)!error_set(err, "%s has another one by now", path);
+        return false;
+}
+
+void credentials_answer_keep(const char *path, const char *spent, const json_t *renewed) {
+        struct error err = { 0 };
+        char *text;
+
+        if (!is_in_file(path, spent, &err)) {
+                log_debug("aws: the renewed sign-in is not kept: %s", err.message);
+                return;
+        }
+        text = json_compact(renewed);
+        if (file_write_atomic(path, text, strlen(text), 0600, &err) < 0)
+                log_debug("aws: the renewed sign-in is not kept: %s", err.message);
+        explicit_bzero(text, strlen(text));
+        free(text);
 }
 
 int credentials_answer_check_expiry(const struct credentials *credentials, const struct clock *clock,

@@ -25,6 +25,13 @@ int credentials_answer_parse(const struct strbuf *text, const char *what, json_t
                              struct error *err) MUST_USE;
 void credentials_answer_forget(json_t **json); /* *json may be NULL */
 #define CREDENTIALS_ANSWER_CLEANUP __attribute__((cleanup(credentials_answer_forget)))
+/* Sets a text member, and overwrites the text that it had. NULL: nothing changes. */
+void credentials_answer_set(json_t *object, const char *name, const char *text);
+/*
+ * Writes a renewed sign-in over its file, mode 0600, unless the file's refreshToken is not `spent` any more: the person has signed out
+ * meanwhile, signed in again, or another process has renewed it. Nothing of it is an error: this run has the new keys.
+ */
+void credentials_answer_keep(const char *path, const char *spent, const json_t *renewed);
 
 struct credentials_answer_form {
         const char *what;     /* "the output of credential_process" */

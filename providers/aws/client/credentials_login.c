@@ -5,8 +5,6 @@
  */
 #include "providers/aws/client/credentials.h"
 
-#include "base/json.h"
-#include "providers/aws/client/credentials_answer.h"
 #include "providers/aws/client/login_token.h"
 #include "providers/aws/client/setting.h"
 
@@ -19,23 +17,6 @@ struct login_source {
         struct endpoint signin;
 };
 
-static int read_token(const struct login_source *self, const json_t *token, struct credentials **ret,
-                      struct error *err) {
-        const json_t *keys = json_object_get(token, "accessToken");
-        struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
-
-        strbuf_printf(&origin, "the profile %s", self->at.profile);
-        return credentials_new(
-                &(struct credentials_parts){ .access_key = json_text(keys, "accessKeyId"),
-                                             .secret_key = json_text(keys, "secretAccessKey"),
-                                             .token = json_text(keys, "sessionToken"),
-                                             .expires_ms =
-                                                     credentials_answer_time_ms(json_text(keys, "expiresAt")),
-                                             .origin = strbuf_text(&origin),
-                                             .names = { "accessKeyId", "secretAccessKey", "sessionToken" } },
-                ret, err);
-}
-
 static int fetch_login(struct credentials_source *source, struct credentials **ret,
                        enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         const struct login_source *self = (const struct login_source *)source;
@@ -46,10 +27,8 @@ static int fetch_login(struct credentials_source *source, struct credentials **r
                 .clock = self->at.clock,
                 .http = self->at.http,
         };
-        json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
 
-        if (login_token_get(&from, &token, ret_reason, ret_asked_ms, err) < 0 ||
-            read_token(self, token, ret, err) < 0)
+        if (login_token_get(&from, ret, ret_reason, ret_asked_ms, err) < 0)
                 return error_context(err, "login_session of the profile %s", self->at.profile);
         return 0;
 }

@@ -72,17 +72,6 @@ static int load_file(const struct login_token_source *source, const char *path, 
         return 0;
 }
 
-/* Writes what has been renewed over the file; that this fails is no harm to this run. */
-static void save_file(const char *path, const json_t *token) {
-        char *text = json_compact(token);
-        struct error err = { 0 };
-
-        if (file_write_atomic(path, text, strlen(text), 0600, &err) < 0)
-                log_debug("aws: the renewed session cannot be kept: %s", err.message);
-        explicit_bzero(text, strlen(text));
-        free(text);
-}
-
 /* --- the proof --- */
 
 static void append_base64url(struct strbuf *to, const void *bytes, size_t length) {
@@ -237,9 +226,9 @@ static int ask_for_keys(const struct login_token_source *source, const json_t *t
         return result;
 }
 
-/* Puts new keys and the next refresh token into `token` and the file. */
-static int renew(const struct login_token_source *source, const char *path, json_t *token,
-                 enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
+/* Puts new keys and the next refresh token into `token`. */
+static int renew(const struct login_token_source *source, json_t *token, enum retry_reason *ret_reason,
+                 int64_t *ret_asked_ms, struct error *err) {
         static const char *const names[] = { "accessKeyId", "secretAccessKey", "sessionToken" };
         json_t *answer CREDENTIALS_ANSWER_CLEANUP = NULL;
         json_t *keys = json_object_get(token, "accessToken");
@@ -256,16 +245,49 @@ static int renew(const struct login_token_source *source, const char *path, json
             !json_text(answer, "refreshToken") || seconds <= 0 || seconds > 366 * 24 * 3600)
                 return error_set(err, "the answer to signin CreateOAuth2Token holds no complete credentials");
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                json_set_text(keys, names[i], json_text(given, names[i]));
+                credentials_answer_set(keys, names[i], json_text(given, names[i]));
         clock_format(now_ms + seconds * 1000, when, sizeof(when));
         json_set_text(keys, "expiresAt", when);
-        json_set_text(token, "refreshToken", json_text(answer, "refreshToken"));
-        save_file(path, token);
+        credentials_answer_set(token, "refreshToken", json_text(answer, "refreshToken"));
         return 0;
 }
 
-int login_token_get(const struct login_token_source *source, json_t **ret, enum retry_reason *ret_reason,
-                    int64_t *ret_asked_ms, struct error *err) {
+static int read_keys(const struct login_token_source *source, const json_t *token, struct credentials **ret,
+                     struct error *err) {
+        const json_t *keys = json_object_get(token, "accessToken");
+        struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&origin, "the profile %s", source->profile);
+        return credentials_new(
+                &(struct credentials_parts){ .access_key = json_text(keys, "accessKeyId"),
+                                             .secret_key = json_text(keys, "secretAccessKey"),
+                                             .token = json_text(keys, "sessionToken"),
+                                             .expires_ms =
+                                                     credentials_answer_time_ms(json_text(keys, "expiresAt")),
+                                             .origin = strbuf_text(&origin),
+                                             .names = { "accessKeyId", "secretAccessKey", "sessionToken" } },
+                ret, err);
+}
+
+static int get_renewed(const struct login_token_source *source, const char *path, json_t *token,
+                       struct credentials **ret, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
+                       struct error *err) {
+        struct strbuf spent = STRBUF_INIT;
+        int result;
+
+        strbuf_append(&spent, json_text(token, "refreshToken"));
+        result = renew(source, token, ret_reason, ret_asked_ms, err);
+        if (result == 0)
+                result = read_keys(source, token, ret, err);
+        /* Keys that cannot be used are left out of the file, which the AWS CLI reads, too. */
+        if (result == 0)
+                credentials_answer_keep(path, strbuf_text(&spent), token);
+        strbuf_wipe(&spent);
+        return result;
+}
+
+int login_token_get(const struct login_token_source *source, struct credentials **ret,
+                    enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         char *path TEXT_CLEANUP = login_token_path(source->session);
         json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
         int64_t expires_ms;
@@ -276,10 +298,7 @@ int login_token_get(const struct login_token_source *source, json_t **ret, enum 
                 credentials_answer_time_ms(json_text(json_object_get(token, "accessToken"), "expiresAt"));
         if (expires_ms < 0)
                 return error_set(err, "%s has an accessToken.expiresAt that is no time", path);
-        if (expires_ms - source->clock->wall_ms(source->clock) <= RENEW_MS &&
-            renew(source, path, token, ret_reason, ret_asked_ms, err) < 0)
-                return -1;
-        *ret = token;
-        token = NULL;
-        return 0;
+        if (expires_ms - source->clock->wall_ms(source->clock) > RENEW_MS)
+                return read_keys(source, token, ret, err);
+        return get_renewed(source, path, token, ret, ret_reason, ret_asked_ms, err);
 }

@@ -20,10 +20,9 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "http/http.h"
+#include "providers/aws/client/credentials.h"
 #include "providers/aws/client/endpoint.h"
 #include "providers/aws/client/retry.h"
-
-#include <jansson.h>
 
 struct login_token_source {
         const char *session; /* the profile's login_session */
@@ -44,10 +43,10 @@ int login_token_prove(const char *pem, const char *url, int64_t now_ms, const ch
                       struct error *err) MUST_USE;
 
 /*
- * The file's object with keys in accessToken that last for some minutes: read, and renewed where it has to be. To be given to
- * credentials_answer_forget(). One try, with `ret_reason` and `ret_asked_ms` as in credentials_source_ops.
+ * Keys that last for some minutes: the file's, renewed where they have to be. One try, with `ret_reason` and `ret_asked_ms` as in
+ * credentials_source_ops.
  */
-int login_token_get(const struct login_token_source *source, json_t **ret, enum retry_reason *ret_reason,
-                    int64_t *ret_asked_ms, struct error *err) MUST_USE;
+int login_token_get(const struct login_token_source *source, struct credentials **ret,
+                    enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) MUST_USE;
 
 #endif

@@ -104,22 +104,12 @@ static int ask_for_token(const struct sso_token_source *source, const char *body
         return result;
 }
 
-/* Writes what has been renewed over the file; that this fails is no harm to this run. */
-static void save_token(const char *path, const json_t *token) {
-        char *text = json_compact(token);
-        struct error err = { 0 };
-
-        if (file_write_atomic(path, text, strlen(text), 0600, &err) < 0)
-                log_debug("aws: the renewed token cannot be kept: %s", err.message);
-        explicit_bzero(text, strlen(text));
-        free(text);
-}
-
 /* Puts new texts into `token` where a new token is to be had. */
 static int renew_token(const struct sso_token_source *source, const char *path, json_t *token,
                        struct error *err) {
         int64_t now_ms = source->clock->wall_ms(source->clock);
         json_t *answer CREDENTIALS_ANSWER_CLEANUP = NULL;
+        struct strbuf spent = STRBUF_INIT;
         char *body = make_request(token, now_ms), when[32];
         json_int_t seconds;
         int result;
@@ -132,13 +122,16 @@ static int renew_token(const struct sso_token_source *source, const char *path, 
         if (result < 0)
                 return -1;
         seconds = json_integer_or(answer, "expiresIn", 0);
-        if (!json_text(answer, "accessToken") || seconds <= 0 || seconds > 366 * 24 * 3600)
+        if (!json_text(answer, "accessToken") || strpbrk(json_text(answer, "accessToken"), "\r\n") ||
+            seconds <= 0 || seconds > 366 * 24 * 3600)
                 return error_set(err, "the answer to sso-oidc CreateToken holds no token");
         clock_format(now_ms + seconds * 1000, when, sizeof(when));
-        json_set_text(token, "accessToken", json_text(answer, "accessToken"));
+        strbuf_append(&spent, json_text(token, "refreshToken"));
+        credentials_answer_set(token, "accessToken", json_text(answer, "accessToken"));
         json_set_text(token, "expiresAt", when);
-        json_set_text(token, "refreshToken", json_text(answer, "refreshToken"));
-        save_token(path, token);
+        credentials_answer_set(token, "refreshToken", json_text(answer, "refreshToken"));
+        credentials_answer_keep(path, strbuf_text(&spent), token);
+        strbuf_wipe(&spent);
         return 0;
 }
 
