@@ -31,6 +31,16 @@ static const struct field_group retain_groups[] = { { retain_names, false }, { 0
 static const char *const version_names[] = { "tag", "digest", NULL };
 static const struct field_group image_groups[] = { { version_names, true }, { 0 } };
 
+static const struct field mutable_tag_field = {
+        .name = "tags",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 128,
+        .pattern = "[A-Za-z0-9._*-]+",
+        .pattern_message = "an image tag, in which * stands for any characters",
+        .doc = "A tag, or with * a pattern of tags.",
+};
+
 static const struct field image_fields[] = {
         {
                 .name = "registry",
@@ -85,6 +95,16 @@ static const struct field image_fields[] = {
                 .doc = "Whether a tag, once pushed, cannot be moved. Absent: left as it is.",
         },
         {
+                .name = "mutableTags",
+                .type = FIELD_LIST,
+                .item = &mutable_tag_field,
+                .minimum = 1,
+                .maximum = 5,
+                .needs = "immutableTags",
+                .doc = "The tags that can be moved nevertheless, such as latest or dev-*. With immutableTags: true only. Absent: "
+                       "exceptions that this manifest did not set are left as they are.",
+        },
+        {
                 .name = "retain",
                 .type = FIELD_OBJECT,
                 .fields = retain_fields,
@@ -96,10 +116,18 @@ static const struct field image_fields[] = {
 };
 
 static void check_image(struct loading *loading, const struct draft *draft) {
-        static const char *const settings[] = { "createRepository", "scanOnPush", "immutableTags", "retain" };
+        static const char *const settings[] = { "createRepository", "scanOnPush", "immutableTags",
+                                                "mutableTags", "retain" };
         const struct value *spec = draft->resource.spec;
+        const struct value *mutable_tags = typed_member(spec, "mutableTags", VALUE_LIST);
 
         check_repository(loading, spec);
+        check_names_once(loading, mutable_tags);
+        if (mutable_tags && typed_member(spec, "immutableTags", VALUE_BOOLEAN) &&
+            !value_get_boolean(spec, "immutableTags", false))
+                problem_error(loading, place_of(mutable_tags),
+                              "set immutableTags: true, or leave mutableTags out",
+                              "mutableTags are exceptions to immutableTags, which is false");
         for (size_t i = 0; value_get(spec, "registry") && i < sizeof(settings) / sizeof(settings[0]); i++) {
                 const struct value *setting = value_get(spec, settings[i]);
 
@@ -137,7 +165,7 @@ static void check_setting(struct loading *loading, const struct draft *first, co
 
 /* Images may share a repository, but then must agree about its settings. They are sorted by repository to find those that do. */
 static void resolve_images(struct loading *loading) {
-        static const char *const settings[] = { "scanOnPush", "immutableTags", "retain" };
+        static const char *const settings[] = { "scanOnPush", "immutableTags", "mutableTags", "retain" };
         struct drafts images = drafts_of(loading, KIND_IMAGE);
         const struct draft **sorted = calloc(images.count + 1, sizeof(const struct draft *));
         size_t count = 0;
@@ -185,7 +213,10 @@ const struct kind image_kind = {
         .fields = image_fields,
         .groups = image_groups,
         .schema_rules =
-                "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.(amazonaws|dkr\\\\.ecr)\\\\.\"}}}}",
+                "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.(amazonaws|dkr\\\\.ecr)\\\\.\"}}, "
+                "\"mutableTags\": {\"uniqueItems\": true}}, "
+                "\"if\": {\"required\": [\"mutableTags\"]}, "
+                "\"then\": {\"properties\": {\"immutableTags\": {\"const\": true}}}}",
         .managed = true,
         .named_by_spec = true,
         .lane = 1,

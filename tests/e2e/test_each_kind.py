@@ -257,6 +257,47 @@ def test_image_makes_and_keeps_a_repository(world, cloud):
     world()
 
 
+@pytest.mark.only("moto", "MiniStack drops the filters")
+def test_image_with_tags_that_can_be_moved(world, cloud):
+    """Exceptions to immutable tags: with the repository, later, changed, taken away, and by somebody else."""
+    ecr = cloud.aws("ecr")
+    settings = dict(repository="team/made", tag="candidate", createRepository=True)
+
+    def exceptions():
+        (found,) = ecr.describe_repositories(repositoryNames=["team/made"])["repositories"]
+        return found["imageTagMutability"], sorted(f["filter"] for f in found.get("imageTagMutabilityExclusionFilters") or [])
+
+    def by_hand(mutability, *tags):
+        filters = {"imageTagMutabilityExclusionFilters": [{"filterType": "WILDCARD", "filter": tag} for tag in tags]} if tags else {}
+        ecr.put_image_tag_mutability(repositoryName="team/made", imageTagMutability=mutability, **filters)
+
+    world(stacks.image("i", **settings, immutableTags=True, mutableTags=["latest", "dev-*"]))
+    assert exceptions() == ("IMMUTABLE_WITH_EXCLUSION", ["dev-*", "latest"])
+    # In another order it is the same.
+    assert world(stacks.image("i", **settings, immutableTags=True, mutableTags=["dev-*", "latest"])) == []
+    change = world.plan(stacks.image("i", **settings, immutableTags=True, mutableTags=["dev-*"]))["Image/i"]
+    assert [f["path"] for f in change["fields"]] == ["mutableTags"] and change["action"] == "update"
+    assert world(stacks.image("i", **settings, immutableTags=True, mutableTags=["dev-*"])) == ["PutImageTagMutability"]
+    assert exceptions() == ("IMMUTABLE_WITH_EXCLUSION", ["dev-*"])
+    for left in (("IMMUTABLE",), ("IMMUTABLE_WITH_EXCLUSION", "other"), ("MUTABLE",)):
+        by_hand(*left)
+        drift = world.berth.plan()["drift"]
+        assert [d["address"] for d in drift] == ["Image/i"] and "mutableTags" in [f["path"] for f in drift[0]["fields"]]
+        assert world(stacks.image("i", **settings, immutableTags=True, mutableTags=["dev-*"])) == ["PutImageTagMutability"]
+        assert exceptions() == ("IMMUTABLE_WITH_EXCLUSION", ["dev-*"])
+    assert world(stacks.image("i", **settings, immutableTags=True)) == ["PutImageTagMutability"]
+    assert exceptions() == ("IMMUTABLE", [])
+    # Those of somebody else are left as they are, and so is all where the manifest says nothing any more.
+    by_hand("IMMUTABLE_WITH_EXCLUSION", "theirs")
+    assert world(stacks.image("i", **settings, immutableTags=True)) == []
+    assert world(stacks.image("i", **settings, immutableTags=True, mutableTags=["ours"])) == ["PutImageTagMutability"]
+    assert exceptions() == ("IMMUTABLE_WITH_EXCLUSION", ["ours"])
+    world(stacks.image("i", **settings))
+    assert exceptions() == ("IMMUTABLE_WITH_EXCLUSION", ["ours"])
+    world(stacks.image("i", **settings, immutableTags=False))
+    assert exceptions()[0] == "MUTABLE"
+
+
 def test_image_leaves_alone_what_it_does_not_set(world, cloud):
     cloud.pushes.amd64("team/tool", "v1")
     ecr = cloud.aws("ecr")

@@ -210,7 +210,7 @@ static int make_repository(struct checklist *list, struct error *err) {
         struct aws_request request;
 
         value_set_text(list->arena, tags, CHECKLIST_TAG, list->owner);
-        request = ecr_create_repository(list->name, tags, NULL, NULL, list->arena);
+        request = ecr_create_repository(list->name, tags, NULL, (struct ecr_mutability){ 0 }, list->arena);
         return aws_call(list->client, &request, &response, err);
 }
 

@@ -3,11 +3,13 @@
 #include "providers/aws/image/image.h"
 
 #include "base/json.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/image/image_guard.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/services/ecr.h"
 #include "providers/aws/shared/tags.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *image_repository(const struct provider *provider, const struct value *spec, struct arena *arena) {
@@ -15,17 +17,29 @@ const char *image_repository(const struct provider *provider, const struct value
                                        value_get_text(spec, "repository"), arena);
 }
 
+struct value image_sorted_tags(const struct value *tags, struct arena *arena) {
+        struct value sorted = value_copy(arena, tags);
+
+        if (sorted.count > 1)
+                qsort(sorted.items, sorted.count, sizeof(*sorted.items), texts_compare);
+        return sorted;
+}
+
 static int image_desire(const struct provider *provider, const struct resource *resource,
                         const struct observation *observed, const struct value *recorded, struct arena *arena,
                         struct value **ret, struct error *err) {
-        static const char *const as_written[] = { "repository", "tag",           "digest", "createRepository",
-                                                  "scanOnPush", "immutableTags", "retain", NULL };
+        static const char *const as_written[] = { "repository",       "tag",        "digest",
+                                                  "createRepository", "scanOnPush", "immutableTags",
+                                                  "mutableTags",      "retain",     NULL };
         struct value *spec = value_new_map(arena);
 
         (void)observed;
         (void)recorded;
         (void)err;
         aws_copy_members(spec, resource->spec, as_written, arena);
+        if (value_get(spec, "mutableTags"))
+                value_set(arena, spec, "mutableTags",
+                          image_sorted_tags(value_get(spec, "mutableTags"), arena));
         value_set_text(arena, spec, "repository", image_repository(provider, resource->spec, arena));
         if (value_get_boolean(spec, "createRepository", false))
                 value_set(arena, spec, "tags",

@@ -37,4 +37,7 @@ const char *image_released(const struct change *change);
 /* The repository of a manifest's spec, as ecr_uri.h knows it. */
 const char *image_repository(const struct provider *provider, const struct value *spec, struct arena *arena);
 
+/* In one order: which one they stand in means nothing. */
+struct value image_sorted_tags(const struct value *tags, struct arena *arena);
+
 #endif

@@ -27,8 +27,9 @@ struct sight {
         bool owns; /* createRepository, now or when it was applied */
         bool found;
         bool scan_on_push, immutable_tags;
-        const struct value *tags;   /* as the repository has them; NULL where nobody needs to know */
-        const struct value *retain; /* NULL where there is no policy, or nobody needs to know */
+        const struct value *mutable_tags; /* nevertheless; NULL: none */
+        const struct value *tags;         /* as the repository has them; NULL where nobody needs to know */
+        const struct value *retain;       /* NULL where there is no policy, or nobody needs to know */
 };
 
 struct sweep {
@@ -85,8 +86,7 @@ static bool lists_repository(const struct sweep *sweep, const char *name) {
 
 /* Two Images may stand for one repository. */
 static void note_repository(struct sweep *sweep, const json_t *repository) {
-        const char *name = json_text(repository, "repositoryName"),
-                   *mutability = json_text(repository, "imageTagMutability");
+        const char *name = json_text(repository, "repositoryName");
         const json_t *scanning = json_object_get(repository, "imageScanningConfiguration");
         size_t at;
 
@@ -103,8 +103,7 @@ static void note_repository(struct sweep *sweep, const json_t *repository) {
                         continue;
                 sight->found = true;
                 sight->scan_on_push = json_is_true(json_object_get(scanning, "scanOnPush"));
-                /* With exceptions (IMMUTABLE_WITH_EXCLUSION) it is still what was asked for, made finer. */
-                sight->immutable_tags = mutability && strncmp(mutability, "IMMUTABLE", 9) == 0;
+                sight->immutable_tags = ecr_read_mutability(repository, sweep->arena, &sight->mutable_tags);
         }
 }
 
@@ -261,6 +260,9 @@ static void conclude_image(struct sweep *sweep, const struct sight *sight, struc
         if (sight->found) {
                 value_set_boolean(sweep->arena, spec, "scanOnPush", sight->scan_on_push);
                 value_set_boolean(sweep->arena, spec, "immutableTags", sight->immutable_tags);
+                if (sight->mutable_tags)
+                        value_set(sweep->arena, spec, "mutableTags",
+                                  image_sorted_tags(sight->mutable_tags, sweep->arena));
         }
         if (sight->retain)
                 value_set(sweep->arena, spec, "retain", *sight->retain);

@@ -160,12 +160,17 @@ static bool needs_create(const struct change *change) {
                value_get_boolean(change->desired, "createRepository", false);
 }
 
+static struct ecr_mutability mutability_of(const struct change *change) {
+        return (struct ecr_mutability){ value_get(change->desired, "immutableTags"),
+                                        value_get(change->desired, "mutableTags") };
+}
+
 static int create_repository(struct stage_turn *turn) {
         static const char *const taken[] = { "RepositoryAlreadyExistsException", NULL };
         const struct value *spec = turn->change->desired;
         struct aws_request request = ecr_create_repository(
                 repository_of(turn), value_get(spec, "tags"), value_get(spec, "scanOnPush"),
-                value_get(spec, "immutableTags"), turn->progress->arena);
+                mutability_of(turn->change), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = stage_call(turn, &request, taken, &response);
 
@@ -199,6 +204,12 @@ static int check_existing(struct stage_turn *turn) {
 
 /* --- settings --- */
 
+static bool keeps_repository(const struct change *change) {
+        if (is_elsewhere(change))
+                return false;
+        return change->action == ACTION_UPDATE || change->action == ACTION_ADOPT;
+}
+
 /* A new repository is created with its settings; later they are calls of their own. */
 static bool is_set(const struct change *change, const char *name) {
         return !is_elsewhere(change) && value_get(change->desired, name) && change->action != ACTION_DELETE &&
@@ -217,14 +228,16 @@ static int set_scanning(struct stage_turn *turn) {
         return stage_call_over(turn, request, NULL);
 }
 
+/* Both are one setting: exceptions that the manifest no longer has are taken away where it still sets immutableTags. */
 static bool needs_mutability(const struct change *change) {
-        return is_set(change, "immutableTags");
+        return is_set(change, "immutableTags") ||
+               (value_get(change->desired, "immutableTags") && keeps_repository(change) &&
+                change_touches(change, "mutableTags"));
 }
 
 static int set_mutability(struct stage_turn *turn) {
-        struct aws_request request = ecr_put_mutability(
-                repository_of(turn), value_get_boolean(turn->change->desired, "immutableTags", false),
-                turn->progress->arena);
+        struct aws_request request =
+                ecr_put_mutability(repository_of(turn), mutability_of(turn->change), turn->progress->arena);
 
         return stage_call_over(turn, request, NULL);
 }
@@ -243,12 +256,6 @@ static int set_policy(struct stage_turn *turn) {
                        : ecr_delete_lifecycle_policy(repository_of(turn), arena);
 
         return stage_call_over(turn, request, retain ? NULL : no_policy);
-}
-
-static bool keeps_repository(const struct change *change) {
-        if (is_elsewhere(change))
-                return false;
-        return change->action == ACTION_UPDATE || change->action == ACTION_ADOPT;
 }
 
 static const struct value *observed_tags(const struct change *change) {
@@ -302,7 +309,7 @@ static const struct stage stages[STAGE_ROWS] = {
 
 /* Every call was taken, so what exists is what was there with what was set laid over it. */
 static void conclude_change(const struct stage_turn *turn, struct observation *ret) {
-        static const char *const set[] = { "scanOnPush", "immutableTags", "retain", "tags" };
+        static const char *const set[] = { "scanOnPush", "immutableTags", "mutableTags", "retain", "tags" };
         const struct change *change = turn->change;
         struct arena *arena = turn->progress->arena;
         struct value *spec;
@@ -318,9 +325,8 @@ static void conclude_change(const struct stage_turn *turn, struct observation *r
                 /* A setting without default that was not given stays; retain and tags that are not given go. */
                 if (!member && is_elsewhere(change))
                         continue;
-                if (!member && i < 2)
-                        member = value_get(change->observed->spec, set[i]);
-                if (!member && i == 2 && !change_touches(change, "retain"))
+                if (!member && (i < 2 || (i == 2 && !needs_mutability(change)) ||
+                                (i == 3 && !change_touches(change, "retain"))))
                         member = value_get(change->observed->spec, set[i]);
                 if (member)
                         value_set(arena, spec, set[i], *member);

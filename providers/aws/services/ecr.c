@@ -68,20 +68,55 @@ struct aws_request ecr_describe_repository(const char *repository, struct arena 
                                 json_pack("{s:[s]}", "repositoryNames", repository), arena);
 }
 
-static const char *mutability(bool immutable) {
-        return immutable ? "IMMUTABLE" : "MUTABLE";
+static void put_mutability(json_t *body, struct ecr_mutability wanted) {
+        const struct value *tags = wanted.mutable_tags;
+        bool immutable = wanted.immutable_tags && wanted.immutable_tags->boolean;
+        bool excepting = immutable && tags && tags->type == VALUE_LIST && tags->count > 0;
+        json_t *filters;
+
+        if (!wanted.immutable_tags)
+                return;
+        json_set_text(body, "imageTagMutability",
+                      excepting   ? "IMMUTABLE_WITH_EXCLUSION"
+                      : immutable ? "IMMUTABLE"
+                                  : "MUTABLE");
+        if (!excepting)
+                return;
+        filters = json_array();
+        for (uint32_t i = 0; i < tags->count; i++)
+                json_add(filters, json_pack("{s:s, s:s}", "filterType", "WILDCARD", "filter",
+                                            value_text_of(&tags->items[i])));
+        json_put(body, "imageTagMutabilityExclusionFilters", filters);
+}
+
+/* With exceptions it is still immutable. Those to MUTABLE (MUTABLE_WITH_EXCLUSION) no manifest can name. */
+bool ecr_read_mutability(const json_t *repository, struct arena *arena,
+                         const struct value **ret_mutable_tags) {
+        const char *mutability = json_text(repository, "imageTagMutability");
+        bool immutable = mutability && strncmp(mutability, "IMMUTABLE", 9) == 0;
+        struct value *tags = value_new_list(arena);
+        const json_t *filter;
+        size_t i;
+
+        json_array_foreach (json_object_get(repository, "imageTagMutabilityExclusionFilters"), i, filter) {
+                const char *text = json_text(filter, "filter");
+
+                if (text && immutable)
+                        value_append(arena, tags, value_text(arena, text));
+        }
+        *ret_mutable_tags = tags->count > 0 ? tags : NULL;
+        return immutable;
 }
 
 struct aws_request ecr_create_repository(const char *repository, const struct value *tags,
-                                         const struct value *scan_on_push, const struct value *immutable_tags,
+                                         const struct value *scan_on_push, struct ecr_mutability mutability,
                                          struct arena *arena) {
         json_t *body = json_pack("{s:s, s:o}", "repositoryName", repository, "tags", aws_json_tag_list(tags));
 
         if (scan_on_push)
                 json_object_set_new(body, "imageScanningConfiguration",
                                     json_pack("{s:b}", "scanOnPush", scan_on_push->boolean));
-        if (immutable_tags)
-                json_set_text(body, "imageTagMutability", mutability(immutable_tags->boolean));
+        put_mutability(body, mutability);
         return aws_json_request(AWS_ECR, "CreateRepository", body, arena);
 }
 
@@ -95,9 +130,12 @@ struct aws_request ecr_put_scanning(const char *repository, bool scan_on_push, s
                              arena);
 }
 
-struct aws_request ecr_put_mutability(const char *repository, bool immutable, struct arena *arena) {
-        return on_repository("PutImageTagMutability", repository,
-                             json_pack("{s:s}", "imageTagMutability", mutability(immutable)), arena);
+struct aws_request ecr_put_mutability(const char *repository, struct ecr_mutability mutability,
+                                      struct arena *arena) {
+        json_t *body = json_object();
+
+        put_mutability(body, mutability);
+        return on_repository("PutImageTagMutability", repository, body, arena);
 }
 
 struct aws_request ecr_get_lifecycle_policy(const char *repository, struct arena *arena) {

@@ -13,24 +13,34 @@
 size_t ecr_registry_in_front(const char *repository); /* its length; 0: there is none */
 
 /* DescribeRepositories {maxResults 1000[, nextToken]} -> {repositories: [{repositoryName, repositoryArn,
- * imageTagMutability, imageScanningConfiguration: {scanOnPush}}], nextToken?} */
+ * imageTagMutability, imageTagMutabilityExclusionFilters?, imageScanningConfiguration: {scanOnPush}}], nextToken?} */
 struct aws_request ecr_describe_repositories(const char *token, struct arena *arena);
 /* Its following pages, and those of ecr_describe_images(), for aws_ahead_pages(). */
 bool ecr_next_page(const struct aws_response *page, const struct aws_request *first, const char *context,
                    struct arena *arena, struct aws_request *ret);
 /* DescribeRepositories {repositoryNames: [repository]}: RepositoryNotFoundException where there is none. */
 struct aws_request ecr_describe_repository(const char *repository, struct arena *arena);
-/* CreateRepository {repositoryName, tags, imageScanningConfiguration?, imageTagMutability?};
- * RepositoryAlreadyExistsException. */
+/* Which tags can be moved: a boolean, and with true a list of those that can nevertheless, or NULL. Both NULL: as it is. */
+struct ecr_mutability {
+        const struct value *immutable_tags, *mutable_tags;
+};
+
+/* CreateRepository {repositoryName, tags, imageScanningConfiguration?, imageTagMutability?,
+ * imageTagMutabilityExclusionFilters?}; RepositoryAlreadyExistsException. */
 struct aws_request ecr_create_repository(const char *repository, const struct value *tags,
-                                         const struct value *scan_on_push, const struct value *immutable_tags,
+                                         const struct value *scan_on_push, struct ecr_mutability mutability,
                                          struct arena *arena);
 /* DeleteRepository {repositoryName}, never with force: RepositoryNotEmptyException where it holds an image. */
 struct aws_request ecr_delete_repository(const char *repository, struct arena *arena);
 /* PutImageScanningConfiguration {repositoryName, imageScanningConfiguration: {scanOnPush}} */
 struct aws_request ecr_put_scanning(const char *repository, bool scan_on_push, struct arena *arena);
-/* PutImageTagMutability {repositoryName, imageTagMutability: IMMUTABLE | MUTABLE} */
-struct aws_request ecr_put_mutability(const char *repository, bool immutable, struct arena *arena);
+/* PutImageTagMutability {repositoryName, imageTagMutability: MUTABLE | IMMUTABLE}, or IMMUTABLE_WITH_EXCLUSION and
+ * imageTagMutabilityExclusionFilters: [{filterType: WILDCARD, filter}] */
+struct aws_request ecr_put_mutability(const char *repository, struct ecr_mutability mutability,
+                                      struct arena *arena);
+/* As DescribeRepositories has it: false where tags can be moved. The exceptions, in the arena; NULL where there are none. */
+bool ecr_read_mutability(const json_t *repository, struct arena *arena,
+                         const struct value **ret_mutable_tags);
 /* GetLifecyclePolicy {repositoryName} -> {lifecyclePolicyText}: LifecyclePolicyNotFoundException. */
 struct aws_request ecr_get_lifecycle_policy(const char *repository, struct arena *arena);
 /* PutLifecyclePolicy {repositoryName, lifecyclePolicyText}: replaces the whole. */

@@ -8,6 +8,7 @@
 #define SECRET "arn:aws:secretsmanager:eu-west-1:123456789012:secret:team/db-AbCdEf"
 #define PARAMETER "arn:aws:ssm:eu-west-1:123456789012:parameter/team/db/url"
 #define ID "12345678-1234-1234-1234-123456789012"
+#define IMAGE HEAD("Image", "i") "  repository: a/b\n  tag: c\n"
 #define ENVIRONMENT HEAD("Environment", "x") "  image: {prebuilt: python}\n"
 #define NO_MANIFEST "this file holds no manifest [what a stack has is deleted by berth destroy]\n"
 #define NAME_40 "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
@@ -226,6 +227,19 @@ static const struct {
           "m.yaml:5:10: no Image is named \"python\" [the name of an Image, or {prebuilt: NAME}, or {repository: NAME, "
           "tag: TAG}]\n" },
         { HEAD("Image", "i") "  repository: a/b\n", "m.yaml:4:1: spec needs tag or digest\n" },
+        { IMAGE "  immutableTags: true\n  mutableTags: [latest, 'dev-*', a.b_c-1]\n", "" },
+        { IMAGE "  mutableTags: [latest]\n",
+          "m.yaml:7:3: mutableTags means nothing without immutableTags\n" },
+        { IMAGE "  immutableTags: false\n  mutableTags: [latest]\n",
+          "m.yaml:8:16: mutableTags are exceptions to immutableTags, which is false [set immutableTags: true, or leave mutableTags out]\n" },
+        { IMAGE "  immutableTags: true\n  mutableTags: []\n",
+          "m.yaml:8:16: mutableTags must have 1 to 5 items, found 0\n" },
+        { IMAGE "  immutableTags: true\n  mutableTags: [a, b, c, d, e, f]\n",
+          "m.yaml:8:16: mutableTags must have 1 to 5 items, found 6\n" },
+        { IMAGE "  immutableTags: true\n  mutableTags: [a, a]\n",
+          "m.yaml:8:20: a is named twice, first on line 8\n" },
+        { IMAGE "  immutableTags: true\n  mutableTags: ['a b']\n",
+          "m.yaml:8:17: mutableTags[0] must be an image tag, in which * stands for any characters, found the text \"a b\"\n" },
         { HEAD("Image", "i") "  repository: a/b\n  tag: c\n  scanOnPush: true\n---\n" HEAD(
                   "Image", "j") "  repository: a/b\n  tag: d\n  scanOnPush: false\n",
           "m.yaml:15:15: scanOnPush of this repository differs from what Image/i says (FOLDER/m.yaml:7:15) [set it in "

@@ -4,17 +4,18 @@
 #include "providers/aws/client/support.h"
 
 static void requests_say_what_they_ask(void **state) {
-        struct value *tags = value_new_map(arena);
+        struct value *tags = value_new_map(arena), *moved = value_new_list(arena);
         struct value yes = value_boolean(true), no = value_boolean(false);
 
         (void)state;
         value_set_text(arena, tags, "berth:stack", "s");
         assert_string_equal(
-                ecr_create_repository("a/b", tags, &yes, &no, arena).body,
+                ecr_create_repository("a/b", tags, &yes, (struct ecr_mutability){ &no, NULL }, arena).body,
                 "{\"imageScanningConfiguration\":{\"scanOnPush\":true},\"imageTagMutability\":\"MUTABLE\","
                 "\"repositoryName\":\"a/b\",\"tags\":[{\"Key\":\"berth:stack\",\"Value\":\"s\"}]}");
-        assert_string_equal(ecr_create_repository("a/b", NULL, NULL, NULL, arena).body,
-                            "{\"repositoryName\":\"a/b\",\"tags\":[]}");
+        assert_string_equal(
+                ecr_create_repository("a/b", NULL, NULL, (struct ecr_mutability){ 0 }, arena).body,
+                "{\"repositoryName\":\"a/b\",\"tags\":[]}");
         assert_string_equal(ecr_delete_repository("a/b", arena).body, "{\"repositoryName\":\"a/b\"}");
         assert_string_equal(ecr_untag("arn", tags, arena).body,
                             "{\"resourceArn\":\"arn\",\"tagKeys\":[\"berth:stack\"]}");
@@ -22,8 +23,13 @@ static void requests_say_what_they_ask(void **state) {
                             "{\"maxResults\":1000,\"nextToken\":\"t\",\"repositoryName\":\"a\"}");
         assert_string_equal(ecr_download_url("a", DIGEST, arena).body,
                             "{\"layerDigest\":\"" DIGEST "\",\"repositoryName\":\"a\"}");
-        assert_string_equal(ecr_put_mutability("a", true, arena).body,
+        assert_string_equal(ecr_put_mutability("a", (struct ecr_mutability){ &yes, NULL }, arena).body,
                             "{\"imageTagMutability\":\"IMMUTABLE\",\"repositoryName\":\"a\"}");
+        value_append(arena, moved, value_text(arena, "dev-*"));
+        assert_string_equal(
+                ecr_put_mutability("a", (struct ecr_mutability){ &yes, moved }, arena).body,
+                "{\"imageTagMutability\":\"IMMUTABLE_WITH_EXCLUSION\",\"imageTagMutabilityExclusionFilters\":"
+                "[{\"filter\":\"dev-*\",\"filterType\":\"WILDCARD\"}],\"repositoryName\":\"a\"}");
 }
 
 /* Reading names the other registry; what changes anything is never sent there. */
