@@ -188,17 +188,19 @@ int main(int argc, char **argv) {
         int code;
 
         hold_standard_descriptors();
-        setlocale(LC_CTYPE, "");
         forbid_core_files();
         signal(SIGPIPE, SIG_IGN);
         /* A limit of the shell's is an error like a full disk. */
         signal(SIGXFSZ, SIG_IGN);
-        /* Started by git_check() alone, so it is no verb. */
-        if (argc == 2 && strcmp(argv[1], "git-worker") == 0)
-                return git_worker_main();
-        /* What a sandbox runs in, and nobody else's either. */
+        /* What a sandbox runs in: no verb. */
         if (argc == 2 && strcmp(argv[1], SANDBOX_WORKER_VERB) == 0)
                 return sandbox_worker_main();
+        /* It takes a tenth of a millisecond, which exec has once the worker of its sandbox starts. */
+        if (argc < 2 || strcmp(argv[1], "exec") != 0)
+                setlocale(LC_CTYPE, "");
+        /* Started by git_check() alone, so it is no verb either. */
+        if (argc == 2 && strcmp(argv[1], "git-worker") == 0)
+                return git_worker_main();
         if (argc >= 2 && strcmp(argv[1], "launcher") == 0)
                 return launcher_main(argc - 1, argv + 1);
         if (argc == 2 && strcmp(argv[1], SHELL_WORKER_VERB) == 0)

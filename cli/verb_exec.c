@@ -14,6 +14,7 @@
 #include "runtime/request.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,8 @@ static int run_program(const struct options *options, struct session *session, s
         if (read_program(options, session->arena, program, err) < 0)
                 return -1;
         start_ahead(options, session->arena, &ahead);
+        /* Not before (cli/main.c), and before the manifests: what their patterns are matched with heeds it. */
+        setlocale(LC_CTYPE, "");
         request.ahead = ahead.started;
         if (session_load(session, options, true, err) < 0)
                 return -1;

@@ -492,18 +492,33 @@ void cgroup_gauges_close(struct cgroup_gauges *gauges) {
         close_descriptor(&gauges->used);
 }
 
+static void remove_empty(struct cgroup *group) {
+        while (group->count > 0 &&
+               (cgroup_folder_drop(group->folders[group->count - 1]) == 0 || errno == ENOENT))
+                group->count--;
+}
+
+/* Others' leavings, after our own work: nobody waits for it. */
+static void sweep_once(struct cgroup *group) {
+        cgroup_folder_sweep(group->bases, group->base_count);
+        group->base_count = 0;
+}
+
+void cgroup_vacate(struct cgroup *group) {
+        if (!group)
+                return;
+        remove_empty(group);
+        sweep_once(group);
+}
+
 void cgroup_close(struct cgroup *group) {
         if (!group)
                 return;
-        for (size_t i = group->count; i-- > 0;) {
-                if (cgroup_folder_drop(group->folders[i]) == 0 || errno == ENOENT)
-                        continue;
-                cgroup_folder_kill(group->folders[i]);
-                cgroup_folder_remove(group->folders[i]);
+        for (remove_empty(group); group->count > 0; remove_empty(group)) {
+                cgroup_folder_kill(group->folders[group->count - 1]);
+                cgroup_folder_remove(group->folders[--group->count]);
         }
         if (group->family)
                 (void)rmdir(group->family);
-        /* Others' leavings, after our own work: nobody waits for it. */
-        cgroup_folder_sweep(group->bases, group->base_count);
-        group->count = group->base_count = 0;
+        sweep_once(group);
 }

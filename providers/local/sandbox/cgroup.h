@@ -110,6 +110,11 @@ struct cgroup_gauges {
 void cgroup_gauges_open(const struct cgroup *group, struct cgroup_gauges *ret);
 void cgroup_gauges_measure(const struct cgroup_gauges *gauges, struct cgroup_usage *ret);
 void cgroup_gauges_close(struct cgroup_gauges *gauges);
+/*
+ * Removes of the group what has no processes any more, and kills none: what can be done of cgroup_close() while its last processes end.
+ * It cannot be entered or measured afterwards. NULL is fine.
+ */
+void cgroup_vacate(struct cgroup *group);
 /* Kills what is left, and removes the group. NULL is fine. */
 void cgroup_close(struct cgroup *group);
 

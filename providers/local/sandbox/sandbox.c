@@ -344,6 +344,9 @@ static int become_started(struct sandbox *sandbox, struct frame *frame, struct e
 
 /* The worker, and its keeper's leavings. A worker of the launcher's that still has files to give is not ended here. */
 static void release_worker(struct sandbox *sandbox, int patience_ms) {
+        /* Beside the end of our own worker, whose mounts take the kernel about as long. */
+        if (sandbox->ended && !sandbox->spec.launcher)
+                cgroup_vacate(sandbox->group);
         sandbox_keeper_end(&sandbox->keeper, patience_ms);
         sandbox_launched_end(&sandbox->launched, patience_ms);
         sandbox->reader.socket = -1;

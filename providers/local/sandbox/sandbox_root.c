@@ -224,9 +224,8 @@ static void add_namespaces(struct strbuf *words) {
  * Below /proc, what tells everybody of the machine is covered. The kernel checks the writer of a sysctl and of what is
  * root's against the host's user as well, which is why Berth never runs bubblewrap as root.
  */
-static void add_system(struct strbuf *words, const char *stage) {
-        char *devices TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_DEVICES),
-                      *no_file TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_NO_FILE),
+static void add_proc(struct strbuf *words, const char *stage) {
+        char *no_file TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_NO_FILE),
                       *no_folder TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_NO_FOLDER);
         static const char *const covered[] = {
                 "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/sched_debug", "/proc/timer_list",
@@ -240,7 +239,7 @@ static void add_system(struct strbuf *words, const char *stage) {
         static const char *const emptied[] = { "/proc/acpi", "/proc/fs", "/proc/scsi" };
         struct stat status;
 
-        WORDS(words, "--proc", "/proc", "--dev-bind", devices, "/dev");
+        WORDS(words, "--proc", "/proc");
         for (size_t i = 0; i < sizeof(covered) / sizeof(covered[0]); i++) {
                 /* What only root reads need not be covered, and each mount costs time. */
                 if (stat(covered[i], &status) == 0 && (status.st_mode & S_IROTH))
@@ -257,11 +256,13 @@ static void add_system(struct strbuf *words, const char *stage) {
         WORDS(words, "--remount-ro", "/proc");
 }
 
-/* Writable places, each with a quota: sandbox_place.c mounts them, /dev/shm too. */
-static void add_writable(struct strbuf *words, const char *stage) {
-        char *workspace TEXT_CLEANUP = path_join(stage, "workspace"),
-                        *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp");
+/* Its devices, and writable places, each with a quota: sandbox_place.c mounts them, /dev/shm too. */
+static void add_own(struct strbuf *words, const char *stage) {
+        char *devices TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_DEVICES),
+                      *workspace TEXT_CLEANUP = path_join(stage, "workspace"),
+                      *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp");
 
+        WORDS(words, "--dev-bind", devices, "/dev");
         WORDS(words, "--bind", tmp, "/tmp", "--bind", workspace, "/workspace", "--chdir", "/workspace");
 }
 
@@ -348,12 +349,16 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
          */
         if (seen->executable)
                 word(&words, "--as-pid-1");
+        /*
+         * First what takes the most mounts: for each one, bubblewrap reads the list of all that there are by then. Nothing of an image
+         * is bound below /proc afterwards: is_ours() and image_has(), which follows no link, see to that.
+         */
+        add_proc(&words, seen->stage);
         if (!seen->image)
                 add_host(&words, seen->stage);
         else if (add_image(root, &words, seen->stage, err) < 0)
                 return -1;
-        add_system(&words, seen->stage);
-        add_writable(&words, seen->stage);
+        add_own(&words, seen->stage);
         add_files(seen, root, &words);
         WORDS(&words, "--clearenv");
         if (seen->proxy_port)

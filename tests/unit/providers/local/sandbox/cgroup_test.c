@@ -193,9 +193,17 @@ static void test_a_child_is_born_in_it(void **state) {
         assert_true(usage.known);
         assert_true(usage.cpu_us > 0);
         assert_int_equal(usage.memory_kills, 0);
+        /* What still has a process stays as it is. */
+        cgroup_vacate(group);
+        assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+        cgroup_measure(group, &usage);
+        assert_true(usage.cpu_us > 0);
         cgroup_kill(group);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        cgroup_vacate(group);
+        cgroup_measure(group, &usage);
+        assert_int_equal(usage.cpu_us, 0);
         cgroup_close(group);
 }
 
@@ -249,6 +257,7 @@ static void test_processes_are_counted(void **state) {
         assert_int_equal(WEXITSTATUS(status), 16);
         /* Its children live on, as whose parent has ended do: with the group they go. */
         cgroup_close(group);
+        cgroup_vacate(NULL);
         cgroup_close(NULL);
 }
 
