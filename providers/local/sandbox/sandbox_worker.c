@@ -286,7 +286,7 @@ static int hear_init(const struct worker *worker, unsigned type, size_t count, s
                        : error_set(err, "process 1 of the sandbox does not speak as it should");
 }
 
-/* Into its network namespace, so that we too have no other network, and on: it may mount its /proc now. */
+/* Into its network namespace, so that we too have no other network. */
 static int follow_init(struct worker *worker, struct error *err) {
         struct frame answer FRAME_CLEANUP = { 0 };
 
@@ -296,9 +296,7 @@ static int follow_init(struct worker *worker, struct error *err) {
                 return error_set(err, "cannot enter a network namespace: %s", strerror(errno));
         worker->network = frame_take(&answer, 0);
         worker->sockets = frame_take(&answer, 1);
-        if (hand_to_proxy(worker, &answer, err) < 0)
-                return -1;
-        return frame_send(worker->channel, INIT_PLACED, NULL, 0, NULL, 0, err);
+        return hand_to_proxy(worker, &answer, err);
 }
 
 /* In its cgroup, with a /proc of its own, and without rights. */
@@ -321,6 +319,8 @@ static int place(struct worker *worker, struct error *err) {
         struct sandbox_placing *placing = &worker->placing;
         struct frame frame FRAME_CLEANUP = { 0 };
         bool root = geteuid() == 0;
+        struct error unsent;
+        int sent;
 
         if ((root && sandbox_enter(placing, -1, err) < 0) ||
             receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
@@ -342,7 +342,13 @@ static int place(struct worker *worker, struct error *err) {
         close_descriptor(&worker->image);
         close_descriptor(&worker->disk);
         close_descriptor(&worker->joins);
-        if (follow_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
+        /* It mounts its /proc while we follow it. One that is dead can be sent nothing, and has said why. */
+        sent = frame_send(worker->channel, INIT_PLACED, NULL, 0, NULL, 0, &unsent);
+        if (follow_init(worker, err) < 0)
+                return -1;
+        if (sent < 0)
+                return error_set(err, "%s", unsent.message);
+        if (sandbox_drop_rights(placing, err) < 0)
                 return -1;
         if (placing->for_another) {
                 fcntl(worker->reader.socket, F_SETFL, O_NONBLOCK);
@@ -455,15 +461,19 @@ static int begin_session(struct worker *worker, struct error *err) {
         return tell_session_ready(worker, worker->reader.socket, err);
 }
 
+static int make_pipes(struct worker *worker, struct error *err) {
+        for (size_t i = 0; i < PIPES; i++) {
+                if (pipe2(worker->pipes[i], O_CLOEXEC) < 0)
+                        return error_set(err, "cannot make a pipe: %s", strerror(errno));
+        }
+        return 0;
+}
+
 /* The client's ends of the pipes go to it, with the workspace where it is ours: it reads and writes them itself, when it likes. */
 static int tell_ready(struct worker *worker, struct error *err) {
         int descriptors[1 + PIPES];
         size_t count = 0;
 
-        for (size_t i = 0; i < PIPES; i++) {
-                if (pipe2(worker->pipes[i], O_CLOEXEC) < 0)
-                        return error_set(err, "cannot make a pipe: %s", strerror(errno));
-        }
         if (worker->running.session)
                 return begin_session(worker, err);
         if (!worker->placing.for_another)
@@ -538,10 +548,9 @@ static int start_program(struct worker *worker, int64_t until_ms, struct error *
                        PIPES + worker->root.passed.count, err) < 0)
                 return -1;
         sandbox_passed_close(&worker->root.passed);
-        for (size_t i = 0; i < PIPES; i++) {
-                close_descriptor(&worker->pipes[i][0]);
-                close_descriptor(&worker->pipes[i][1]);
-        }
+        close_descriptor(&worker->pipes[0][0]);
+        close_descriptor(&worker->pipes[1][1]);
+        close_descriptor(&worker->pipes[2][1]);
         return 0;
 }
 
@@ -1055,18 +1064,38 @@ static void tell_session_ended(struct worker *worker) {
         }
 }
 
+/*
+ * Process 1 heeds GO once it is set up, in its cgroup and without rights: where nobody has to be waited for it is there by then, and
+ * starts the program at once.
+ */
+static int begin(struct worker *worker, int64_t *ret_started_ms, struct error *err) {
+        struct error failed;
+        int started = 0;
+
+        heed_leave(worker);
+        *ret_started_ms = sandbox_now_ms();
+        if (!worker->running.waits)
+                started = start_program(worker, *ret_started_ms + worker->running.deadline_ms, &failed);
+        /* What process 1 says comes first: one that is dead can be sent nothing. */
+        if (await_init(worker, err) < 0)
+                return -1;
+        if (started < 0)
+                return error_set(err, "%s", failed.message);
+        if (tell_ready(worker, err) < 0 || wait_for_go(worker, err) < 0)
+                return -1;
+        if (!worker->running.waits || worker->ending.cancelled)
+                return 0;
+        *ret_started_ms = sandbox_now_ms();
+        return start_program(worker, *ret_started_ms + worker->running.deadline_ms, err);
+}
+
 static int run_worker(struct worker *worker, struct error *err) {
         int64_t started_ms;
 
         /* Process 1 is set up while the places are mounted and the program is read. */
-        if (place(worker, err) < 0 || read_program(worker, err) < 0 || await_init(worker, err) < 0 ||
-            tell_ready(worker, err) < 0 || wait_for_go(worker, err) < 0)
-                return -1;
-        started_ms = sandbox_now_ms();
-        heed_leave(worker);
-        if (!worker->ending.cancelled &&
-            (start_program(worker, started_ms + worker->running.deadline_ms, err) < 0 ||
-             watch(worker, started_ms, err) < 0))
+        if (place(worker, err) < 0 || read_program(worker, err) < 0 || make_pipes(worker, err) < 0 ||
+            begin(worker, &started_ms, err) < 0 ||
+            (!worker->ending.cancelled && watch(worker, started_ms, err) < 0))
                 return -1;
         cgroup_close(worker->group);
         worker->group = NULL;
