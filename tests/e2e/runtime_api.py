@@ -36,6 +36,7 @@ class Invocation:
         self.invocation_id = f"attempt-{uuid.uuid4()}" if invocation_id else None
         self.pieces, self.body, self.mode, self.headers = queue.Queue(), b"", None, None
         self.error, self.over, self.echoed = None, threading.Event(), None
+        self.ended = None  # when its answer was whole, by time.time()
 
     def wait(self, patience=PATIENCE):
         assert self.over.wait(patience), "no answer"
@@ -198,7 +199,7 @@ class RuntimeApi:
     def _end(self, invocation, error=None):
         if invocation.over.is_set():
             return
-        invocation.error = error
+        invocation.error, invocation.ended = error, time.time()  # before any caller can know
         invocation.pieces.put(None)
         invocation.over.set()
 

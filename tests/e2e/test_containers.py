@@ -611,8 +611,8 @@ def test_the_agents_limits_make_a_line(serve):
     first = serve.service("sleep", "600", agent="one")
     waiting = [serve.make("echo", str(n), agent="one")["id"] for n in range(3)]
     bobs = serve.make("echo", "bob", agent="one", owner="bob")["id"]
-    wait_until(lambda: [serve.show(c)["queuePosition"] for c in waiting] == [1, 2, 3])
-    assert (serve.show(bobs, "bob")["status"], serve.show(bobs, "bob")["queuePosition"]) == ("queued", 4)
+    wait_until(lambda: [serve.show(c)["queuePosition"] for c in waiting] == [1, 2, 3] and serve.show(bobs, "bob")["queuePosition"] == 4)
+    assert serve.show(bobs, "bob")["status"] == "queued"
     assert serve.finish("echo", "free")["stdout"] == "free\n"
     # The line is the same after a death, and one who gives up leaves it.
     assert serve.order(waiting[1], "stop", 200)["status"] == "stopped"

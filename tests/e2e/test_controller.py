@@ -43,8 +43,8 @@ def make(offline, repository):
     """Controllers that end with the test; the first one follows `repository`."""
     made = []
 
-    def controller(**spec):
-        made.append(Controller(offline, source("lab", f"file://{repository.bare}", **spec)))
+    def controller(*others, **spec):
+        made.append(Controller(offline, *(source(name, f"file://{repository.bare}", **one) for name, one in (("lab", spec), *others))))
         return made[-1]
 
     yield controller
@@ -378,21 +378,26 @@ def test_only_reported(make, repository):
     assert "only reports" in controller("approve", "lab").expect(1).err
 
 
+# A source that looks as often as the one under test: by its rounds a test knows that the other one has let its turns pass.
+PACE = ("pace", {"mode": "plan"})
+
+
 def test_suspension_survives_a_restart(make, repository):
     first = repository.commit(manifests(*TWO))
-    controller = make().start()
+    controller = make(PACE).start()
     controller.wait_for("Applied", first)
     controller("suspend", "lab").expect(0)
     wait_until(lambda: not controller.status()["busy"])  # a poll under way would still see what comes
     second = repository.commit(manifests(*TWO, stacks.environment("new")))
-    time.sleep(2.5)
+    controller.wait_for_rounds(2, "pace")
     assert controller.status()["commit"]["id"] == first
     assert controller.stop() == 0
     controller.start()
-    time.sleep(2)
+    controller.wait_for_rounds(2, "pace")
     status = controller.status()
     assert status["suspended"] is True and status["commit"]["id"] == first
     assert "is suspended" in controller("sync", "lab").expect(1).err
+    controller("suspend", "pace").expect(0)
     assert "every source is suspended" in controller("sync", "--wait").expect(1).err
     controller("resume").expect(0)
     controller.wait_for("Applied", second)
@@ -402,9 +407,10 @@ def test_suspension_survives_a_restart(make, repository):
 
 def test_suspended_from_the_start_until_resumed(make, repository):
     commit = repository.commit(manifests(*TWO))
-    controller = make(suspended=True).start()
-    time.sleep(1.5)
+    controller = make(PACE, suspended=True).start()
+    controller.wait_for_rounds(2, "pace")
     assert controller.status()["commit"] is None
+    controller("suspend", "pace").expect(0)
     controller.once(code=4)
     controller("resume", "lab").expect(0)
     controller.wait_for("Applied", commit)

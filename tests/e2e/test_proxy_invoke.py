@@ -136,18 +136,22 @@ def test_what_is_lost_restarted_or_never_used_twice(cloud, function):
 
 
 def test_a_timeout_and_a_runtime_that_ends(cloud, function):
-    function(Timeout=3)
+    name = function()
     session = Caller(cloud)
     kill = "import os, signal\nfor name in os.listdir('/proc'):\n  if name.isdigit() and b'lambda' in open(f'/proc/{name}/cmdline', 'rb').read(): os.kill(int(name), signal.SIGKILL)\nimport time\ntime.sleep(60)"
     done = session.invoke(session.event(kill))
     assert done.error in ("Runtime.ExitError", "Runtime.TruncatedResponse"), "which of both is seen first is not said"
     idle(cloud)
     # The runtime ends what it runs before Lambda's deadline, so the time is up only where it stands still.
+    cloud.client("lambda").update_function_configuration(FunctionName=name, Timeout=10)
+    wait(cloud, name)
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(session.invoke, session.event("import time\ntime.sleep(60)", n=2, timeoutMs=900000))
-        wait_until(lambda: any(held["busy"] for held in environments(cloud)), "it runs")
+        wait_until(lambda: len(cloud._get("invocations")) == 2, "it runs")
         cloud._post("environments", {"do": "freeze"})
         assert waiting.result().error == "Sandbox.Timedout"
+    cloud.client("lambda").update_function_configuration(FunctionName=name, Timeout=60)
+    wait(cloud, name)
     assert session.run("1", n=3).status == "ok"
 
 

@@ -282,29 +282,42 @@ def test_what_happens(serve):
         connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {token}", **({"Berth-Owner": owner} if owner else {})})
         streams[name] = (connection, connection.getresponse())
         assert streams[name][1].status == 200
+    told = {name: [] for name in streams}
+
+    def hear(name):
+        line = streams[name][1].readline()
+        assert line, "the stream ended"
+        assert b"secret" not in line
+        if line.startswith(b"data: "):
+            event = json.loads(line[6:])
+            told[name].append((event.get("id") or event["session"], event.get("n"), event["status"]))
+
+    def listen(name, made, *events):
+        """Until these have been told of the session, one after the other."""
+        at = 0
+        for event in events:
+            while (made, *event) not in told[name][at:]:
+                hear(name)
+            at = told[name].index((made, *event), at) + 1
+
     session = serve.create(owner="alice")
     other = serve.create(owner="bob")
     assert [stream.readline() for _, stream in streams.values()] == [b":\n"] * 3  # at once: Firefox tells of no answer before
     serve.run(session, "'secret'", owner="alice")
+    # A stream that is behind tells the end alone of a session that has ended: none is behind here.
+    hears = {"alice": [session], "bob": [other], "watcher": [session, other]}
+    steps = {session: [(1, "running"), (1, "ok"), (None, "idle")], other: [(None, "idle")]}
+    for name, sessions in hears.items():
+        for made in sessions:
+            listen(name, made, *steps[made])
     for owner, made in (("alice", session), ("bob", other)):
         assert serve.call("DELETE", f"/v1/sessions/{made}", owner=owner).status == 204
-
-    def heard(name, ends):
-        found = []
-        while ends:
-            line = streams[name][1].readline()
-            assert line, "the stream ended"
-            assert b"secret" not in line
-            if line.startswith(b"data: "):
-                found.append(json.loads(line[6:]))
-                ends -= found[-1]["status"] == "ended"
+    for name, sessions in hears.items():
+        for made in sessions:
+            listen(name, made, (None, "ended"))
         streams[name][0].close()
-        return [(f.get("id") or f["session"], f.get("n"), f["status"]) for f in found]
-
-    alice = heard("alice", 1)
+    alice, bob, both = told["alice"], told["bob"], told["watcher"]
     assert {i for i, _, _ in alice} == {session} and alice[-1] == (session, None, "ended")
     assert [(n, s) for _, n, s in alice if n] == [(1, "running"), (1, "ok")]
-    bob = heard("bob", 1)
     assert {i for i, _, _ in bob} == {other} and bob[-1][2] == "ended"
-    both = heard("watcher", 2)
     assert [e for e in both if e[0] == session] == alice and [e for e in both if e[0] == other] == bob

@@ -274,10 +274,10 @@ def test_a_sandbox_that_nobody_comes_to_ends_when_its_session_has_expired(serve)
     """By idleness, too: its age may be days."""
     if serve.place != "local":
         pytest.skip("Lambda ends its environments itself")
-    session, kept = serve.create(idleSeconds=1), serve.create()
-    running = serve.create(idleSeconds=1)
-    serve.run(session, "1", timeoutSeconds=1)
+    session, kept = serve.create(idleSeconds=10), serve.create()
+    running = serve.create(idleSeconds=10)
     serve.run(kept, "x = 'here'")
+    serve.run(session, "1", timeoutSeconds=5)
     asked = {"code": "import time; time.sleep(600)", "timeoutSeconds": 60}
     assert serve.call("POST", f"/v1/sessions/{running}/executions", asked, headers=[("Prefer", "respond-async")]).status == 202
     serve.wait_for_start(running, 1)

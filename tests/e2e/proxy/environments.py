@@ -27,7 +27,7 @@ from .upstream import Answer
 ENTRY = "/opt/berth/berth-runtime"
 PAYLOAD_MAX = 6 * 1024 * 1024
 THREADS = 256
-NEXT_S = 5  # until a runtime that has answered asks for the next event
+NEXT_S = 30  # until a runtime that has answered asks for the next event
 INIT_S = 30
 
 
@@ -202,7 +202,8 @@ class Environments:
                 error = ("Sandbox.Timedout", {"errorType": "Sandbox.Timedout", "errorMessage": f"RequestId: {invocation.id} Error: Task timed out after {seconds:.2f} seconds"})
                 held.api.end(invocation, error)
                 held.environment.reset(error[0])
-        span[2] = time.time()
+                held.frozen = False
+        span[2] = invocation.ended
         with self.lock:
             self.running -= 1
             held.served += 1
