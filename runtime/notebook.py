@@ -37,8 +37,10 @@ TOKENS = re.compile(
     r"""(?P<open>[rRbBuUfFtT]{0,2}(?:\"{3}|'{3}))|[rRbBuUfFtT]{0,2}(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|(?P<comment>\#.*)|(?P<bracket>[][(){}])|\\.|[^][(){}"'\#\\]""",
     re.DOTALL,
 )
-MAGIC = re.compile(r"^(?P<indent>[ \t]*)(?:(?P<names>[\w.\[\]'\", *]+?)[ \t]*=[ \t]*)?(?P<mark>!!|!|%)(?P<rest>\S.*)$", re.DOTALL)
-HELP = re.compile(r"^[ \t]*(?P<before>\?{1,2})?[ \t]*(?P<name>%{0,2}[\w.*]+(?:\[[\w'\"]+\])?)[ \t]*(?P<after>\?{1,2})?[ \t]*;?[ \t]*$")
+# No two parts of these can take the same blanks: a line with very many would be tried in each way to divide them.
+NAMES = r"""[\w.\[\]'\",*](?:[\w.\[\]'\", *]*[\w.\[\]'\",*])?"""
+MAGIC = re.compile(r"^(?P<indent>[ \t]*)(?:(?P<names>%s)[ \t]*=[ \t]*)?(?P<mark>!!|!|%%)(?P<rest>\S.*)$" % NAMES, re.DOTALL)
+HELP = re.compile(r"^(?:(?P<before>\?{1,2})[ \t]*)?(?P<name>%{0,2}[\w.*]+(?:\[[\w'\"]+\])?)(?:[ \t]*(?P<after>\?{1,2}))?[ \t]*;?$")
 PROMPT = re.compile(r"^[ \t]*(?:>>> ?|In \[\d+\]: ?)")
 PROMPT_MORE = re.compile(r"^[ \t]*(?:\.\.\. ?|\.{3,}: ?)")
 
@@ -86,7 +88,7 @@ def python_of(line):
         else:
             meant = call("getoutput" if names or mark == "!!" else "system", rest.strip())
         return found.group("indent") + (names + " = " if names else "") + meant
-    found = HELP.match(line.rstrip("\r\n"))
+    found = HELP.match(line.rstrip("\r\n").strip(" \t"))
     if found and bool(found.group("before")) != bool(found.group("after")):
         marks = found.group("before") or found.group("after")
         return line[: len(line) - len(line.lstrip())] + call("run_line_magic", "pinfo2" if len(marks) == 2 else "pinfo", found.group("name"))
@@ -136,10 +138,10 @@ def translate_lines(lines):
         line, end = lines[at], at + 1
         meant = None
         if not depth and not quote and not goes_on:
-            while line.rstrip("\r\n").endswith("\\") and end < len(lines) and MAGIC.match(line):
-                line = line.rstrip("\r\n")[:-1] + lines[end]
+            magical = MAGIC.match(line)
+            while magical and lines[end - 1].rstrip("\r\n").endswith("\\") and end < len(lines):
                 end += 1
-            meant = python_of(line)
+            meant = python_of("".join(each.rstrip("\r\n")[:-1] for each in lines[at : end - 1]) + lines[end - 1])
         if meant is None:
             depth, quote, goes_on = scan(lines[at], depth, quote)
             made.append(lines[at])

@@ -118,6 +118,14 @@ def test_sources_of_notebooks(either):
     assert not wrong
 
 
+def test_long_lines_that_are_not_python_are_read_once(bare):
+    """By each way to divide its blanks, a line of a million of them took hours."""
+    blanks = " " * 1_000_000
+    for source in ("a" + blanks + "(", blanks + "(", "?" + blanks + "(", "a" + blanks + "!x", "a" + blanks + "? (", "!(\\\n" * 100_000 + ")("):
+        done = bare.run(source)
+        assert done.status == "error" and done.error["name"] in ("SyntaxError", "IndentationError", "OSError"), source[:3]
+
+
 def test_magics_are_where_they_stand_in_the_source(either):
     """Lines of an error are the source's own. IPython makes one of lines that go on."""
     failed = either.run("\n!true \\\n  && true\n\n1 / 0" if either.bare else "\n!true\n\n\n1 / 0")
