@@ -79,6 +79,7 @@ class Shared:
     """What those need that pickles call by name."""
 
     library = kernel = set_class_state = before = None
+    singletons = {}
     recursion_limit = 1000
 
 
@@ -180,12 +181,14 @@ def make_pickler(library, kernel, sink):
         type(collections.OrderedDict().items()): view,
     }
 
-    by_class, known = find_reducers(library, kernel), {}
+    by_class, known, singletons = find_reducers(library, kernel), {}, Shared.singletons
 
     def reducer_of(kind):
         """By its id: a class of the user's may have a metaclass that cannot be hashed."""
         if id(kind) not in known:
             found = next((reduce for base, reduce in by_class if base in type.__dict__["__mro__"].__get__(kind)), None)
+            if found is None and is_made_bare(kind):
+                found = functools.partial(reduce_bare, library)
             known[id(kind)] = kind, found
         return known[id(kind)][1]
 
@@ -194,7 +197,9 @@ def make_pickler(library, kernel, sink):
         dispatch_table = collections.ChainMap(reducers, library.Pickler.dispatch_table)
 
         def reducer_override(self, value):
-            reduce = reducer_of(type(value)) if by_class else None
+            if id(value) in singletons:
+                return library.singleton, singletons[id(value)]
+            reduce = reducer_of(type(value))
             reduced = NotImplemented if reduce is None else reduce(value)
             return super().reducer_override(value) if reduced is NotImplemented else reduced
 
@@ -207,6 +212,9 @@ def make_pickler(library, kernel, sink):
                 return getattr, (sys.modules["matplotlib.pyplot"], "show")
             if function.__globals__ is kernel.own_globals:
                 raise Refused("it belongs to the kernel")
+            place = place_of(function)
+            if place is not None:
+                return getattr, place
             reduced = super()._dynamic_function_reduce(function)
             if function.__globals__ is namespace:
                 reduced[2][1]["__globals__"] = {}
@@ -441,6 +449,7 @@ def take_in_child(library, kernel, head, descriptor, started):
     Shared.kernel, Shared.before, Shared.recursion_limit = kernel, head["before"], sys.getrecursionlimit()
     sys.setrecursionlimit(RECURSION_MAX)
     sys.modules[LIBRARY] = library
+    Shared.singletons = find_singletons(kernel)
     writer = Writer(kernel, descriptor)
     kept, lost = probe(library, kernel, head["maxBytes"], started + head["maxMs"] / 2000)
     lost += left_behind(kernel, head)

@@ -172,6 +172,52 @@ def write_epoch(kernel, found):
         matplotlib.dates.set_epoch(found)
 
 
+def read_torch_random(kernel):
+    module = module_or_none("torch", "get_rng_state")
+    return module and module.get_rng_state()
+
+
+def write_torch_random(kernel, found):
+    import torch
+
+    torch.set_rng_state(found)
+
+
+def read_torch(kernel):
+    """What differs from a new process: type of new tensors, gradients, deterministic algorithms, how tensors are printed."""
+    module = module_or_none("torch", "get_default_dtype")
+    if module is None:
+        return None
+    options = {name: getattr(module._tensor_str.PRINT_OPTS, name) for name in TORCH_OPTIONS}
+    found = module.get_default_dtype(), module.is_grad_enabled(), module.are_deterministic_algorithms_enabled(), options
+    return None if found == (module.float32, True, False, TORCH_OPTIONS) else found
+
+
+# torch.set_printoptions(profile="default")
+TORCH_OPTIONS = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+
+
+def write_torch(kernel, found):
+    import torch
+
+    torch.set_default_dtype(found[0])
+    torch.set_grad_enabled(found[1])
+    torch.use_deterministic_algorithms(found[2])
+    torch.set_printoptions(**found[3])
+
+
+def read_mpmath(kernel):
+    """Its precision. A number has its own, and functions use that of one context."""
+    module = module_or_none("mpmath", "mp")
+    return None if module is None or module.mp.prec == 53 else module.mp.prec
+
+
+def write_mpmath(kernel, found):
+    import mpmath
+
+    mpmath.mp.prec = found
+
+
 def read_decimal(kernel):
     module = module_or_none("decimal", "DefaultContext")
     context = module and module.getcontext()
@@ -299,6 +345,9 @@ LAST = {
     "pandas.options": (read_pandas, write_pandas),
     "matplotlib.rcParams": (read_parameters, write_parameters),
     "matplotlib.dates.get_epoch()": (read_epoch, write_epoch),
+    "torch.get_rng_state()": (read_torch_random, write_torch_random),
+    "torch.get_default_dtype()": (read_torch, write_torch),
+    "mpmath.mp.prec": (read_mpmath, write_mpmath),
     "decimal.getcontext()": (read_decimal, write_decimal),
     "logging": (read_levels, write_levels),
 }
@@ -328,8 +377,9 @@ def read_signals(kernel):
 
 
 def read_builtins(kernel):
+    """But for what libraries in C keep there (pybind11)."""
     for name, value in list(vars(builtins).items()):
-        if type(name) is str and name != "_" and kernel.saved_builtins.get(name, kernel) is not value:
+        if type(name) is str and name != "_" and kernel.saved_builtins.get(name, kernel) is not value and type(value).__name__ != "PyCapsule":
             yield "builtins.%s" % name, functools.partial(lambda name, value, kernel: (name, value), name, value)
 
 

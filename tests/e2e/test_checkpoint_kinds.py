@@ -83,6 +83,8 @@ SHARED = [
     ("mirror = whole[::-3]; column = whole.reshape(10, 100)[:, 7]", "exec('mirror[:] += 1; column[:] += 2') or (whole.sum(), mirror.strides, column.strides)"),
     ("grid = np.asfortranarray(np.arange(12.0).reshape(3, 4)); row = grid[1]; turned = grid.T", "exec('row[:] = 9; turned[0] = 7') or grid.tolist()"),
     ("three = np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1); inside = three[1:, :, ::-1]", "exec('inside[:] = -1') or three.tolist()"),
+    ("order = np.arange(24).reshape(2, 3, 4).transpose(1, 0, 2).copy(order='K'); within = order[1:, :, ::-1]; none = order[:0]",
+     "exec('within[0] = -1') or (order.tolist(), order.strides, order.ravel('K').tolist(), within.strides)"),
     ("overlap = np.arange(10); windows = np.lib.stride_tricks.sliding_window_view(overlap, 3, writeable=True)", "exec('windows[0] = 8') or (overlap.tolist(), windows.tolist())"),
     ("spread = np.broadcast_to(overlap, (3, 10))", "exec('overlap[0] = 99') or (spread.tolist(), spread.flags.writeable)"),
     ("bits = np.zeros(4); as_bytes = bits.view('u1'); first = bits[:1]", "exec('as_bytes[:] = 255; first[:] = 2') or bits.tolist()"),
@@ -123,6 +125,26 @@ def test_what_shares_memory_shares_it_again_where_numpy_is_alone(program):
     assert wrong == {}
 
 
+SINGLETONS = [
+    ("from sympy import *", "RR is sympy.RR, cacheit is sympy.cacheit, test is sympy.test, S is sympy.S, str(integrate(sin(Symbol('x')), Symbol('x')))"),
+    ("from sympy.abc import x as first, y; expression = first**2 + y; field = sympy.CC", "expression.subs(first, 3), first is sympy.abc.x, field is sympy.CC, [field] == [CC]"),
+    ("from mpmath import mp; mp.dps = 40; third = mpmath.mpf(1) / 3", "third, +mp.pi, mp is mpmath.mp, mpmath.sqrt(2)"),
+    ("from mpmath.rational import mpq; ratio = mpq(1, 3)", "ratio, ratio + 1, [ratio][0] == mpq(2, 6)"),
+    ("class Made:\n    def __new__(cls, a, *, b):\n        made = object.__new__(cls); made.a = a + b; return made\nclass Slots(Made):\n    __slots__ = ('c',)\nmade, slots = Made(1, b=2), Slots(3, b=4); slots.c = 5",
+     "made.a, slots.a, slots.c, type(slots) is Slots"),
+    ("from package.held import held, other; held.n = 5; loose = held", "held.n, loose is held, other"),
+    ("import lazy_library; from lazy_library import late; late = lazy_library.late = lazy_library.Late()", "", {"late"}),
+]  # fmt: skip
+
+
+def test_objects_of_libraries_come_back_as_the_librarys(program, tmp_path, monkeypatch):
+    """By name, as modules do. Those of the workspace's own modules are the session's: they come back with what was set in them."""
+    monkeypatch.setitem(SCIENCE, "PYTHONPATH", str(tmp_path))
+    (tmp_path / "lazy_library.py").write_text("class Late: pass\nlate = None\n")
+    files = "import os; os.mkdir('package'); open('package/held.py', 'w').write('class Held: n = 1\\nheld, other = Held(), [3]\\n')\n"
+    assert walk(program, files + "import mpmath, sympy, sympy.abc", SINGLETONS) == {}
+
+
 PROCESS = [
     ("import os, random, sys, time, logging, warnings, decimal, locale, socket, signal, json, builtins\nos.makedirs('folder/lib'); open('folder/lib/own_module.py', 'w').write('x = 5')\n"
      "os.chdir('folder'); sys.path.append('lib')", "import own_module\nos.path.basename(os.getcwd()), own_module.x, sys.path[-1]"),
@@ -148,6 +170,8 @@ PROCESS = [
     ("logging.captureWarnings(True)", "logging._warnings_showwarning is not None"),
     ("def on_signal(number, frame): hits.append(number)\nhits = []; signal.signal(signal.SIGUSR1, on_signal)", "os.kill(os.getpid(), signal.SIGUSR1); time.sleep(0); hits"),
     ("builtins.helper = lambda: 41; builtins.credits = lambda *a: 'mine'", "helper(), credits()"),
+    # As libraries in C keep what they share there: nothing of the session's is lost.
+    ("import datetime; builtins.shared_by_libraries = datetime.datetime_CAPI", "1"),
     ("import threading; threading.Thread(target=threading.Event().wait, daemon=True, name='waits').start()", "", {"thread 'waits'"}),
     ("def documented():\n    # its source\n    return 1 / 0\nclass Holder:\n    def method(self):\n        return 2",
      "import inspect, traceback\ntry: documented()\nexcept ZeroDivisionError: text = traceback.format_exc()\ninspect.getsource(documented), inspect.getsource(Holder.method), 'return 1 / 0' in text"),
