@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where cells run: ipykernel by jupyter_client, berth-runtime by runtime_client, a whole server by HTTP. All give a Seen."""
 
+import ast
 import queue
 import shutil
 import time
@@ -19,6 +20,7 @@ class Seen:
     stdout: str = ""
     stderr: str = ""
     value: str | None = None
+    repr: str | None = None  # by ipykernel: the value's, which its pretty printer may show in another way
     displays: list = field(default_factory=list)
     error: tuple | None = None
     lost: list = field(default_factory=list)
@@ -41,15 +43,14 @@ class Ipykernel:
         self.folder = Path(folder)
         self.manager = KernelManager(transport="ipc", ip=f"{folder}-kernel")
         self.manager.kernel_spec.argv[0] = str(python)
-        # A value's text is repr() in a session: ipykernel's pretty printer is switched off.
-        self.manager.start_kernel(cwd=str(folder), env=environment(python, folder), extra_arguments=["--PlainTextFormatter.pprint=False"])
+        self.manager.start_kernel(cwd=str(folder), env=environment(python, folder))
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE / 2)
 
     def run(self, cell):
         seen, lines = Seen(), cell.stdin.decode().splitlines()
-        n = self.client.execute(cell.source, store_history=True, allow_stdin=True)
+        n = self.client.execute(cell.source, store_history=True, allow_stdin=True, user_expressions={"repr": "repr(_)"})
         until = time.monotonic() + PATIENCE * 5
         while time.monotonic() < until:
             self._answer_input(seen, lines)
@@ -61,9 +62,17 @@ class Ipykernel:
                 continue
             kind, content = message["msg_type"], message["content"]
             if kind == "status" and content["execution_state"] == "idle":
+                seen.repr = seen.value and self._repr(n)
                 return seen
             self._note(seen, kind, content)
         raise TimeoutError(cell.source)
+
+    def _repr(self, n):
+        while True:
+            reply = self.client.get_shell_msg(timeout=PATIENCE)
+            if reply["parent_header"].get("msg_id") == n:
+                found = reply["content"].get("user_expressions", {}).get("repr", {})
+                return ast.literal_eval(found["data"]["text/plain"]) if found.get("status") == "ok" else None
 
     def _answer_input(self, seen, lines):
         try:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in cells: our own in programs/, and galleries in the source packages that galleries.txt pins."""
+"""Programs in cells: our own in programs/, and galleries, notebooks and doctests in the source packages that galleries.txt pins."""
 
+import ast
 import concurrent.futures
+import doctest
 import hashlib
 import io
+import itertools
 import re
 import shutil
 import subprocess
@@ -18,6 +21,8 @@ HERE = Path(__file__).resolve().parent
 # A line of many # is the older mark of sphinx-gallery.
 MARK = re.compile(r"^(?:# ?%%(?P<title>.*)|#{20,})$", re.MULTILINE)
 STDIN = re.compile(r"^stdin: (.*)$")
+# Cells of a MyST notebook, without their options.
+CODE_CELL = re.compile(r"^```\{code-cell\}.*\n(?:---\n[^`]*?---\n|:.*\n)*(?P<source>[^`]*(?:`{1,2}[^`]+)*)^```$", re.MULTILINE)
 # What asks a server for its data.
 NETWORK = re.compile(r"\b(fetch_\w+|load_dataset|get_rdataset|urlopen|urlretrieve|open_rasterio|pooch\w*|webuse|tutorial\.\w+|read_csv\([\"']http|requests\.get|retrieve)\b")
 # Files that are in no source package, and programs that need a screen, a terminal or a library that is not installed.
@@ -41,7 +46,7 @@ class Program:
 
     @property
     def cells(self):
-        return split(self.text)
+        return {".rst": doctests, ".md": code_cells}.get(self.path.suffix, split)(self.text)
 
     @property
     def reason_to_skip(self):
@@ -52,6 +57,17 @@ class Program:
         if found := ABSENT.search(self.text):
             return f"needs what is not here: {found.group()}"
         return None
+
+
+def paragraphs(source):
+    """Top-level statements with no empty line between them are one cell: for programs that have no marks."""
+    cells, at, lines = [], 0, source.splitlines(True)
+    for last, following in itertools.pairwise(ast.parse(source).body):
+        start = min([following.lineno, *(each.lineno for each in getattr(following, "decorator_list", []))])
+        if any(not line.strip() for line in lines[last.end_lineno : start - 1]):
+            cells.append("".join(lines[at : last.end_lineno]))
+            at = last.end_lineno
+    return [*cells, "".join(lines[at:])]
 
 
 def split(text):
@@ -65,7 +81,23 @@ def split(text):
         if any(line.strip() and not line.lstrip().startswith("#") for line in source.splitlines()):
             given = STDIN.match((title or "").strip())
             cells.append(Cell(source + "\n", given.group(1).replace("\\n", "\n").encode() + b"\n" if given else b""))
-    return cells
+    return cells if len(cells) != 1 else [Cell(source.strip("\n") + "\n", cells[0].stdin) for source in paragraphs(cells[0].source)]
+
+
+def code_cells(text):
+    return [Cell(found.group("source")) for found in CODE_CELL.finditer(text)]
+
+
+def doctests(text):
+    """Examples with no text between them are one cell. Those that doctest is told to skip are left out."""
+    cells, joined = [], []
+    for part in doctest.DocTestParser().parse(text):
+        if isinstance(part, doctest.Example) and doctest.SKIP not in part.options:
+            joined.append(part.source)
+        elif joined and isinstance(part, str) and part.strip():
+            cells.append(Cell("".join(joined)))
+            joined = []
+    return [*cells, Cell("".join(joined))] if joined else cells
 
 
 def own():
