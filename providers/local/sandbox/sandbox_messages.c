@@ -30,83 +30,143 @@ static json_t *parse_message(const char *bytes, size_t length, struct error *err
         return json;
 }
 
-/* --- a table of members, so that each is named once and is within its range, or the message is refused --- */
+/*
+ * A message's members that are numbers and truths are a table: the name of each, its range, and where it lies in the
+ * message's struct. Writer and reader go through the same table, so neither depends on the order of its rows.
+ */
 
-enum member_type { MEMBER_NUMBER, MEMBER_BOOL };
+enum member_type { MEMBER_BOOL, MEMBER_INT, MEMBER_UNSIGNED, MEMBER_INT64, MEMBER_UINT64 };
 
 struct message_member {
         const char *name;
         enum member_type type;
+        size_t offset;
         int64_t least, most; /* of a number */
-        int64_t number;
 };
 
-static json_t *members_json(const struct message_member *members, size_t count) {
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define FIELD(of, field) (((of *)0)->field)
+#define NUMBER(of, field, name, least, most)                \
+        {                                                   \
+                name,                                       \
+                        _Generic(FIELD(of, field), int      \
+                                 : MEMBER_INT, unsigned     \
+                                 : MEMBER_UNSIGNED, int64_t \
+                                 : MEMBER_INT64, uint64_t   \
+                                 : MEMBER_UINT64),          \
+                        offsetof(of, field), least, most    \
+        }
+#define BOOL(of, field, name) \
+        { name, _Generic(FIELD(of, field), bool : MEMBER_BOOL), offsetof(of, field), 0, 0 }
+
+static int64_t get_member(const struct message_member *member, const void *message) {
+        const void *at = (const char *)message + member->offset;
+        const uint64_t *number = at;
+
+        switch (member->type) {
+        case MEMBER_BOOL:
+                return *(const bool *)at;
+        case MEMBER_INT:
+                return *(const int *)at;
+        case MEMBER_UNSIGNED:
+                return *(const unsigned *)at;
+        case MEMBER_INT64:
+                return *(const int64_t *)at;
+        case MEMBER_UINT64:
+                break;
+        }
+        return (int64_t)*number;
+}
+
+/* The value is within the member's range, which its type holds. */
+static void set_member(const struct message_member *member, void *message, int64_t value) {
+        void *at = (char *)message + member->offset;
+
+        switch (member->type) {
+        case MEMBER_BOOL:
+                *(bool *)at = value;
+                break;
+        case MEMBER_INT:
+                *(int *)at = (int)value;
+                break;
+        case MEMBER_UNSIGNED:
+                *(unsigned *)at = (unsigned)value;
+                break;
+        case MEMBER_INT64:
+                *(int64_t *)at = value;
+                break;
+        case MEMBER_UINT64:
+                *(uint64_t *)at = (uint64_t)value;
+                break;
+        }
+}
+
+static json_t *members_json(const struct message_member *members, size_t count, const void *message) {
         json_t *json = json_object();
 
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+                int64_t value = get_member(&members[i], message);
+
                 json_put(json, members[i].name,
-                         members[i].type == MEMBER_BOOL ? json_boolean(members[i].number)
-                                                        : json_integer(members[i].number));
+                         members[i].type == MEMBER_BOOL ? json_boolean(value) : json_integer(value));
+        }
         return json;
 }
 
-/* All of them must be there, and `others` more, which the caller reads. */
-static int read_members(const json_t *json, struct message_member *members, size_t count, size_t others,
-                        struct error *err) {
+/* A message must have exactly the members of the table, and `others` more that the caller reads. */
+static int read_members(const json_t *json, const struct message_member *members, size_t count, size_t others,
+                        void *message, struct error *err) {
         if (!json_is_object(json))
                 return -1;
         if (json_object_size(json) != count + others)
                 return error_set(err, "a message has %zu members instead of %zu", json_object_size(json),
                                  count + others);
         for (size_t i = 0; i < count; i++) {
-                const json_t *value = json_object_get(json, members[i].name);
+                const struct message_member *member = &members[i];
+                const json_t *value = json_object_get(json, member->name);
+                bool is_truth = member->type == MEMBER_BOOL;
+                int64_t number = is_truth ? json_is_true(value) : json_integer_value(value);
 
-                if (members[i].type == MEMBER_BOOL ? !json_is_boolean(value) : !json_is_integer(value))
-                        return error_set(err, "a message has no %s", members[i].name);
-                members[i].number =
-                        members[i].type == MEMBER_BOOL ? json_is_true(value) : json_integer_value(value);
-                if (members[i].type == MEMBER_NUMBER &&
-                    (members[i].number < members[i].least || members[i].number > members[i].most))
-                        return error_set(err, "a message has %s out of range", members[i].name);
+                if (is_truth ? !json_is_boolean(value) : !json_is_integer(value))
+                        return error_set(err, "a message has no %s", member->name);
+                if (!is_truth && (number < member->least || number > member->most))
+                        return error_set(err, "a message has %s out of range", member->name);
+                set_member(member, message, number);
         }
         return 0;
 }
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define NUMBER(name, least, most, value) \
-        { name, MEMBER_NUMBER, least, most, (int64_t)(value) }
-#define BOOL(name, value) \
-        { name, MEMBER_BOOL, 0, 0, (value) }
-
 /* --- a way out --- */
+
+static const struct message_member network_members[] = { NUMBER(struct allow_list, bytes_max, "bytes", 1,
+                                                                NUMBER_MAX) };
 
 static json_t *network_json(const struct allow_list *network) {
         json_t *json, *entries;
 
         if (network->count == 0)
                 return json_null();
-        json = json_object();
+        json = members_json(network_members, COUNT(network_members), network);
         entries = json_array();
         for (size_t i = 0; i < network->count; i++) {
                 if (json_array_append_new(entries, json_string(network->entries[i])) < 0)
                         abort();
         }
         json_put(json, "allow", entries);
-        json_put(json, "bytes", json_integer((json_int_t)network->bytes_max));
         return json;
 }
 
 static int read_network(const json_t *json, struct arena *arena, struct allow_list *ret, struct error *err) {
-        struct message_member bytes[] = { NUMBER("bytes", 1, NUMBER_MAX, 0) };
         const json_t *allow = json_object_get(json, "allow");
         size_t count = json_array_size(allow);
+        struct allow_list network = { 0 };
         const char **entries;
 
-        *ret = (struct allow_list){ 0 };
+        *ret = network;
         if (json_is_null(json))
                 return 0;
-        if (!json_is_object(json) || read_members(json, bytes, COUNT(bytes), 1, err) < 0 || count == 0 ||
+        if (!json_is_object(json) ||
+            read_members(json, network_members, COUNT(network_members), 1, &network, err) < 0 || count == 0 ||
             count > ALLOW_ENTRIES_MAX)
                 return error_set(err, "a message has a network that is none");
         entries = arena_array(arena, count, sizeof(*entries));
@@ -117,48 +177,45 @@ static int read_network(const json_t *json, struct arena *arena, struct allow_li
                         return error_set(err, "a message allows a host that is none");
                 entries[i] = arena_strdup(arena, entry);
         }
-        *ret = (struct allow_list){ entries, count, (uint64_t)bytes[0].number };
+        network.entries = entries;
+        network.count = count;
+        *ret = network;
         return 0;
 }
 
 /* --- PLACE --- */
 
-#define LIMITS 6
-#define LIMIT_MEMBERS(l)                                                       \
-        NUMBER("memoryBytes", 1, NUMBER_MAX, (l)->memory_bytes),               \
-                NUMBER("cpuMillis", 1, 1000000000, (l)->cpu_millis),           \
-                NUMBER("processes", 1, 1000000, (l)->processes),               \
-                NUMBER("workspaceBytes", 1, NUMBER_MAX, (l)->workspace_bytes), \
-                NUMBER("workspaceFiles", 1, INT32_MAX, (l)->workspace_files),  \
-                NUMBER("deadlineMs", 1, NUMBER_MAX, (l)->deadline_ms)
+#define LIMIT_MEMBERS(of)                                                            \
+        NUMBER(of, limits.memory_bytes, "memoryBytes", 1, NUMBER_MAX),               \
+                NUMBER(of, limits.cpu_millis, "cpuMillis", 1, 1000000000),           \
+                NUMBER(of, limits.processes, "processes", 1, 1000000),               \
+                NUMBER(of, limits.workspace_bytes, "workspaceBytes", 1, NUMBER_MAX), \
+                NUMBER(of, limits.workspace_files, "workspaceFiles", 1, INT32_MAX),  \
+                NUMBER(of, limits.deadline_ms, "deadlineMs", 1, NUMBER_MAX)
 
-static struct sandbox_limits limits_of(const struct message_member members[LIMITS]) {
-        return (struct sandbox_limits){
-                .memory_bytes = (uint64_t)members[0].number,
-                .cpu_millis = (unsigned)members[1].number,
-                .processes = (unsigned)members[2].number,
-                .workspace_bytes = (uint64_t)members[3].number,
-                .workspace_files = (uint64_t)members[4].number,
-                .deadline_ms = members[5].number,
-        };
-}
-
-#define PLACING_MEMBERS(p)                                                                                   \
-        {                                                                                                    \
-                LIMIT_MEMBERS(&(p)->limits), NUMBER("uid", 0, UINT32_MAX - 1, (p)->uid),                     \
-                        NUMBER("gid", 0, UINT32_MAX - 1, (p)->gid), NUMBER("entries", 0, 4, (p)->entries),   \
-                        NUMBER("held", 0, SANDBOX_HELD_MAX, (p)->held), BOOL("image", (p)->image),           \
-                        BOOL("born", (p)->born), BOOL("scope", (p)->scope),                                  \
-                        BOOL("limitAddressSpace", (p)->limit_address_space), BOOL("lasts", (p)->lasts),      \
-                        BOOL("disk", (p)->disk), NUMBER("owner", 0, UINT32_MAX - 1, (p)->owner),             \
-                        BOOL("diesWithParent", (p)->dies_with_parent), BOOL("forAnother", (p)->for_another), \
-                        NUMBER("patienceMs", 0, NUMBER_MAX, (p)->patience_ms), BOOL("gauges", (p)->gauges),  \
-                        BOOL("joins", (p)->joins), BOOL("kept", (p)->kept),                                  \
-        }
+static const struct message_member placing_members[] = {
+        LIMIT_MEMBERS(struct sandbox_placing),
+        NUMBER(struct sandbox_placing, uid, "uid", 0, UINT32_MAX - 1),
+        NUMBER(struct sandbox_placing, gid, "gid", 0, UINT32_MAX - 1),
+        NUMBER(struct sandbox_placing, entries, "entries", 0, 4),
+        NUMBER(struct sandbox_placing, held, "held", 0, SANDBOX_HELD_MAX),
+        BOOL(struct sandbox_placing, image, "image"),
+        BOOL(struct sandbox_placing, born, "born"),
+        BOOL(struct sandbox_placing, scope, "scope"),
+        BOOL(struct sandbox_placing, limit_address_space, "limitAddressSpace"),
+        BOOL(struct sandbox_placing, lasts, "lasts"),
+        BOOL(struct sandbox_placing, disk, "disk"),
+        NUMBER(struct sandbox_placing, owner, "owner", 0, UINT32_MAX - 1),
+        BOOL(struct sandbox_placing, dies_with_parent, "diesWithParent"),
+        BOOL(struct sandbox_placing, for_another, "forAnother"),
+        NUMBER(struct sandbox_placing, patience_ms, "patienceMs", 0, NUMBER_MAX),
+        BOOL(struct sandbox_placing, gauges, "gauges"),
+        BOOL(struct sandbox_placing, joins, "joins"),
+        BOOL(struct sandbox_placing, kept, "kept"),
+};
 
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret) {
-        struct message_member members[] = PLACING_MEMBERS(placing);
-        json_t *json = members_json(members, COUNT(members));
+        json_t *json = members_json(placing_members, COUNT(placing_members), placing);
 
         json_put(json, "network", network_json(&placing->network));
         append_json(json, ret);
@@ -166,46 +223,29 @@ void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf 
 
 int sandbox_placing_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_placing *ret,
                          struct error *err) {
-        struct sandbox_placing none = { 0 };
-        struct allow_list network;
-        struct message_member members[] = PLACING_MEMBERS(&none);
+        struct sandbox_placing placing = { 0 };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
-        if (read_members(json, members, COUNT(members), 1, err) < 0 ||
-            read_network(json_object_get(json, "network"), arena, &network, err) < 0)
+        if (read_members(json, placing_members, COUNT(placing_members), 1, &placing, err) < 0 ||
+            read_network(json_object_get(json, "network"), arena, &placing.network, err) < 0)
                 return -1;
-        *ret = (struct sandbox_placing){
-                .limits = limits_of(members),
-                .uid = (unsigned)members[6].number,
-                .gid = (unsigned)members[7].number,
-                .entries = (unsigned)members[8].number,
-                .held = (unsigned)members[9].number,
-                .image = members[10].number,
-                .born = members[11].number,
-                .scope = members[12].number,
-                .limit_address_space = members[13].number,
-                .lasts = members[14].number,
-                .disk = members[15].number,
-                .owner = (unsigned)members[16].number,
-                .dies_with_parent = members[17].number,
-                .for_another = members[18].number,
-                .patience_ms = members[19].number,
-                .gauges = members[20].number,
-                .joins = members[21].number,
-                .kept = members[22].number,
-                .network = network,
-        };
+        *ret = placing;
         return 0;
 }
 
 /* --- START --- */
 
-#define FAMILY_MEMBER(f) NUMBER("familyCpuMillis", 0, INT32_MAX, (f)->cpu_millis)
+static const struct message_member starting_members[] = {
+        LIMIT_MEMBERS(struct sandbox_starting),
+        NUMBER(struct sandbox_starting, family.cpu_millis, "familyCpuMillis", 0, INT32_MAX),
+        BOOL(struct sandbox_starting, disk, "disk"),
+};
+
+static const struct message_member family_members[] = { NUMBER(struct sandbox_family, cpu_millis,
+                                                               "familyCpuMillis", 0, INT32_MAX) };
 
 void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret) {
-        struct message_member members[] = { LIMIT_MEMBERS(&starting->limits),
-                                            FAMILY_MEMBER(&starting->family), BOOL("disk", starting->disk) };
-        json_t *json = members_json(members, COUNT(members));
+        json_t *json = members_json(starting_members, COUNT(starting_members), starting);
 
         json_put(json, "image", starting->image ? json_string(starting->image) : json_null());
         json_put(json, "name", starting->name ? json_string(starting->name) : json_null());
@@ -223,8 +263,7 @@ static bool is_family(const char *text) {
 }
 
 void sandbox_family_write(const struct sandbox_family *family, struct strbuf *ret) {
-        struct message_member members[] = { FAMILY_MEMBER(family) };
-        json_t *json = members_json(members, COUNT(members));
+        json_t *json = members_json(family_members, COUNT(family_members), family);
 
         json_put(json, "family", json_string(family->name));
         append_json(json, ret);
@@ -232,17 +271,16 @@ void sandbox_family_write(const struct sandbox_family *family, struct strbuf *re
 
 int sandbox_family_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_family *ret,
                         struct error *err) {
-        struct sandbox_family none = { 0 };
-        struct message_member members[] = { FAMILY_MEMBER(&none) };
+        struct sandbox_family family = { 0 };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const char *name = json_string_value(json_object_get(json, "family"));
 
-        if (read_members(json, members, COUNT(members), 1, err) < 0)
+        if (read_members(json, family_members, COUNT(family_members), 1, &family, err) < 0)
                 return -1;
         if (!is_family(name))
                 return error_set(err, "a message has a family that is none");
-        *ret = (struct sandbox_family){ .name = arena_strdup(arena, name),
-                                        .cpu_millis = (unsigned)members[0].number };
+        family.name = arena_strdup(arena, name);
+        *ret = family;
         return 0;
 }
 
@@ -284,15 +322,13 @@ static bool is_worker_name(const char *text) {
 
 int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
                           struct error *err) {
-        struct sandbox_limits none = { 0 };
-        struct sandbox_family alone = { 0 };
-        struct message_member members[] = { LIMIT_MEMBERS(&none), FAMILY_MEMBER(&alone), BOOL("disk", 0) };
+        struct sandbox_starting starting = { 0 };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *image = json_object_get(json, "image"), *name = json_object_get(json, "name"),
                      *family = json_object_get(json, "family"), *kept = json_object_get(json, "kept");
 
-        if (read_members(json, members, COUNT(members), kept ? 5 : 4, err) < 0 ||
-            read_network(json_object_get(json, "network"), arena, &ret->network, err) < 0)
+        if (read_members(json, starting_members, COUNT(starting_members), kept ? 5 : 4, &starting, err) < 0 ||
+            read_network(json_object_get(json, "network"), arena, &starting.network, err) < 0)
                 return -1;
         if (!json_is_null(family) && !is_family(json_string_value(family)))
                 return error_set(err, "a message has a family that is none");
@@ -302,30 +338,26 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
                 return error_set(err, "a message has an image that is no digest");
         if (kept && !is_family(json_string_value(kept)))
                 return error_set(err, "a message has a workspace that is none");
-        ret->limits = limits_of(members);
-        ret->family = (struct sandbox_family){
-                .name = json_is_null(family) ? NULL : arena_strdup(arena, json_string_value(family)),
-                .cpu_millis = (unsigned)members[LIMITS].number,
-        };
-        ret->disk = members[LIMITS + 1].number;
-        ret->joins = NULL;
-        ret->kept = kept ? arena_strdup(arena, json_string_value(kept)) : NULL;
-        ret->name = json_is_null(name) ? NULL : arena_strdup(arena, json_string_value(name));
-        ret->image = json_is_null(image) ? NULL : arena_strdup(arena, json_string_value(image));
+        /* json_string_value() of null is NULL, and so is its copy. */
+        starting.family.name = arena_strdup(arena, json_string_value(family));
+        starting.kept = arena_strdup(arena, json_string_value(kept));
+        starting.name = arena_strdup(arena, json_string_value(name));
+        starting.image = arena_strdup(arena, json_string_value(image));
+        *ret = starting;
         return 0;
 }
 
 /* --- KEEP --- */
 
-#define KEEPING_MEMBERS(k)                                                                             \
-        {                                                                                              \
-                NUMBER("bytes", 1, NUMBER_MAX, (k)->bytes), NUMBER("files", 1, INT32_MAX, (k)->files), \
-                        BOOL("make", (k)->make), BOOL("remove", (k)->remove),                          \
-        }
+static const struct message_member keeping_members[] = {
+        NUMBER(struct sandbox_keeping, bytes, "bytes", 1, NUMBER_MAX),
+        NUMBER(struct sandbox_keeping, files, "files", 1, INT32_MAX),
+        BOOL(struct sandbox_keeping, make, "make"),
+        BOOL(struct sandbox_keeping, remove, "remove"),
+};
 
 void sandbox_keeping_write(const struct sandbox_keeping *keeping, struct strbuf *ret) {
-        struct message_member members[] = KEEPING_MEMBERS(keeping);
-        json_t *json = members_json(members, COUNT(members));
+        json_t *json = members_json(keeping_members, COUNT(keeping_members), keeping);
 
         json_put(json, "name", json_string(keeping->name));
         append_json(json, ret);
@@ -333,20 +365,16 @@ void sandbox_keeping_write(const struct sandbox_keeping *keeping, struct strbuf 
 
 int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_keeping *ret,
                          struct error *err) {
-        struct sandbox_keeping none = { 0 };
-        struct message_member members[] = KEEPING_MEMBERS(&none);
+        struct sandbox_keeping keeping = { 0 };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const char *name = json_string_value(json_object_get(json, "name"));
 
-        if (read_members(json, members, COUNT(members), 1, err) < 0)
+        if (read_members(json, keeping_members, COUNT(keeping_members), 1, &keeping, err) < 0)
                 return -1;
         if (!is_family(name))
                 return error_set(err, "a message has a workspace that is none");
-        *ret = (struct sandbox_keeping){ .name = arena_strdup(arena, name),
-                                         .bytes = (uint64_t)members[0].number,
-                                         .files = (uint64_t)members[1].number,
-                                         .make = members[2].number,
-                                         .remove = members[3].number };
+        keeping.name = arena_strdup(arena, name);
+        *ret = keeping;
         return 0;
 }
 
@@ -368,7 +396,7 @@ int sandbox_after_read(const char *bytes, size_t length, struct arena *arena, co
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const char *after = json_string_value(json_object_get(json, "after"));
 
-        if (read_members(json, NULL, 0, 1, err) < 0)
+        if (read_members(json, NULL, 0, 1, NULL, err) < 0)
                 return -1;
         if (!after || (after[0] && !is_family(after)))
                 return error_set(err, "a message has a workspace that is none");
@@ -392,7 +420,7 @@ int sandbox_names_read(const char *bytes, size_t length, struct arena *arena, co
         const char **names;
         size_t index;
 
-        if (read_members(json, NULL, 0, 1, err) < 0)
+        if (read_members(json, NULL, 0, 1, NULL, err) < 0)
                 return -1;
         names = arena_array(arena, json_array_size(list) + 1, sizeof(*names));
         json_array_foreach (list, index, item) {
@@ -408,12 +436,14 @@ int sandbox_names_read(const char *bytes, size_t length, struct arena *arena, co
 /* --- STARTED, KILL, MEASURE, MEASURED --- */
 
 #define PROBLEM_MAX 1000
-#define RUN_MEMBER(r) NUMBER("run", 1, NUMBER_MAX, r)
+
+static const struct message_member started_members[] = {
+        NUMBER(struct sandbox_started, run, "run", 1, NUMBER_MAX),
+        NUMBER(struct sandbox_started, missing, "missing", 0, CGROUP_EVERYTHING),
+};
 
 void sandbox_started_write(const struct sandbox_started *started, struct strbuf *ret) {
-        struct message_member members[] = { RUN_MEMBER(started->run),
-                                            NUMBER("missing", 0, CGROUP_EVERYTHING, started->missing) };
-        json_t *json = members_json(members, COUNT(members));
+        json_t *json = members_json(started_members, COUNT(started_members), started);
 
         json_put(json, "problem", json_string(started->problem));
         append_json(json, ret);
@@ -421,33 +451,33 @@ void sandbox_started_write(const struct sandbox_started *started, struct strbuf 
 
 int sandbox_started_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_started *ret,
                          struct error *err) {
-        struct message_member members[] = { RUN_MEMBER(0), NUMBER("missing", 0, CGROUP_EVERYTHING, 0) };
+        struct sandbox_started started = { 0 };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *problem = json_object_get(json, "problem");
 
-        if (read_members(json, members, COUNT(members), 1, err) < 0)
+        if (read_members(json, started_members, COUNT(started_members), 1, &started, err) < 0)
                 return -1;
         if (!json_is_string(problem) || json_string_length(problem) > PROBLEM_MAX)
                 return error_set(err, "a message has no problem, or a long one");
-        *ret = (struct sandbox_started){ .run = (uint64_t)members[0].number,
-                                         .missing = (unsigned)members[1].number,
-                                         .problem = arena_strdup(arena, json_string_value(problem)) };
+        started.problem = arena_strdup(arena, json_string_value(problem));
+        *ret = started;
         return 0;
 }
 
-void sandbox_number_write(uint64_t run, struct strbuf *ret) {
-        struct message_member members[] = { RUN_MEMBER(run) };
+/* The message is its number. */
+static const struct message_member number_members[] = { { "run", MEMBER_UINT64, 0, 1, NUMBER_MAX } };
 
-        append_json(members_json(members, COUNT(members)), ret);
+void sandbox_number_write(uint64_t run, struct strbuf *ret) {
+        append_json(members_json(number_members, COUNT(number_members), &run), ret);
 }
 
 int sandbox_number_read(const char *bytes, size_t length, uint64_t *ret, struct error *err) {
-        struct message_member members[] = { RUN_MEMBER(0) };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
+        uint64_t run = 0;
 
-        if (read_members(json, members, COUNT(members), 0, err) < 0)
+        if (read_members(json, number_members, COUNT(number_members), 0, &run, err) < 0)
                 return -1;
-        *ret = (uint64_t)members[0].number;
+        *ret = run;
         return 0;
 }
 
@@ -463,7 +493,7 @@ int sandbox_name_read(const char *bytes, size_t length, struct arena *arena, con
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const char *name = json_string_value(json_object_get(json, "name"));
 
-        if (read_members(json, NULL, 0, 1, err) < 0)
+        if (read_members(json, NULL, 0, 1, NULL, err) < 0)
                 return -1;
         if (!is_worker_name(name))
                 return error_set(err, "a message has a name that is none");
@@ -485,7 +515,7 @@ int sandbox_renaming_read(const char *bytes, size_t length, struct arena *arena,
         const char *name = json_string_value(json_object_get(json, "name")),
                    *to = json_string_value(json_object_get(json, "to"));
 
-        if (read_members(json, NULL, 0, 2, err) < 0)
+        if (read_members(json, NULL, 0, 2, NULL, err) < 0)
                 return -1;
         if (!is_worker_name(name) || !is_worker_name(to))
                 return error_set(err, "a message has a name that is none");
@@ -494,45 +524,43 @@ int sandbox_renaming_read(const char *bytes, size_t length, struct arena *arena,
         return 0;
 }
 
-#define MEASURED_MEMBERS(r, u)                                                            \
-        {                                                                                 \
-                RUN_MEMBER(r), BOOL("usageKnown", (u)->known),                            \
-                        NUMBER("peakMemoryBytes", 0, NUMBER_MAX, (u)->peak_memory_bytes), \
-                        NUMBER("cpuUs", 0, NUMBER_MAX, (u)->cpu_us),                      \
-                        NUMBER("memoryKills", 0, NUMBER_MAX, (u)->memory_kills),          \
-        }
+static const struct message_member measured_members[] = {
+        NUMBER(struct sandbox_measured, run, "run", 1, NUMBER_MAX),
+        BOOL(struct sandbox_measured, usage.known, "usageKnown"),
+        NUMBER(struct sandbox_measured, usage.peak_memory_bytes, "peakMemoryBytes", 0, NUMBER_MAX),
+        NUMBER(struct sandbox_measured, usage.cpu_us, "cpuUs", 0, NUMBER_MAX),
+        NUMBER(struct sandbox_measured, usage.memory_kills, "memoryKills", 0, NUMBER_MAX),
+};
 
 void sandbox_measured_write(const struct sandbox_measured *measured, struct strbuf *ret) {
-        struct message_member members[] = MEASURED_MEMBERS(measured->run, &measured->usage);
-
-        append_json(members_json(members, COUNT(members)), ret);
+        append_json(members_json(measured_members, COUNT(measured_members), measured), ret);
 }
 
 int sandbox_measured_read(const char *bytes, size_t length, struct sandbox_measured *ret, struct error *err) {
-        struct sandbox_measured none = { 0 };
-        struct message_member members[] = MEASURED_MEMBERS(none.run, &none.usage);
+        struct sandbox_measured measured = { 0 };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
-        if (read_members(json, members, COUNT(members), 0, err) < 0)
+        if (read_members(json, measured_members, COUNT(measured_members), 0, &measured, err) < 0)
                 return -1;
-        *ret = (struct sandbox_measured){ .run = (uint64_t)members[0].number,
-                                          .usage = { .known = members[1].number,
-                                                     .peak_memory_bytes = (uint64_t)members[2].number,
-                                                     .cpu_us = (uint64_t)members[3].number,
-                                                     .memory_kills = (uint64_t)members[4].number } };
+        *ret = measured;
         return 0;
 }
 
 /* --- RUN --- */
 
+static const struct message_member running_members[] = {
+        NUMBER(struct sandbox_running, deadline_ms, "deadlineMs", 1, NUMBER_MAX),
+        BOOL(struct sandbox_running, waits, "waits"),
+        BOOL(struct sandbox_running, session, "session"),
+};
+
 void sandbox_running_write(const struct sandbox_running *running, struct strbuf *ret) {
-        json_t *files = json_array();
+        json_t *json = members_json(running_members, COUNT(running_members), running), *files = json_array();
 
         for (size_t i = 0; i < running->file_count; i++)
                 json_add(files, json_string(running->files[i]));
-        append_json(json_pack("{s:I, s:b, s:b, s:o}", "deadlineMs", (json_int_t)running->deadline_ms, "waits",
-                              running->waits, "session", running->session, "files", files),
-                    ret);
+        json_put(json, "files", files);
+        append_json(json, ret);
 }
 
 /* It becomes part of a path that bubblewrap makes. */
@@ -545,19 +573,14 @@ static bool is_plain_name(const char *name) {
 
 int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_running *ret,
                          struct error *err) {
-        struct message_member members[] = { NUMBER("deadlineMs", 1, NUMBER_MAX, 0), BOOL("waits", 0),
-                                            BOOL("session", 0) };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *files = json_object_get(json, "files");
         struct sandbox_running running = { 0 };
 
-        if (read_members(json, members, COUNT(members), 1, err) < 0)
+        if (read_members(json, running_members, COUNT(running_members), 1, &running, err) < 0)
                 return -1;
         if (!json_is_array(files) || json_array_size(files) > SANDBOX_FILES_MAX)
                 return error_set(err, "a message has no files, or more than %d", SANDBOX_FILES_MAX);
-        running.deadline_ms = members[0].number;
-        running.waits = members[1].number;
-        running.session = members[2].number;
         running.file_count = json_array_size(files);
         for (size_t i = 0; i < running.file_count; i++) {
                 const char *name = json_string_value(json_array_get(files, i));
@@ -576,49 +599,34 @@ int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, 
 
 /* --- ENDED --- */
 
-#define ENDING_MEMBERS(e)                                                                              \
-        {                                                                                              \
-                NUMBER("exitCode", 0, 255, (e)->exit_code), NUMBER("killedBy", 0, 64, (e)->killed_by), \
-                        NUMBER("wallMs", 0, NUMBER_MAX, (e)->wall_ms),                                 \
-                        NUMBER("cpuMs", 0, NUMBER_MAX, (e)->cpu_ms),                                   \
-                        NUMBER("peakMemoryBytes", 0, NUMBER_MAX, (e)->peak_memory_bytes),              \
-                        NUMBER("groupPeakMemoryBytes", 0, NUMBER_MAX, (e)->usage.peak_memory_bytes),   \
-                        NUMBER("groupCpuUs", 0, NUMBER_MAX, (e)->usage.cpu_us),                        \
-                        NUMBER("groupMemoryKills", 0, NUMBER_MAX, (e)->usage.memory_kills),            \
-                        BOOL("groupKnown", (e)->usage.known), BOOL("started", (e)->started),           \
-                        BOOL("deadline", (e)->deadline), BOOL("cancelled", (e)->cancelled),            \
-                        BOOL("sockets", (e)->sockets), BOOL("locks", (e)->locks),                      \
-        }
+static const struct message_member ending_members[] = {
+        NUMBER(struct sandbox_ending, exit_code, "exitCode", 0, 255),
+        NUMBER(struct sandbox_ending, killed_by, "killedBy", 0, 64),
+        NUMBER(struct sandbox_ending, wall_ms, "wallMs", 0, NUMBER_MAX),
+        NUMBER(struct sandbox_ending, cpu_ms, "cpuMs", 0, NUMBER_MAX),
+        NUMBER(struct sandbox_ending, peak_memory_bytes, "peakMemoryBytes", 0, NUMBER_MAX),
+        NUMBER(struct sandbox_ending, usage.peak_memory_bytes, "groupPeakMemoryBytes", 0, NUMBER_MAX),
+        NUMBER(struct sandbox_ending, usage.cpu_us, "groupCpuUs", 0, NUMBER_MAX),
+        NUMBER(struct sandbox_ending, usage.memory_kills, "groupMemoryKills", 0, NUMBER_MAX),
+        BOOL(struct sandbox_ending, usage.known, "groupKnown"),
+        BOOL(struct sandbox_ending, started, "started"),
+        BOOL(struct sandbox_ending, deadline, "deadline"),
+        BOOL(struct sandbox_ending, cancelled, "cancelled"),
+        BOOL(struct sandbox_ending, sockets, "sockets"),
+        BOOL(struct sandbox_ending, locks, "locks"),
+};
 
 void sandbox_ending_write(const struct sandbox_ending *ending, struct strbuf *ret) {
-        struct message_member members[] = ENDING_MEMBERS(ending);
-
-        append_json(members_json(members, COUNT(members)), ret);
+        append_json(members_json(ending_members, COUNT(ending_members), ending), ret);
 }
 
 int sandbox_ending_read(const char *bytes, size_t length, struct sandbox_ending *ret, struct error *err) {
-        struct sandbox_ending none = { 0 };
-        struct message_member members[] = ENDING_MEMBERS(&none);
+        struct sandbox_ending ending = { 0 };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
-        if (read_members(json, members, COUNT(members), 0, err) < 0)
+        if (read_members(json, ending_members, COUNT(ending_members), 0, &ending, err) < 0)
                 return -1;
-        *ret = (struct sandbox_ending){
-                .exit_code = (int)members[0].number,
-                .killed_by = (int)members[1].number,
-                .wall_ms = members[2].number,
-                .cpu_ms = members[3].number,
-                .peak_memory_bytes = (uint64_t)members[4].number,
-                .usage = { .peak_memory_bytes = (uint64_t)members[5].number,
-                           .cpu_us = (uint64_t)members[6].number,
-                           .memory_kills = (uint64_t)members[7].number,
-                           .known = members[8].number },
-                .started = members[9].number,
-                .deadline = members[10].number,
-                .cancelled = members[11].number,
-                .sockets = members[12].number,
-                .locks = members[13].number,
-        };
+        *ret = ending;
         return 0;
 }
 

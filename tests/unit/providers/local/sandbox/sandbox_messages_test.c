@@ -89,6 +89,47 @@ static void test_there_and_back(void **state) {
         arena_free(arena);
 }
 
+/* Each truth of PLACE stands under its own name, and is read into its own member, whatever the order of the table. */
+static void test_each_truth_has_its_name(void **state) {
+        static const struct {
+                const char *name;
+                size_t offset;
+        } truths[] = {
+                { "image", offsetof(struct sandbox_placing, image) },
+                { "born", offsetof(struct sandbox_placing, born) },
+                { "scope", offsetof(struct sandbox_placing, scope) },
+                { "limitAddressSpace", offsetof(struct sandbox_placing, limit_address_space) },
+                { "lasts", offsetof(struct sandbox_placing, lasts) },
+                { "disk", offsetof(struct sandbox_placing, disk) },
+                { "diesWithParent", offsetof(struct sandbox_placing, dies_with_parent) },
+                { "forAnother", offsetof(struct sandbox_placing, for_another) },
+                { "gauges", offsetof(struct sandbox_placing, gauges) },
+                { "joins", offsetof(struct sandbox_placing, joins) },
+                { "kept", offsetof(struct sandbox_placing, kept) },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(truths) / sizeof(truths[0]); i++) {
+                struct sandbox_placing alone = { .limits = { 1, 1, 1, 1, 1, 1 } }, placed;
+                struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct error err = { 0 };
+                char member[64];
+                size_t count = 0;
+
+                *((bool *)((char *)&alone + truths[i].offset)) = true;
+                sandbox_placing_write(&alone, &text);
+                snprintf(member, sizeof(member), "\"%s\":true", truths[i].name);
+                assert_non_null(strstr(text.data, member));
+                for (const char *at = text.data; (at = strstr(at, ":true")); at++)
+                        count++;
+                assert_int_equal(count, 1);
+                assert_int_equal(sandbox_placing_read(text.data, text.length, arena, &placed, &err), 0);
+                for (size_t j = 0; j < sizeof(truths) / sizeof(truths[0]); j++)
+                        assert_int_equal(*((bool *)((char *)&placed + truths[j].offset)), i == j);
+        }
+}
+
 /* The text with `from` replaced by `to`, read as PLACE. */
 static void refuse_placing(const char *from, const char *to, const char *says) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT, changed STRBUF_CLEANUP = STRBUF_INIT;
@@ -353,6 +394,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(lives),
                 cmocka_unit_test(test_there_and_back),
+                cmocka_unit_test(test_each_truth_has_its_name),
                 cmocka_unit_test(test_what_a_launcher_answers),
                 cmocka_unit_test(test_what_a_launcher_is_asked),
                 cmocka_unit_test(test_what_is_out_of_bounds),
