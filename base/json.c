@@ -5,9 +5,46 @@
 #include "base/strbuf.h"
 #include "base/terminal.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+static _Thread_local unsigned secret_depth;
+
+static void *take_memory(size_t size) {
+        void *memory = malloc(size);
+
+        if (!memory)
+                abort();
+        return memory;
+}
+
+/* Not only the texts of values: the parser and the writer have buffers of their own, which grow. */
+static void give_memory_back(void *memory) {
+        if (memory && secret_depth > 0)
+                explicit_bzero(memory, malloc_usable_size(memory));
+        free(memory);
+}
+
+/* Before any thread, and before the first value. */
+__attribute__((constructor)) static void set_memory_functions(void) {
+        json_set_alloc_funcs(take_memory, give_memory_back);
+}
+
+void json_secret_begin(void) {
+        secret_depth++;
+}
+
+void json_secret_end(void) {
+        secret_depth--;
+}
+
+void json_forget(json_t *json) {
+        json_secret_begin();
+        json_decref(json);
+        json_secret_end();
+}
 
 const char *json_text(const json_t *object, const char *name) {
         return json_string_value(json_object_get(object, name));

@@ -10,6 +10,18 @@
 /* Jansson's own json_decrefp(). */
 #define JSON_CLEANUP __attribute__((cleanup(json_decrefp)))
 
+/*
+ * A program that uses this file ends where jansson finds no memory, as Berth does in general: otherwise a NULL of jansson's is
+ * "not JSON" as well, or "no such member", and a client would be told so.
+ *
+ * Between json_secret_begin() and json_secret_end(), jansson overwrites all memory that it frees in this thread: what it parses,
+ * writes or frees there may hold secrets. They nest.
+ */
+void json_secret_begin(void);
+void json_secret_end(void);
+/* Of an object or NULL that may hold secrets: json_decref() between the two. */
+void json_forget(json_t *json);
+
 /* Borrowed text of an object's member, or NULL where it is absent or no text. Both accept a NULL object. */
 const char *json_text(const json_t *object, const char *name);
 /* The member's integer, or `otherwise`. */

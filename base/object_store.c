@@ -3,6 +3,6 @@
 
 /* A state's objects hold its secret key. */
 void object_answer_release(struct object_answer *answer) {
-        strbuf_wipe(&answer->body);
+        strbuf_release(&answer->body);
         *answer = (struct object_answer)OBJECT_ANSWER_INIT;
 }

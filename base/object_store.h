@@ -38,7 +38,7 @@ struct object_answer {
         struct strbuf body;  /* get only, whole */
 };
 #define OBJECT_ANSWER_INIT \
-        { 0 }
+        { .body = STRBUF_SECRET }
 void object_answer_release(struct object_answer *answer);
 #define OBJECT_ANSWER_CLEANUP __attribute__((cleanup(object_answer_release)))
 

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-void strbuf_release(struct strbuf *buffer) {
+static void free_data(struct strbuf *buffer) {
+        if (buffer->secret && buffer->data)
+                explicit_bzero(buffer->data, buffer->capacity);
         free(buffer->data);
-        *buffer = (struct strbuf){ .limit = buffer->limit };
 }
 
-void strbuf_wipe(struct strbuf *buffer) {
-        if (buffer->data)
-                explicit_bzero(buffer->data, buffer->capacity);
-        strbuf_release(buffer);
+void strbuf_release(struct strbuf *buffer) {
+        free_data(buffer);
+        *buffer = (struct strbuf){ .limit = buffer->limit, .secret = buffer->secret };
 }
 
 void strbuf_clear(struct strbuf *buffer) {
@@ -44,9 +44,15 @@ bool strbuf_reserve(struct strbuf *buffer, size_t extra) {
         capacity = buffer->capacity ? buffer->capacity * 2 : 128;
         if (capacity < need)
                 capacity = need;
-        data = realloc(buffer->data, capacity);
+        /* realloc() would leave the secret where it was. */
+        data = buffer->secret ? malloc(capacity) : realloc(buffer->data, capacity);
         if (!data)
                 abort();
+        if (buffer->secret) {
+                if (buffer->length)
+                        memcpy(data, buffer->data, buffer->length);
+                free_data(buffer);
+        }
         buffer->data = data;
         buffer->data[buffer->length] = '\0';
         buffer->capacity = capacity;
@@ -108,6 +114,6 @@ char *strbuf_take(struct strbuf *buffer) {
         if (!data)
                 abort();
         data[buffer->length] = '\0';
-        *buffer = (struct strbuf){ .limit = buffer->limit };
+        *buffer = (struct strbuf){ .limit = buffer->limit, .secret = buffer->secret };
         return data;
 }

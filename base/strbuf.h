@@ -3,7 +3,8 @@
  * Growing text. Always NUL-terminated once something was appended; may hold NUL bytes.
  *
  * `struct strbuf buffer STRBUF_CLEANUP = STRBUF_INIT;` releases itself. A buffer that takes bytes from outside
- * (a network answer, a file) sets `limit`: what would exceed it is not appended and `overflow` is set.
+ * (a network answer, a file) sets `limit`: what would exceed it is not appended and `overflow` is set. A buffer that may hold a
+ * secret begins as STRBUF_SECRET, and stays so when it is moved.
  */
 #ifndef BERTH_BASE_STRBUF_H
 #define BERTH_BASE_STRBUF_H
@@ -17,14 +18,16 @@ struct strbuf {
         size_t capacity;
         size_t limit; /* bytes at the most, 0 for none */
         bool overflow;
+        bool secret; /* all memory is overwritten before it is given back: at release, and where the buffer grows */
 };
 
 #define STRBUF_INIT \
         { 0 }
+#define STRBUF_SECRET \
+        { .secret = true }
 #define STRBUF_CLEANUP __attribute__((cleanup(strbuf_release)))
 
 void strbuf_release(struct strbuf *buffer); /* may be used again afterwards */
-void strbuf_wipe(struct strbuf *buffer);    /* overwrites before release: for secrets */
 void strbuf_clear(struct strbuf *buffer);   /* empties, keeps the memory */
 
 void strbuf_append(struct strbuf *buffer, const char *text);

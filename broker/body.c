@@ -42,7 +42,7 @@ bool body_take(struct body *body, struct server_request *request, const void *by
 
 void body_release(struct body *body) {
         (void)!load_hold(&body->held, 0);
-        strbuf_wipe(&body->text); /* variables may be secrets */
+        strbuf_release(&body->text);
         json_decref(body->json);
         body->json = NULL;
 }
@@ -75,7 +75,7 @@ json_t *body_parse(struct body *body, struct server_request *request, const char
         if (*ret_why || !hold(body, request, 2 * length))
                 return NULL;
         body->json = json_loadb(strbuf_text(&body->text), length, JSON_REJECT_DUPLICATES, NULL);
-        strbuf_wipe(&body->text);
+        strbuf_release(&body->text);
         (void)!load_hold(&body->held, length);
         if (!body->json)
                 *ret_why = not_an_object;

@@ -27,7 +27,7 @@ struct body {
         char hash[65]; /* of the text, once that was read */
 };
 #define BODY_INIT \
-        { .text = STRBUF_INIT }
+        { .text = STRBUF_SECRET } /* variables may be secrets */
 
 /* A piece of it. False where the request was answered: there is too much of it, or of the client's, the owner's or all bodies. */
 bool body_take(struct body *body, struct server_request *request, const void *bytes, size_t length);

@@ -34,13 +34,12 @@ static int check_token(const char *path, const struct strbuf *token, struct erro
 }
 
 int token_hash_file(const char *path, uint8_t ret[SHA256_SIZE], struct error *err) {
-        struct strbuf token STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf token STRBUF_CLEANUP = STRBUF_SECRET;
         int result = secret_read(path, &token, err);
 
         if (result == 0)
                 result = check_token(path, &token, err);
         if (result == 0)
                 token_hash(token.data, ret);
-        strbuf_wipe(&token);
         return result;
 }

@@ -17,13 +17,12 @@
 /* The file of a secret is read here once, so that what is wrong with it is reported with its line. */
 static const char *secret_in(struct named_files *files, const struct value *map, const char *field) {
         const char *path = named_files_member(files, map, field);
-        struct strbuf secret STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf secret STRBUF_CLEANUP = STRBUF_SECRET;
         struct error err;
 
         if (path && secret_read(path, &secret, &err) < 0)
                 named_files_add(files, value_get(map, field), SEVERITY_ERROR,
                                 arena_printf(files->arena, "%s: %s", field, err.message), true);
-        strbuf_wipe(&secret);
         return path;
 }
 

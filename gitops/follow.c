@@ -366,7 +366,7 @@ static void end_running(struct running *running) {
         pthread_mutex_destroy(&following->adding);
         pthread_mutex_destroy(&following->slot_lock);
         pthread_cond_destroy(&following->slot_free);
-        strbuf_wipe(&running->secret);
+        strbuf_release(&running->secret);
 }
 
 /* With --once, of several sources: a failure before a lock, and a lock before a change that waits. */
@@ -389,8 +389,9 @@ static void prepare_running(struct running *running, const struct follow_args *a
         descriptors_allow(OPEN_FILES);
         /* Many threads that are hardly ever awake: an arena each would keep what a reconciliation took. */
         heap_keep_little(2);
-        *running = (struct running){ .following = {
-                                             .args = args, .config = args->config, .clock = args->clock } };
+        *running =
+                (struct running){ .following = { .args = args, .config = args->config, .clock = args->clock },
+                                  .secret = STRBUF_SECRET };
         following->started_ms = args->clock->wall_ms(args->clock);
         following->metrics = controller_metrics_new();
         following->watch = controller_metrics_watch(following->metrics);

@@ -370,6 +370,7 @@ static struct notifier *make_notifier(const struct notify_target *targets, size_
         for (size_t i = 0; i < target_count; i++) {
                 notifier->channels[i].notifier = notifier;
                 notifier->channels[i].target = &targets[i];
+                notifier->channels[i].secret = (struct strbuf)STRBUF_SECRET;
                 if (pthread_cond_init(&notifier->channels[i].changed, &attributes) != 0)
                         abort();
         }
@@ -408,7 +409,7 @@ static void release_channel(struct channel *channel) {
 
                 release_delivery(&delivery);
         }
-        strbuf_wipe(&channel->secret);
+        strbuf_release(&channel->secret);
         free(channel->place);
         pthread_cond_destroy(&channel->changed);
 }

@@ -18,6 +18,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <curl/curl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ struct http_pool {
         X(curl_easy_strerror)       \
         X(curl_free)                \
         X(curl_getdate)             \
-        X(curl_global_init)         \
+        X(curl_global_init_mem)     \
         X(curl_multi_add_handle)    \
         X(curl_multi_cleanup)       \
         X(curl_multi_info_read)     \
@@ -75,8 +76,16 @@ static struct library curl = LIBRARY(CURL_SONAME, "libcurl4", "HTTP", curl_symbo
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* libcurl's buffers hold what requests and answers hold, and it overwrites none of them. */
+static void free_wiped(void *memory) {
+        if (memory)
+                explicit_bzero(memory, malloc_usable_size(memory));
+        free(memory);
+}
+
 static void start_curl(void) {
-        if (sym_curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        if (sym_curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, free_wiped, realloc, strdup, calloc) !=
+            CURLE_OK)
                 abort();
 }
 
@@ -279,7 +288,7 @@ static int check_headers(const struct http_request *request, struct error *err) 
 
 static struct curl_slist *header_list(const struct http_request *request) {
         struct curl_slist *list = NULL;
-        struct strbuf line = STRBUF_INIT;
+        struct strbuf line = STRBUF_SECRET;
         bool typed = false;
 
         for (size_t i = 0; i < request->header_count; i++) {
@@ -291,7 +300,7 @@ static struct curl_slist *header_list(const struct http_request *request) {
                 list = append_line(list, strbuf_text(&line));
                 typed |= strcasecmp(header->name, "content-type") == 0;
         }
-        strbuf_wipe(&line);
+        strbuf_release(&line);
         if (!typed)
                 list = append_line(list, "Content-Type:"); /* else libcurl adds that of a form */
         return append_line(list, "Expect:");
@@ -497,6 +506,9 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
                 return -1;
         strbuf_clear(&ret->body);
         strbuf_clear(&ret->headers);
+        /* Answers hold keys, tokens and the texts of secrets. */
+        ret->body.secret = true;
+        ret->headers.secret = true;
         ret->body.limit = request->answer_limit;
         ret->headers.limit = HEADERS_LIMIT;
 

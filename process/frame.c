@@ -27,7 +27,7 @@ void frame_release(struct frame *frame) {
         for (size_t i = 0; i < frame->count; i++)
                 close_descriptor(&frame->descriptors[i]);
         frame->count = 0;
-        strbuf_wipe(&frame->payload);
+        strbuf_release(&frame->payload);
 }
 
 int frame_take(struct frame *frame, size_t index) {
@@ -205,6 +205,7 @@ int frame_receive(struct frame_reader *reader, struct frame *ret, struct error *
                 if (reader->header_length == HEADER && read_header(reader, err) < 0)
                         return -1;
         }
+        payload->secret = true;
         while (payload->length < reader->length) {
                 size_t left = reader->length - payload->length;
                 size_t announced = reader->frame.count;

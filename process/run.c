@@ -284,12 +284,13 @@ static void release_run(struct run *run) {
         close_descriptor(&run->input);
         close_descriptor(&run->output);
         close_descriptor(&run->errors);
-        strbuf_wipe(&run->tail);
+        strbuf_release(&run->tail);
 }
 
 int run_to_end(const struct run_args *args, struct run_result *ret, struct error *err) {
         struct run run __attribute__((cleanup(release_run))) = { .args = args,
                                                                  .result = ret,
+                                                                 .tail = STRBUF_SECRET,
                                                                  .process = PROCESS_NONE,
                                                                  .input = -1,
                                                                  .output = -1,
@@ -297,7 +298,9 @@ int run_to_end(const struct run_args *args, struct run_result *ret, struct error
                                                                  .give_up_ms = args->deadline_ms };
         struct process_status status;
 
-        *ret = (struct run_result){ .allowed_ms = args->deadline_ms - now_ms(),
+        *ret = (struct run_result){ .output = STRBUF_SECRET,
+                                    .said = STRBUF_SECRET,
+                                    .allowed_ms = args->deadline_ms - now_ms(),
                                     .output_max = args->output_max };
         if (start_child(&run, err) < 0)
                 return -1;
@@ -338,6 +341,6 @@ int run_check(const struct run_result *result, const char *name, struct error *e
 }
 
 void run_result_release(struct run_result *result) {
-        strbuf_wipe(&result->output);
-        strbuf_wipe(&result->said);
+        strbuf_release(&result->output);
+        strbuf_release(&result->said);
 }

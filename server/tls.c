@@ -227,7 +227,7 @@ static int use_certificates(struct pair *pair, const char *path, struct error *e
 }
 
 static int use_key(struct pair *pair, const char *path, struct error *err) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_SECRET;
         EVP_PKEY *key = NULL;
         bool used = false;
         BIO *bio;
@@ -238,7 +238,7 @@ static int use_key(struct pair *pair, const char *path, struct error *err) {
                 abort();
         key = sym_PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
         sym_BIO_free(bio);
-        strbuf_wipe(&text);
+        strbuf_release(&text);
         if (!key) {
                 (void)reason();
                 return error_set(err, "%s holds no private key in PEM, or one with a passphrase", path);

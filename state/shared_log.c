@@ -94,7 +94,7 @@ static int put_own(struct object_store *store, const char *key, const struct sha
 }
 
 int shared_log_create(struct object_store *store, struct shared_entry *root, struct error *err) {
-        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_SECRET;
         int result;
 
         root->kind = SHARED_SNAPSHOT;
@@ -103,7 +103,6 @@ int shared_log_create(struct object_store *store, struct shared_entry *root, str
         result = shared_form_write(root, &bytes, err);
         if (result == 0)
                 result = put_own(store, SHARED_ROOT, root, &bytes, err);
-        strbuf_wipe(&bytes); /* the secret key is in it */
         if (result == SHARED_TAKEN)
                 return error_set_kind(err, ERROR_LOCKED,
                                       "somebody else has just made the state in %s: run it again",
@@ -395,7 +394,7 @@ int shared_log_snapshot(struct shared_log *log, uint64_t serial, struct arena *a
 }
 
 int shared_log_append(struct shared_log *log, struct shared_entry *entry, struct error *err) {
-        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_SECRET;
         char key[SHARED_KEY_SIZE];
         int result;
 
@@ -416,7 +415,7 @@ int shared_log_append(struct shared_log *log, struct shared_entry *entry, struct
 }
 
 int shared_log_put_snapshot(const struct shared_log *log, struct shared_entry *snapshot, struct error *err) {
-        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_SECRET;
         char key[SHARED_KEY_SIZE];
         int result;
 
@@ -429,6 +428,5 @@ int shared_log_put_snapshot(const struct shared_log *log, struct shared_entry *s
         result = shared_form_write(snapshot, &bytes, err);
         if (result == 0)
                 result = put_own(log->store, key, snapshot, &bytes, err);
-        strbuf_wipe(&bytes);
         return result < 0 ? -1 : 0;
 }

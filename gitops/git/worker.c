@@ -574,6 +574,7 @@ static void answer_one_request(const struct git_request *request, struct arena *
                 .ret_failure = &found.failure,
                 .deadline_ms = clock_system.monotonic_ms(&clock_system) + request->limits.timeout_ms,
                 .judge = JUDGE_NONE,
+                .password = STRBUF_SECRET,
         };
 
         if (carry_out_request(&work, &err) < 0) {
@@ -587,7 +588,7 @@ static void answer_one_request(const struct git_request *request, struct arena *
         /* What stays the next run removes. */
         if (work.tmp && git_remove_folder(work.tmp, &ignored) == 0)
                 (void)!git_remove_folder(work.next, &ignored);
-        strbuf_wipe(&work.password);
+        strbuf_release(&work.password);
         strbuf_release(&work.user);
         wire_write_answer(&found, output);
 }

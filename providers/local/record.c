@@ -211,7 +211,7 @@ static int read_bounded(int descriptor, const char *path, struct strbuf *ret, st
 int record_read(const struct record_place *place, struct arena *arena, struct local_record *ret,
                 struct error *err) {
         struct local_record found = { .path = record_path(place, arena) };
-        struct strbuf text __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_SECRET;
         bool missing;
         int descriptor DESCRIPTOR_CLEANUP = open_record(found.path, &missing, err);
 

@@ -5,6 +5,8 @@ asking for a value, and no byte of them is left anywhere but in the function.
 """
 
 import json
+import subprocess
+from pathlib import Path
 
 import boto3
 import pytest
@@ -12,6 +14,7 @@ from botocore.config import Config
 
 import stacks
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
+from binary import is_watched
 from test_secrets import files_below, search
 
 FUNCTION = "alphaagent-env-x"
@@ -255,6 +258,50 @@ def test_what_is_fetched_and_cannot_be_set(cloud, team, sm, name):
     team.apply()
     assert variables(cloud) == {"DB": SECOND}
     team.assert_settled()
+
+
+@pytest.fixture
+def residue(team, tmp_path):
+    """Runs berth, and returns where a text stands in its memory once its main() has returned."""
+    if is_watched(team.binary):
+        pytest.skip("what is preloaded, and memory that stays, is not what a sanitizer expects")
+    library, log = tmp_path / "residue.so", tmp_path / "residue.log"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, Path(__file__).with_name("residue.c")], check=True)
+
+    def run(text, *args, code):
+        log.write_text("")
+        hidden = "".join(chr(ord(character) ^ 1) for character in text)
+        team(*args, env={"LD_PRELOAD": str(library), "RESIDUE_TEXT": hidden, "RESIDUE_LOG": str(log)}).expect(code)
+        *found, last = log.read_text().splitlines()
+        assert last == "searched"
+        return found
+
+    return run
+
+
+ERROR = {"kind": "error", "status": 400, "code": "InternalServiceError", "message": FIRST}
+CUT = json.dumps({"SecretString": FIRST, "VersionId": "v"})[:-3]
+LEFT = {
+    "nothing fails": (None, 0), "the update is refused": (("UpdateFunctionConfiguration", ERROR), 1),
+    "an error that quotes it": (("GetSecretValue", ERROR), 1),
+    "an answer that is cut": (("GetSecretValue", {"kind": "answer", "status": 200, "body": CUT}), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*FAILING, *LEFT])
+def test_no_byte_of_them_stays_in_memory(cloud, team, sm, ssm, residue, name):
+    fault, code = LEFT.get(name, (None, 1))
+    text, suffix, _ = FAILING.get(name, (FIRST, "", ""))
+    made = sm.create_secret(Name="b", SecretBinary=FIRST.encode()) if name == "binary" else make_secret(sm, text)
+    team.declare({"MODE": "strict"})
+    team.apply()
+    variables = {"DB": {"secret": made["ARN"] + suffix}}
+    if code == 0:
+        variables["URL"] = {"parameter": make_parameter(cloud, ssm, FIRST)}
+    team.declare(variables)
+    if fault:
+        cloud.faults(({"operation": fault[0]}, fault[1]))
+    assert residue(FIRST, "apply", "--yes", code=code) == []
 
 
 def test_a_saved_plan_is_stale_after_a_rotation(cloud, team, sm, tmp_path):

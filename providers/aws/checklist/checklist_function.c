@@ -318,7 +318,7 @@ static int judge(const struct heard *heard, const struct invoke_result *result, 
 static int execute(struct checklist *list, size_t who, const char *code, struct heard *ret,
                    struct error *err) {
         struct aws_client *client = list->client;
-        struct strbuf event STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf event STRBUF_CLEANUP = STRBUF_SECRET;
         json_t *transfer JSON_CLEANUP = NULL, *body JSON_CLEANUP = NULL;
         char sha256[SHA256_HEX_SIZE];
         struct invoke_result result;
@@ -357,7 +357,7 @@ static int execute(struct checklist *list, size_t who, const char *code, struct 
         call.length = event.length;
         invoke(client, &call, &result);
         message_reader_release(&ret->reader);
-        strbuf_wipe(&event);
+        strbuf_release(&event);
         if (result.streams_missing)
                 return error_set(err, "there is no InvokeWithResponseStream here");
         list->n[who]++;

@@ -56,8 +56,13 @@ static void take_request_id(const struct http_response *answer, struct aws_respo
 }
 
 static json_t *parse_json(const struct http_response *answer, json_error_t *problem) {
-        return json_loadb(strbuf_text(&answer->body), answer->body.length, JSON_ALLOW_NUL | JSON_DECODE_ANY,
+        json_t *json;
+
+        json_secret_begin();
+        json = json_loadb(strbuf_text(&answer->body), answer->body.length, JSON_ALLOW_NUL | JSON_DECODE_ANY,
                           problem);
+        json_secret_end();
+        return json;
 }
 
 /* Only what can be such a word ("ReservedFunctionConcurrentInvocationLimitExceeded"): it is quoted, whoever has answered. */

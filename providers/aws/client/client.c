@@ -7,6 +7,7 @@
 #include "providers/aws/client/client.h"
 
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "providers/aws/client/ahead.h"
 #include "providers/aws/client/answer.h"
@@ -38,7 +39,7 @@ struct outcome {
 
 void aws_response_release(struct aws_response *response) {
         strbuf_release(&response->body);
-        json_decref(response->json);
+        json_forget(response->json);
         *response = (struct aws_response)AWS_RESPONSE_INIT;
 }
 

@@ -208,12 +208,12 @@ int config_file_parse(const char *text, size_t length, const char *path, struct 
 }
 
 int config_file_read(const char *path, struct config_file **ret, struct error *err) {
-        struct strbuf text = STRBUF_INIT;
+        struct strbuf text = STRBUF_SECRET;
         int result = file_read(path, FILE_LIMIT, &text, err);
 
         if (result == 0)
                 result = config_file_parse(strbuf_text(&text), text.length, path, ret, err);
-        strbuf_wipe(&text);
+        strbuf_release(&text);
         return result;
 }
 

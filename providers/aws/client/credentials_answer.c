@@ -111,8 +111,11 @@ int credentials_answer_read_sts(const struct strbuf *answer, const char *operati
 
 int credentials_answer_parse(const struct strbuf *text, const char *what, json_t **ret, struct error *err) {
         json_error_t problem;
-        json_t *parsed = json_loadb(strbuf_text(text), text->length, 0, &problem);
+        json_t *parsed;
 
+        json_secret_begin();
+        parsed = json_loadb(strbuf_text(text), text->length, 0, &problem);
+        json_secret_end();
         /* The parser's own words quote the text near the mistake: they are left out. */
         if (!parsed)
                 return error_set(err, "%s is not JSON (line %d, column %d)", what, problem.line,
@@ -125,22 +128,8 @@ int credentials_answer_parse(const struct strbuf *text, const char *what, json_t
         return 0;
 }
 
-static void wipe_texts(json_t *json) {
-        const char *name;
-        json_t *item;
-        size_t i;
-
-        if (json_is_string(json))
-                wipe(json_string_value(json));
-        json_array_foreach (json, i, item)
-                wipe_texts(item);
-        json_object_foreach (json, name, item)
-                wipe_texts(item);
-}
-
 void credentials_answer_forget(json_t **json) {
-        wipe_texts(*json);
-        json_decref(*json);
+        json_forget(*json);
 }
 
 void credentials_answer_set(json_t *object, const char *name, const char *text) {
@@ -150,14 +139,14 @@ void credentials_answer_set(json_t *object, const char *name, const char *text) 
 }
 
 static bool is_in_file(const char *path, const char *refresh_token, struct error *err) {
-        struct strbuf text = STRBUF_INIT;
+        struct strbuf text = STRBUF_SECRET;
         json_t *now CREDENTIALS_ANSWER_CLEANUP = NULL;
         const char *there;
         int result = file_read(path, FILE_LIMIT, &text, err);
 
         if (result == 0)
                 result = credentials_answer_parse(&text, path, &now, err);
-        strbuf_wipe(&text);
+        strbuf_release(&text);
         if (result < 0)
                 return false;
         there = json_text(now, "refreshToken");

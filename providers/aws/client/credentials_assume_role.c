@@ -68,7 +68,7 @@ static int fetch_assume_role(struct credentials_source *source, struct credentia
                              enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         struct role_source *self = (struct role_source *)source;
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-        struct strbuf answer = STRBUF_INIT;
+        struct strbuf answer = STRBUF_SECRET;
         int result;
 
         if (need_base(self, ret_reason, ret_asked_ms, err) < 0)
@@ -82,7 +82,7 @@ static int fetch_assume_role(struct credentials_source *source, struct credentia
                 error_context(err, "cannot assume the role %s", self->arn);
                 drop_base(self, *ret_reason);
         }
-        strbuf_wipe(&answer);
+        strbuf_release(&answer);
         return result;
 }
 

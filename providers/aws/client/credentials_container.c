@@ -111,19 +111,19 @@ static int fetch_container(struct credentials_source *source, struct credentials
         };
         const struct container_source *self = (const struct container_source *)source;
         struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
-        struct strbuf token = STRBUF_INIT;
+        struct strbuf token = STRBUF_SECRET;
         json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
         int result = read_token(&token, err);
 
         (void)ret_asked_ms;
         if (result == 0)
                 result = ask_container(self, &token, &answer, ret_reason, err);
-        strbuf_wipe(&token);
+        strbuf_release(&token);
         if (result == 0)
                 result = credentials_answer_parse(&answer.body, form.what, &object, err);
         if (result == 0)
                 result = credentials_answer_read_keys(object, &form, self->clock, ret, err);
-        strbuf_wipe(&answer.body);
+        strbuf_release(&answer.body);
         return result < 0 ? error_context(err, "credentials of the container") : 0;
 }
 

@@ -174,9 +174,9 @@ static int read_keys(const struct instance_source *self, const struct strbuf *an
 static int ask_all(const struct instance_source *self, struct credentials **ret,
                    enum retry_reason *ret_reason, struct error *err) {
         static const struct http_header lifetime = { "x-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS };
-        struct strbuf token = STRBUF_INIT, role STRBUF_CLEANUP = STRBUF_INIT,
+        struct strbuf token = STRBUF_SECRET, role STRBUF_CLEANUP = STRBUF_INIT,
                       path STRBUF_CLEANUP = STRBUF_INIT;
-        struct strbuf answer = STRBUF_INIT;
+        struct strbuf answer = STRBUF_SECRET;
         struct http_header header = { "x-aws-ec2-metadata-token", NULL };
         int result = ask_instance(self, "PUT", "/latest/api/token", &lifetime, &token, ret_reason, err);
 
@@ -193,8 +193,8 @@ static int ask_all(const struct instance_source *self, struct credentials **ret,
         }
         if (result == 0)
                 result = read_keys(self, &answer, ret, err);
-        strbuf_wipe(&token);
-        strbuf_wipe(&answer);
+        strbuf_release(&token);
+        strbuf_release(&answer);
         return result;
 }
 

@@ -44,7 +44,7 @@ static int fetch_process(struct credentials_source *source, struct credentials *
         const struct process_source *self = (const struct process_source *)source;
         const struct command_limits limits = { TIMEOUT_MS, OUTPUT_MAX, self->clock->interrupt };
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct strbuf output = STRBUF_INIT;
+        struct strbuf output = STRBUF_SECRET;
         char **argv;
         int result;
 
@@ -54,7 +54,7 @@ static int fetch_process(struct credentials_source *source, struct credentials *
                 result = command_run(argv, &limits, &output, err);
         if (result == 0)
                 result = read_output(self, &output, ret, err);
-        strbuf_wipe(&output);
+        strbuf_release(&output);
         return result < 0 ? error_context(err, "credential_process of the profile %s", self->profile) : 0;
 }
 

@@ -117,7 +117,7 @@ static int ask_for_role(const struct sso_source *self, const struct strbuf *toke
                 *ret_asked_ms = retry_asked_ms(&answer, self->at.clock->wall_ms(self->at.clock));
                 result = explain_refusal(self, &answer, err);
         }
-        strbuf_wipe(&answer.body);
+        strbuf_release(&answer.body);
         return result;
 }
 
@@ -131,14 +131,14 @@ static int fetch_sso(struct credentials_source *source, struct credentials **ret
                 .clock = self->at.clock,
                 .http = self->at.http,
         };
-        struct strbuf token = STRBUF_INIT;
+        struct strbuf token = STRBUF_SECRET;
         int result = sso_token_get(&from, &token, err);
 
         if (result < 0)
                 add_sign_in_hint(self, err);
         else
                 result = ask_for_role(self, &token, ret, ret_reason, ret_asked_ms, err);
-        strbuf_wipe(&token);
+        strbuf_release(&token);
         return result < 0 ? error_context(err, "SSO of the profile %s", self->at.profile) : 0;
 }
 

@@ -33,7 +33,7 @@ struct web_identity_source {
 
 /* The file is read anew each time: whoever gives the tokens replaces it. */
 static int make_form(const struct web_identity_source *self, struct strbuf *form, struct error *err) {
-        struct strbuf token = STRBUF_INIT;
+        struct strbuf token = STRBUF_SECRET;
         int result = file_read(self->token_file, TOKEN_LIMIT, &token, err);
 
         if (result == 0 && (token.length == 0 || strlen(strbuf_text(&token)) != token.length))
@@ -43,14 +43,14 @@ static int make_form(const struct web_identity_source *self, struct strbuf *form
                 aws_form_add(form, "RoleSessionName", self->session_name);
                 aws_form_add(form, "WebIdentityToken", strbuf_text(&token));
         }
-        strbuf_wipe(&token);
+        strbuf_release(&token);
         return result;
 }
 
 static int fetch_web_identity(struct credentials_source *source, struct credentials **ret,
                               enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         struct web_identity_source *self = (struct web_identity_source *)source;
-        struct strbuf form = STRBUF_INIT, answer = STRBUF_INIT;
+        struct strbuf form = STRBUF_SECRET, answer = STRBUF_SECRET;
         int result = make_form(self, &form, err);
 
         if (result == 0)
@@ -61,8 +61,8 @@ static int fetch_web_identity(struct credentials_source *source, struct credenti
         else
                 result = credentials_answer_read_sts(&answer, "AssumeRoleWithWebIdentity", self->arn, ret,
                                                      err);
-        strbuf_wipe(&form);
-        strbuf_wipe(&answer);
+        strbuf_release(&form);
+        strbuf_release(&answer);
         return result;
 }
 

@@ -12,13 +12,17 @@
 #include <string.h>
 
 const char *aws_json_text(json_t *json, struct arena *arena) {
-        char *text = json_compact(json);
-        const char *copy = arena_strdup(arena, text);
+        const char *copy;
+        char *text;
 
         /* It may hold variables that are secrets. */
+        json_secret_begin();
+        text = json_compact(json);
+        copy = arena_strdup(arena, text);
         explicit_bzero(text, strlen(text));
         free(text);
         json_decref(json);
+        json_secret_end();
         return copy;
 }
 

@@ -43,7 +43,7 @@ static int load_file(const struct login_token_source *source, const char *path, 
         static const char *const key_members[] = { "accessKeyId", "secretAccessKey", "sessionToken",
                                                    "expiresAt" };
         json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
-        struct strbuf text = STRBUF_INIT;
+        struct strbuf text = STRBUF_SECRET;
         struct error problem = { 0 };
         int result = file_read(path, FILE_LIMIT, &text, &problem);
 
@@ -54,7 +54,7 @@ static int load_file(const struct login_token_source *source, const char *path, 
                 *err = problem;
         else
                 result = credentials_answer_parse(&text, path, &token, err);
-        strbuf_wipe(&text);
+        strbuf_release(&text);
         if (result < 0)
                 return -1;
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
@@ -198,7 +198,7 @@ static int send_request(const struct login_token_source *source, const char *url
                 *ret_asked_ms = retry_asked_ms(&answer, source->clock->wall_ms(source->clock));
                 result = explain_refusal(source, &answer, err);
         }
-        strbuf_wipe(&answer.body);
+        strbuf_release(&answer.body);
         return result;
 }
 
@@ -272,7 +272,7 @@ static int read_keys(const struct login_token_source *source, const json_t *toke
 static int get_renewed(const struct login_token_source *source, const char *path, json_t *token,
                        struct credentials **ret, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
                        struct error *err) {
-        struct strbuf spent = STRBUF_INIT;
+        struct strbuf spent = STRBUF_SECRET;
         int result;
 
         strbuf_append(&spent, json_text(token, "refreshToken"));
@@ -282,7 +282,7 @@ static int get_renewed(const struct login_token_source *source, const char *path
         /* Keys that cannot be used are left out of the file, which the AWS CLI reads, too. */
         if (result == 0)
                 credentials_answer_keep(path, strbuf_text(&spent), token);
-        strbuf_wipe(&spent);
+        strbuf_release(&spent);
         return result;
 }
 

@@ -30,9 +30,9 @@ struct pair {
 };
 
 void sigv4_result_release(struct sigv4_result *result) {
-        strbuf_wipe(&result->authorization);
-        strbuf_wipe(&result->canonical_request);
-        strbuf_wipe(&result->string_to_sign);
+        strbuf_release(&result->authorization);
+        strbuf_release(&result->canonical_request);
+        strbuf_release(&result->string_to_sign);
 }
 
 void sigv4_date(int64_t wall_ms, char date[SIGV4_DATE_SIZE]) {
@@ -263,12 +263,12 @@ static void make_canonical_request(const struct sigv4_request *request, const st
 /* The key that is good for one day, region and service only. */
 static void derive_key(const struct sigv4_request *request, const char *secret, const char *date,
                        uint8_t key[SHA256_SIZE]) {
-        struct strbuf first = STRBUF_INIT;
+        struct strbuf first = STRBUF_SECRET;
 
         strbuf_append(&first, "AWS4");
         strbuf_append(&first, secret);
         digest_hmac_sha256(first.data, first.length, date, 8, key);
-        strbuf_wipe(&first);
+        strbuf_release(&first);
         digest_hmac_sha256(key, SHA256_SIZE, request->region, strlen(request->region), key);
         digest_hmac_sha256(key, SHA256_SIZE, request->service, strlen(request->service), key);
         digest_hmac_sha256(key, SHA256_SIZE, "aws4_request", strlen("aws4_request"), key);
@@ -296,7 +296,7 @@ static void append_parameter(struct strbuf *query, const char *name, const char 
 void sigv4_presign(const struct sigv4_request *request, const struct sigv4_keys *keys, const char *date,
                    int64_t seconds, struct strbuf *ret_query) {
         struct strbuf block STRBUF_CLEANUP = STRBUF_INIT, names STRBUF_CLEANUP = STRBUF_INIT;
-        struct strbuf scope STRBUF_CLEANUP = STRBUF_INIT, text STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf scope STRBUF_CLEANUP = STRBUF_INIT, text STRBUF_CLEANUP = STRBUF_SECRET;
         struct strbuf to_sign STRBUF_CLEANUP = STRBUF_INIT, credential STRBUF_CLEANUP = STRBUF_INIT;
         char number[24], hash[SHA256_HEX_SIZE];
 
@@ -319,7 +319,6 @@ void sigv4_presign(const struct sigv4_request *request, const struct sigv4_keys 
         append_query(&text, strbuf_text(ret_query));
         strbuf_printf(&text, "\n%s\n%s\nUNSIGNED-PAYLOAD", strbuf_text(&block), strbuf_text(&names));
         digest_sha256_hex(text.data, text.length, hash);
-        strbuf_wipe(&text);
         strbuf_printf(&to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, strbuf_text(&scope), hash);
         sign_text(request, keys->secret_key, date, to_sign.data, to_sign.length, hash);
         append_parameter(ret_query, "X-Amz-Signature", hash);

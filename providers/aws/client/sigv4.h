@@ -53,8 +53,11 @@ struct sigv4_result {
         struct strbuf canonical_request;    /* holds the session token */
         struct strbuf string_to_sign;
 };
-#define SIGV4_RESULT_INIT \
-        { 0 }
+#define SIGV4_RESULT_INIT                                                           \
+        {                                                                           \
+                .authorization = STRBUF_SECRET, .canonical_request = STRBUF_SECRET, \
+                .string_to_sign = STRBUF_SECRET,                                    \
+        }
 void sigv4_result_release(struct sigv4_result *result); /* wipes */
 #define SIGV4_RESULT_CLEANUP __attribute__((cleanup(sigv4_result_release)))
 

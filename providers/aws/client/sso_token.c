@@ -40,7 +40,7 @@ char *sso_token_path(const char *key, struct error *err) {
 }
 
 static int load_token(const char *path, const char *key, json_t **ret, struct error *err) {
-        struct strbuf text = STRBUF_INIT;
+        struct strbuf text = STRBUF_SECRET;
         struct error problem = { 0 };
         int result = file_read(path, FILE_LIMIT, &text, &problem);
 
@@ -50,7 +50,7 @@ static int load_token(const char *path, const char *key, json_t **ret, struct er
                 *err = problem;
         else
                 result = credentials_answer_parse(&text, path, ret, err);
-        strbuf_wipe(&text);
+        strbuf_release(&text);
         return result;
 }
 
@@ -100,7 +100,7 @@ static int ask_for_token(const struct sso_token_source *source, const char *body
         else
                 result = credentials_answer_parse(&answer.body, "the answer to sso-oidc CreateToken", ret,
                                                   err);
-        strbuf_wipe(&answer.body);
+        strbuf_release(&answer.body);
         return result;
 }
 
@@ -109,7 +109,7 @@ static int renew_token(const struct sso_token_source *source, const char *path, 
                        struct error *err) {
         int64_t now_ms = source->clock->wall_ms(source->clock);
         json_t *answer CREDENTIALS_ANSWER_CLEANUP = NULL;
-        struct strbuf spent = STRBUF_INIT;
+        struct strbuf spent = STRBUF_SECRET;
         char *body = make_request(token, now_ms), when[32];
         json_int_t seconds;
         int result;
@@ -131,7 +131,7 @@ static int renew_token(const struct sso_token_source *source, const char *path, 
         json_set_text(token, "expiresAt", when);
         credentials_answer_set(token, "refreshToken", json_text(answer, "refreshToken"));
         credentials_answer_keep(path, strbuf_text(&spent), token);
-        strbuf_wipe(&spent);
+        strbuf_release(&spent);
         return 0;
 }
 

@@ -85,12 +85,6 @@ const struct value *environment_applied(const struct change *change, const struc
         return applied;
 }
 
-/* jansson's memory is not cleared when it is freed. */
-static void wipe_text(const json_t *text) {
-        if (json_is_string(text))
-                explicit_bzero((char *)(uintptr_t)json_string_value(text), json_string_length(text));
-}
-
 /* Keeps a text for a variable: the form in which it is recorded. */
 static void keep(struct stage_turn *turn, const char *variable, const char *version, const char *text) {
         struct arena *arena = turn->progress->arena;
@@ -189,8 +183,6 @@ static int fetch_secret(struct stage_turn *turn, const struct missing *first) {
                 else
                         keep(turn, other.variable, id ? id : other.version, text);
         }
-        wipe_text(json_object_get(response.json, "SecretString"));
-        strbuf_wipe(&response.body);
         return result;
 }
 
@@ -227,7 +219,6 @@ static int fetch_parameters(struct stage_turn *turn, const struct missing *first
         const char *arns[SSM_READ_MAX];
         struct missing batch[SSM_READ_MAX], other;
         json_t *names = json_array();
-        const json_t *parameter;
         size_t count = 0, arn_count = 0, i;
         struct aws_request request;
         uint32_t at = 0;
@@ -252,20 +243,22 @@ static int fetch_parameters(struct stage_turn *turn, const struct missing *first
                 return result;
         for (i = 0; i < count && result == 0; i++)
                 result = keep_parameter(turn, &batch[i], find_parameter(response.json, batch[i].source.arn));
-        json_array_foreach (json_object_get(response.json, "Parameters"), i, parameter)
-                wipe_text(json_object_get(parameter, "Value"));
-        strbuf_wipe(&response.body);
         return result;
 }
 
 /* Others' variables are not known yet: Lambda counts these in. */
 static int check_size(const struct value *texts, struct error *err) {
-        json_t *all JSON_CLEANUP = environment_variables_json(texts, NULL);
-        char *text = json_compact(json_object_get(all, "Variables"));
-        size_t size = strlen(text);
+        json_t *all = environment_variables_json(texts, NULL);
+        size_t size;
+        char *text;
 
+        json_secret_begin();
+        text = json_compact(json_object_get(all, "Variables"));
+        size = strlen(text);
         explicit_bzero(text, size);
         free(text);
+        json_decref(all);
+        json_secret_end();
         if (size > VARIABLES_SIZE_MAX)
                 return error_set(
                         err,
@@ -322,7 +315,7 @@ void environment_cost_sources(const struct change *change, struct cost *ret) {
 
 /* Writes `text` with stars in place of each `secret`. */
 static void hide_text(struct strbuf *text, const char *secret) {
-        struct strbuf hidden = STRBUF_INIT;
+        struct strbuf hidden = STRBUF_SECRET;
         const char *at = strbuf_text(text), *found;
 
         while ((found = strstr(at, secret))) {
@@ -331,13 +324,13 @@ static void hide_text(struct strbuf *text, const char *secret) {
                 at = found + strlen(secret);
         }
         strbuf_append(&hidden, at);
-        strbuf_wipe(text);
+        strbuf_release(text);
         *text = hidden;
 }
 
 void environment_withhold(const struct value *texts, const struct value *foreign, struct error *err) {
         const struct value *maps[] = { texts, foreign };
-        struct strbuf message STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf message STRBUF_CLEANUP = STRBUF_SECRET;
         bool any = false;
 
         strbuf_append(&message, err->message);

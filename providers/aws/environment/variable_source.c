@@ -122,26 +122,34 @@ static int copy_text(const json_t *text, struct arena *arena, const char **ret, 
 /* Jansson's own words quote what they stumble over: they are not passed on. */
 static int text_at_key(const struct variable_source *source, const char *given, struct arena *arena,
                        const char **ret, struct error *err) {
-        json_t *object JSON_CLEANUP = json_loads(given, JSON_ALLOW_NUL, NULL);
-        const json_t *member = json_object_get(object, source->key);
+        json_t *object = json_loads(given, JSON_ALLOW_NUL, NULL),
+               *member = json_object_get(object, source->key);
+        int result = 0;
 
         if (!json_is_object(object))
-                return error_set(err, "it is no JSON object, so that it has no key \"%s\"", source->key);
-        if (json_is_string(member))
-                return copy_text(member, arena, ret, err);
-        if (!json_is_number(member) && !json_is_boolean(member))
-                return error_set(err,
-                                 member ? "what stands at its key \"%s\" is no text" : "it has no key \"%s\"",
-                                 source->key);
-        *ret = aws_json_text(json_incref((json_t *)(uintptr_t)member), arena);
-        return 0;
+                result = error_set(err, "it is no JSON object, so that it has no key \"%s\"", source->key);
+        else if (json_is_string(member))
+                result = copy_text(member, arena, ret, err);
+        else if (!json_is_number(member) && !json_is_boolean(member))
+                result = error_set(
+                        err, member ? "what stands at its key \"%s\" is no text" : "it has no key \"%s\"",
+                        source->key);
+        else
+                *ret = aws_json_text(json_incref(member), arena);
+        json_decref(object);
+        return result;
 }
 
 int variable_source_text(const struct variable_source *source, const json_t *given, struct arena *arena,
                          const char **ret, struct error *err) {
+        int result;
+
         if (!json_is_string(given))
                 return error_set(err, "it is binary, and a variable is a text");
-        if (source->key)
-                return text_at_key(source, json_string_value(given), arena, ret, err);
-        return copy_text(given, arena, ret, err);
+        if (!source->key)
+                return copy_text(given, arena, ret, err);
+        json_secret_begin();
+        result = text_at_key(source, json_string_value(given), arena, ret, err);
+        json_secret_end();
+        return result;
 }

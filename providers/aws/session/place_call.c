@@ -30,7 +30,7 @@ const char *place_key(const struct place_session *session, int64_t n, const char
 }
 
 void place_call_release(struct place_call *call) {
-        strbuf_wipe(&call->event);
+        strbuf_release(&call->event);
         place_files_release(&call->files);
 }
 

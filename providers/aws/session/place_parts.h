@@ -181,6 +181,8 @@ struct place_call {
         struct place_files files;
         struct place_file_list skipped; /* of the files that came with it; in the arena */
 };
+#define PLACE_CALL_INIT \
+        { .event = STRBUF_SECRET }
 void place_call_release(struct place_call *call);
 /* The event for a request; `staged`: files that came with it, or NULL. `request->n` or, of what is no execution, the last one's number is its own. */
 int place_call_make(struct place_session *session, const struct request *request, const char *staged,

@@ -505,7 +505,7 @@ static struct outcome execute(struct place_session *session, const struct place_
                               struct place_answer *answer) {
         const struct place_execution *execution = &task->execution;
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct place_call call = { 0 };
+        struct place_call call = PLACE_CALL_INIT;
         const struct request request = {
                 .type = REQUEST_EXECUTE,
                 .n = execution->n,
@@ -622,7 +622,7 @@ static void run_restart(struct place_session *session, const char *context) {
         struct place_memory *memory = &session->memory;
         const struct request request = { .type = REQUEST_RESTART, .context = context };
         struct place_item *item = place_item_new(PLACE_RESTARTED, 0);
-        struct place_call call = { 0 };
+        struct place_call call = PLACE_CALL_INIT;
         struct place_answer answer;
         struct invoke_result result;
         struct error err = { 0 };

@@ -150,7 +150,7 @@ static int open_content(const struct sandbox_file *file, struct error *err) {
 
 int sandbox_tell_run(int worker, const struct sandbox_spec *spec, bool session, struct error *err) {
         struct strbuf arguments STRBUF_CLEANUP = STRBUF_INIT, description STRBUF_CLEANUP = STRBUF_INIT;
-        struct strbuf variables __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        struct strbuf variables STRBUF_CLEANUP = STRBUF_SECRET;
         struct sandbox_running running = { .deadline_ms = spec->limits.deadline_ms,
                                            .waits = spec->fill != NULL,
                                            .session = session };

@@ -333,7 +333,7 @@ static void add_files(struct sandbox_seen *seen, struct sandbox_root *root, stru
 
 int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_root *root,
                          struct error *err) {
-        struct strbuf words __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        struct strbuf words STRBUF_CLEANUP = STRBUF_SECRET;
         char told[16], number[16];
         int filter, arguments;
 

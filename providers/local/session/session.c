@@ -131,7 +131,7 @@ static void say_message(struct place_session *session, const struct strbuf *mess
 
         append_heard(session);
         do {
-                struct strbuf piece __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+                struct strbuf piece STRBUF_CLEANUP = STRBUF_SECRET;
                 size_t length = message->length - at < PIECE ? message->length - at : PIECE;
 
                 strbuf_append_bytes(&piece, &mark, sizeof(mark));
@@ -179,7 +179,7 @@ static void begin_execution(struct place_session *session) {
         session->execution.until_ms = now_ms() + session->pending_ms + LATE_MS;
         sandbox_lasting_measure(&session->lasting, &session->execution.before);
         say_message(session, &session->pending, session->execution.n);
-        strbuf_wipe(&session->pending);
+        strbuf_release(&session->pending);
         if (session->pending_interrupt)
                 ask_runtime(session, &stop);
         session->pending_interrupt = false;
@@ -536,7 +536,7 @@ static void refuse_execution(struct place_session *session, struct place_event *
                 session->files,
                 "nothing of it ran: the files that came with it cannot be put into its sandbox: %s",
                 session->job.problem.detail);
-        strbuf_wipe(&session->pending);
+        strbuf_release(&session->pending);
         session->pending_interrupt = false;
         session->execution = (struct session_execution){ 0 };
         /* A checkpoint that the worker takes says which execution was the last that it was given. */
@@ -688,7 +688,7 @@ static int run_command(struct place_session *session, const struct place_executi
                                    .n = execution->n,
                                    .arguments = execution->arguments,
                                    .variables = execution->variables };
-        struct strbuf message __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        struct strbuf message STRBUF_CLEANUP = STRBUF_SECRET;
 
         if (session->command.n > 0)
                 return error_set(err, "command %lld runs", (long long)session->command.n);
@@ -888,8 +888,8 @@ static void leave(struct place_session *session) {
         frame_release(&session->told);
         message_reader_release(&session->messages);
         message_release(&session->message);
-        strbuf_wipe(&session->outgoing);
-        strbuf_wipe(&session->pending);
+        strbuf_release(&session->outgoing);
+        strbuf_release(&session->pending);
         json_decref(session->contexts);
         close_descriptor(&session->memory);
         free(session->pending_staged);
@@ -952,6 +952,8 @@ static struct place_session *new_session(struct session_place *place, const stru
                                            .still = { .folder = -1 },
                                            .asked = FRAME_READER(-1),
                                            .memory = -1,
+                                           .outgoing = STRBUF_SECRET,
+                                           .pending = STRBUF_SECRET,
                                            .waits = epoll_create1(EPOLL_CLOEXEC) };
         session->socket = session_worker_path(place, opening->id, session->arena);
         remember_opening(session, opening);

@@ -104,7 +104,7 @@ static void add_text(struct strbuf *all, const char *text) {
 /* All of which a sandbox is made, and where its files go. Among it may be secrets, so the digest is kept and nothing else. */
 static void digest_program(const struct local_program *program, char ret[SHA256_HEX_SIZE]) {
         const struct local_environment *environment = &program->environment;
-        struct strbuf all __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        struct strbuf all STRBUF_CLEANUP = STRBUF_SECRET;
 
         strbuf_printf(&all, "%lld %lld %lld %zu %zu ", (long long)program->memory_mb,
                       (long long)program->cpu_millis, (long long)environment->storage_mb,

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/sorted.h"
 #include "base/strbuf.h"
 
@@ -138,6 +139,60 @@ static void an_arena_of_secrets_leaves_none(void **state) {
         assert_true(memory_has_needle());
         arena_free(arena);
         assert_false(memory_has_needle());
+}
+
+/* The needle between two texts, appended. */
+static void write_needle(struct strbuf *ret, const char *before, const char *behind) {
+        strbuf_append(ret, before);
+        for (size_t i = 0; i < NEEDLE_SIZE; i++)
+                strbuf_append_char(ret, (char)(needle_hidden[i] ^ 1));
+        strbuf_append(ret, behind);
+}
+
+static void a_buffer_of_secrets_leaves_none(void **state) {
+        struct strbuf buffer = STRBUF_SECRET, moved;
+
+        (void)state;
+        write_needle(&buffer, "", "");
+        assert_true(memory_has_needle());
+        /* It grows again and again, and only the last place may hold it. */
+        for (int i = 0; i < 20000; i++)
+                strbuf_append(&buffer, "0123456789");
+        memset(buffer.data, 'x', NEEDLE_SIZE);
+        assert_false(memory_has_needle());
+        strbuf_clear(&buffer);
+        write_needle(&buffer, "", "");
+        moved = buffer;
+        strbuf_release(&moved);
+        assert_false(memory_has_needle());
+        assert_true(moved.secret);
+}
+
+/* Neither the values nor the parser's and the writer's own buffers, whether the text is right or not. */
+static void json_of_secrets_leaves_none(void **state) {
+        static const char *const behind[] = { "\", \"b\": [1]}", "\"", "\", \"\\u12", "" };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+                struct strbuf text = STRBUF_SECRET;
+                json_t *json;
+
+                write_needle(&text, "{\"a\": \"", behind[i]);
+                json_secret_begin();
+                json = json_loadb(text.data, text.length, 0, NULL);
+                strbuf_release(&text);
+                if (i == 0) {
+                        char *written = json_compact(json);
+
+                        assert_true(memory_has_needle());
+                        explicit_bzero(written, strlen(written));
+                        free(written);
+                }
+                json_secret_end();
+                assert_true((i == 0) == (json != NULL));
+                json_forget(json);
+                assert_false(memory_has_needle());
+        }
 }
 
 static void arena_texts(void **state) {
@@ -283,6 +338,8 @@ int main(void) {
                 cmocka_unit_test(arena_texts_fit_and_leave_zeroes),
                 cmocka_unit_test(cleared_arena_starts_anew),
                 cmocka_unit_test(an_arena_of_secrets_leaves_none),
+                cmocka_unit_test(a_buffer_of_secrets_leaves_none),
+                cmocka_unit_test(json_of_secrets_leaves_none),
                 cmocka_unit_test(arena_texts),
                 cmocka_unit_test(arrays_grow),
                 cmocka_unit_test(an_array_made_elsewhere_is_refused),

@@ -63,7 +63,7 @@ static void first_lines(void **state) {
                         assert_non_null(strstr(err.message, path));
                         assert_null(strstr(err.message, "key"));
                 }
-                strbuf_wipe(&secret);
+                strbuf_release(&secret);
         }
 }
 
