@@ -138,6 +138,18 @@ def test_a_limit_too_low_to_start(serve):
     assert "at most 100 open files, and 256 are needed" in done.stderr, done.stderr
 
 
+def test_what_a_session_takes(serve):
+    """No more than docs/serve.md says, by which people choose the limit of a unit."""
+    serve.start("--accept-degraded")
+    taken = []
+    for _ in range(4):
+        assert serve.run(serve.create(), "1 + 1")["status"] == "ok"
+        taken.append(len(os.listdir(f"/proc/{serve.process.pid}/fd")))
+    assert taken[0] <= 25 + 9 + 3 and taken[-1] - taken[0] <= 3 * 9 + 3, taken
+    for made in serve.call("GET", "/v1/sessions").items():
+        assert serve.call("DELETE", f"/v1/sessions/{made['id']}").status == 204
+
+
 def test_a_limit_that_is_reached(serve):
     """Each answer says so and passes; with descriptors again, sessions are made and run as before."""
     serve.start("--accept-degraded")
