@@ -2,34 +2,27 @@
 #include "base/json.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
 
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 static _Thread_local unsigned secret_depth;
 
-static void *take_memory(size_t size) {
-        void *memory = malloc(size);
-
-        if (!memory)
-                abort();
-        return memory;
-}
-
 /* Not only the texts of values: the parser and the writer have buffers of their own, which grow. */
 static void give_memory_back(void *memory) {
-        if (memory && secret_depth > 0)
-                explicit_bzero(memory, malloc_usable_size(memory));
-        free(memory);
+        if (secret_depth > 0)
+                memory_free_wiped(memory);
+        else
+                free(memory);
 }
 
 /* Before any thread, and before the first value. */
 __attribute__((constructor)) static void set_memory_functions(void) {
-        json_set_alloc_funcs(take_memory, give_memory_back);
+        json_set_alloc_funcs(memory_new, give_memory_back);
 }
 
 void json_secret_begin(void) {

@@ -6,6 +6,7 @@
 #include "base/library.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -69,6 +70,38 @@ static int resolve_symbols(const struct library *library, void *handle, struct e
         return 0;
 }
 
+static void *crypto_new(size_t size, const char *file, int line) {
+        (void)file;
+        (void)line;
+        return memory_new(size);
+}
+
+static void *crypto_resize(void *memory, size_t size, const char *file, int line) {
+        (void)file;
+        (void)line;
+        return memory_resize(memory, size);
+}
+
+static void crypto_free(void *memory, const char *file, int line) {
+        (void)file;
+        (void)line;
+        free(memory);
+}
+
+/*
+ * OpenSSL's libcrypto, which comes with other libraries as well, takes such functions before its first allocation alone. Without
+ * memory it would crash as it starts, or say that a signature is wrong.
+ */
+static void set_memory_functions(void *handle) {
+        int (*set)(void *(*)(size_t, const char *, int), void *(*)(void *, size_t, const char *, int),
+                   void (*)(void *, const char *, int));
+        void *address = dlsym(handle, "CRYPTO_set_mem_functions");
+
+        memcpy(&set, &address, sizeof(set));
+        if (set)
+                (void)set(crypto_new, crypto_resize, crypto_free);
+}
+
 static int load_once(struct library *library, struct error *err) {
         /* Local, so that its names do not reach other libraries; lazy, since few of its functions are called. */
         void *handle = dlopen(library->soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
@@ -80,6 +113,7 @@ static int load_once(struct library *library, struct error *err) {
                                  library->soname, library->purpose, problem ? problem : "unknown problem",
                                  library_package(library->package));
         }
+        set_memory_functions(handle);
         return resolve_symbols(library, handle, err);
 }
 

@@ -104,7 +104,7 @@ static void run_stack(const struct crew *crew, struct stack_run *run) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
         struct error err = { 0 };
-        const char *said;
+        const char *said = NULL;
         const struct run_args args = {
                 .process = { .arguments = arguments_of(crew, run->folder, arena),
                              .environment = crew->environment,
@@ -121,22 +121,24 @@ static void run_stack(const struct crew *crew, struct stack_run *run) {
 
         run->code = EXIT_ERROR;
         if (interrupt_level(args.interrupt) > INTERRUPT_NONE) {
-                run->said = strdup("not begun: interrupted");
+                said = "not begun: interrupted";
         } else if (run_to_end(&args, &result, &err) < 0) {
-                run->said = strdup(err.message);
+                said = err.message;
         } else if (result.end != RUN_EXITED) {
                 if (run_check(&result, "its run", &err) < 0)
-                        run->said = strdup(err.message);
+                        said = err.message;
         } else {
                 run->code = result.code;
                 run->document = json_loadb(strbuf_text(&result.output), result.output.length, 0, NULL);
                 said = strbuf_text(&result.said);
-                run->said = strdup(said + (text_begins_with(said, "error: ") ? strlen("error: ") : 0));
+                said += text_begins_with(said, "error: ") ? strlen("error: ") : 0;
                 /* A plan says whether it has changes; here it is asked for by everybody's option alone. */
                 if (run->code == EXIT_CHANGES && strcmp(crew->verb, "plan") == 0 &&
                     !crew->options->detailed_exitcode)
                         run->code = EXIT_DONE;
         }
+        if (said && !(run->said = strdup(said)))
+                abort();
 }
 
 /* Ours, with the pace's place in it. */

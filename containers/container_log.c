@@ -109,9 +109,9 @@ static int open_part(struct container_log *log, struct part *part, uint64_t numb
         return 0;
 }
 
-/* The numbers of the files of that path, to `each`. */
-static void for_each_part(const char *path, void (*each)(const char *path, uint64_t number, void *context),
-                          void *context) {
+/* The numbers of the files of that path, to `each`. -1 with errno where the folder cannot be read. */
+static int for_each_part(const char *path, void (*each)(const char *path, uint64_t number, void *context),
+                         void *context) {
         const char *base = strrchr(path, '/');
         char *folder TEXT_CLEANUP = base ? strndup(path, (size_t)(base - path)) : strdup(".");
         size_t length = strlen(base ? base + 1 : path);
@@ -121,7 +121,9 @@ static void for_each_part(const char *path, void (*each)(const char *path, uint6
         if (!folder)
                 abort();
         directory = opendir(*folder ? folder : "/");
-        while (directory && (entry = readdir(directory))) {
+        if (!directory)
+                return errno == ENOENT ? 0 : -1;
+        while ((entry = readdir(directory))) {
                 char *end;
                 unsigned long long number;
 
@@ -134,8 +136,8 @@ static void for_each_part(const char *path, void (*each)(const char *path, uint6
                 if (errno == 0 && *end == '\0' && number < NUMBER_MAX)
                         each(path, number, context);
         }
-        if (directory)
-                closedir(directory);
+        closedir(directory);
+        return 0;
 }
 
 static void note_newest(const char *path, uint64_t number, void *context) {
@@ -157,7 +159,11 @@ int container_log_open(const char *path, struct container_log **ret, struct erro
         if (!log || !(log->path = strdup(path)))
                 abort();
         log->parts[0].descriptor = log->parts[1].descriptor = -1;
-        for_each_part(path, note_newest, newest);
+        if (for_each_part(path, note_newest, newest) < 0) {
+                container_log_close(log);
+                return error_set(err, "cannot look for the output of before at %s: %s", path,
+                                 strerror(errno));
+        }
         /* Without a file between them the older one is no part of what is kept. */
         if ((newest[0] > 0 && newest[0] + 1 == newest[1] &&
              open_part(log, &log->parts[0], newest[0], 0, err) < 0) ||

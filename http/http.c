@@ -14,11 +14,11 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/library.h"
+#include "base/memory.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <curl/curl.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,15 +77,9 @@ static struct library curl = LIBRARY(CURL_SONAME, "libcurl4", "HTTP", curl_symbo
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* libcurl's buffers hold what requests and answers hold, and it overwrites none of them. */
-static void free_wiped(void *memory) {
-        if (memory)
-                explicit_bzero(memory, malloc_usable_size(memory));
-        free(memory);
-}
-
 static void start_curl(void) {
-        if (sym_curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, free_wiped, realloc, strdup, calloc) !=
-            CURLE_OK)
+        if (sym_curl_global_init_mem(CURL_GLOBAL_DEFAULT, memory_new, memory_free_wiped, memory_resize,
+                                     memory_copy_text, memory_new_zeroed) != CURLE_OK)
                 abort();
 }
 

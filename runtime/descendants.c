@@ -4,7 +4,8 @@
  * nobody can leave is the tree: who loses his parent becomes ours. So the tree is read from /proc, and a process is known by its
  * id and the time of its birth.
  *
- * A signal goes by pidfd: opened, then looked at again, so that an id which was given away meanwhile gets none.
+ * A signal goes by pidfd: opened, then looked at again, so that an id that has become another process's meanwhile gets none. Where
+ * there is no descriptor for it, it goes by the id: a process that must end is not left.
  */
 #include "runtime/descendants.h"
 
@@ -13,6 +14,7 @@
 #include "base/libc.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -229,7 +231,10 @@ static void signal_one(const struct descendant *one, int number) {
         struct descendant now;
         int pidfd DESCRIPTOR_CLEANUP = pidfd_open(one->pid, 0);
 
-        if (pidfd >= 0 && read_process(one->pid, &now) && now.born == one->born)
+        /* Without a descriptor to spare, the id must do: it was read a moment ago. */
+        if (pidfd < 0 && errno != ESRCH)
+                (void)kill(one->pid, number);
+        else if (pidfd >= 0 && read_process(one->pid, &now) && now.born == one->born)
                 (void)pidfd_send_signal(pidfd, number, NULL, 0);
 }
 

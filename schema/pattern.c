@@ -93,6 +93,7 @@ static unsigned hash_text(const char *pattern, const char *text) {
 bool patterns_match(struct patterns *patterns, const char *pattern, const char *text) {
         const struct compiled *compiled = compile(patterns, pattern);
         unsigned slot;
+        int result;
 
         if (compiled->is_name)
                 return is_name(text);
@@ -100,7 +101,10 @@ bool patterns_match(struct patterns *patterns, const char *pattern, const char *
         if (patterns->remembered[slot].pattern == pattern &&
             strcmp(patterns->remembered[slot].text, text) == 0)
                 return true;
-        if (regexec(&compiled->regex, text, 0, NULL, 0) != 0)
+        result = regexec(&compiled->regex, text, 0, NULL, 0);
+        if (result != 0 && result != REG_NOMATCH)
+                abort(); /* no memory: that is no word on the text */
+        if (result != 0)
                 return false;
         patterns->remembered[slot].pattern = pattern;
         patterns->remembered[slot].text = text;

@@ -80,29 +80,37 @@ static char *describe(const struct workspaces *workspaces, const struct workspac
         return json_compact(json);
 }
 
-/* False where it is damaged, of another stack, or has no owner: then it is nobody's. */
-static bool read_session(int folder, const char *stack, struct arena *arena, struct workspace_row *ret) {
+/*
+ * 1 with *ret; 0 where there is none, or it is damaged, of another stack, or without an owner: then it belongs to no client. -1 with
+ * errno where that is not known: this process has no descriptor left, say.
+ */
+static int read_session(int folder, const char *stack, struct arena *arena, struct workspace_row *ret) {
         struct stat status;
         int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(folder, SESSION_FILE, &status);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         json_t *json JSON_CLEANUP = NULL;
         const char *version, *of_stack, *owner;
 
-        if (descriptor < 0 || descriptor_read(descriptor, SESSION_BYTES_MAX, &text) != 0)
-                return false;
+        int read;
+
+        if (descriptor < 0)
+                return errno == ENOENT || errno == EINVAL || errno == ELOOP ? 0 : -1;
+        read = descriptor_read(descriptor, SESSION_BYTES_MAX, &text);
+        if (read != 0)
+                return read < 0 ? -1 : 0;
         json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
         version = json_text(json, "formatVersion");
         of_stack = json_text(json, "stack");
         owner = json_text(json, "owner");
         if (!version || strcmp(version, FORMAT) != 0 || !of_stack ||
             (stack && strcmp(of_stack, stack) != 0) || !owner)
-                return false;
+                return 0;
         ret->owner = arena_strdup(arena, owner);
         ret->environment = arena_strdup(arena, json_text(json, "environment"));
         ret->agent = json_text(json, "agent") ? arena_strdup(arena, json_text(json, "agent")) : NULL;
         ret->created_ms = json_integer_or(json, "createdMs", 0);
         ret->lives_until_ms = json_integer_or(json, "livesUntilMs", 0);
-        return ret->environment;
+        return ret->environment != NULL;
 }
 
 /* A new file below a folder of ours: whole, synced, in place of what has the name. */
@@ -237,7 +245,7 @@ static int local_open(const struct workspaces *workspaces, const char *owner, co
                       struct workspace *ret, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace opened WORKSPACE_CLEANUP = WORKSPACE_INIT;
-        int all DESCRIPTOR_CLEANUP = -1;
+        int all DESCRIPTOR_CLEANUP = -1, found;
         struct workspace_row row;
 
         opened.body = &workspace_local_body;
@@ -247,8 +255,10 @@ static int local_open(const struct workspaces *workspaces, const char *owner, co
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                                ? workspace_not_found(problem)
                                : fail(problem, "open the workspace");
-        if (!read_session(opened.folder, workspaces->stack, arena, &row) ||
-            (owner && strcmp(row.owner, owner) != 0))
+        found = read_session(opened.folder, workspaces->stack, arena, &row);
+        if (found < 0)
+                return fail(problem, "read the workspace's session.json");
+        if (!found || (owner && strcmp(row.owner, owner) != 0))
                 return workspace_not_found(problem);
         opened.files = open_folder(opened.folder, FILES);
         if (opened.files < 0)
@@ -271,13 +281,17 @@ int workspace_local_open_shared(const struct workspaces *workspaces, int folder,
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace opened WORKSPACE_CLEANUP = WORKSPACE_INIT;
         struct workspace_row row;
+        int found;
 
         opened.body = &workspace_local_body;
         opened.folder = open_folder(folder, ".");
         opened.files = opened.folder < 0 ? -1 : open_folder(opened.folder, FILES);
         if (opened.files < 0)
                 return fail(problem, "open the workspace");
-        if (!read_session(opened.folder, NULL, arena, &row) || strcmp(row.owner, owner) != 0)
+        found = read_session(opened.folder, NULL, arena, &row);
+        if (found < 0)
+                return fail(problem, "read the workspace's session.json");
+        if (!found || strcmp(row.owner, owner) != 0)
                 return workspace_not_found(problem);
         opened.shared = true;
         opened.own_disk = is_on_own_disk(workspaces, opened.folder);
@@ -287,14 +301,14 @@ int workspace_local_open_shared(const struct workspaces *workspaces, int folder,
         return 0;
 }
 
-bool workspace_local_read_shared(int folder, const char *stack, struct arena *arena,
-                                 struct workspace_row *ret) {
+int workspace_local_read_shared(int folder, const char *stack, struct arena *arena,
+                                struct workspace_row *ret) {
         struct workspace_row row = { 0 };
+        int found = read_session(folder, stack, arena, &row);
 
-        if (!read_session(folder, stack, arena, &row))
-                return false;
-        *ret = row;
-        return true;
+        if (found > 0)
+                *ret = row;
+        return found;
 }
 
 int workspace_local_name_shared(int folder, const char *stack, const struct workspace_row *row) {
@@ -302,8 +316,11 @@ int workspace_local_name_shared(int folder, const char *stack, const struct work
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace_row named = *row, there;
         char *text TEXT_CLEANUP = NULL;
+        int found = read_session(folder, stack, arena, &there);
 
-        if (read_session(folder, stack, arena, &there)) {
+        if (found < 0)
+                return -1;
+        if (found) {
                 if (strcmp(there.environment, row->environment) == 0)
                         return 0;
                 named.created_ms = there.created_ms;
@@ -321,8 +338,11 @@ static void local_close(struct workspace *workspace) {
 static int local_describe(const struct workspace *workspace, struct arena *arena, struct workspace_row *ret,
                           struct problem *problem) {
         struct workspace_row row = { .id = arena_strdup(arena, workspace->id) };
+        int found = read_session(workspace->folder, NULL, arena, &row);
 
-        if (!read_session(workspace->folder, NULL, arena, &row))
+        if (found < 0)
+                return fail(problem, "read the workspace's session.json");
+        if (!found)
                 return workspace_not_found(problem);
         *ret = row;
         return 0;
@@ -333,6 +353,7 @@ static int local_set_life(struct workspace *workspace, int64_t lives_until_ms, s
         json_t *json JSON_CLEANUP = NULL;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         char *written TEXT_CLEANUP = NULL;
+        bool unread;
         int result = 0;
 
         if (workspace_lock(workspace, NULL, problem) < 0)
@@ -342,7 +363,11 @@ static int local_set_life(struct workspace *workspace, int64_t lives_until_ms, s
                 int descriptor DESCRIPTOR_CLEANUP =
                         workspace_open_regular(workspace->folder, SESSION_FILE, &status);
 
-                if (descriptor >= 0 && descriptor_read(descriptor, SESSION_BYTES_MAX, &text) == 0)
+                unread = descriptor < 0 ? errno != ENOENT
+                                        : descriptor_read(descriptor, SESSION_BYTES_MAX, &text) < 0;
+                if (unread)
+                        result = fail(problem, "read the workspace's session.json");
+                else if (descriptor >= 0)
                         json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
         }
         if (json_is_object(json)) {
@@ -350,7 +375,7 @@ static int local_set_life(struct workspace *workspace, int64_t lives_until_ms, s
                 written = json_compact(json);
                 if (write_file(workspace->folder, SESSION_FILE, written, true) < 0)
                         result = fail(problem, "write the workspace's session.json");
-        } else {
+        } else if (!unread) {
                 result = problem_set(problem, PROBLEM_WORKSPACE_FAILED,
                                      "the workspace's session.json is damaged");
         }
@@ -387,14 +412,19 @@ static int local_list(const struct workspaces *workspaces, const char *owner, co
         if (all >= 0 && folder_names(all, is_workspace, NULL, own, &names, &name_count) < 0)
                 return fail(problem, "read the folder of workspaces");
         for (size_t i = 0; i < name_count && !more; i++) {
-                int folder DESCRIPTOR_CLEANUP = -1;
+                int folder DESCRIPTOR_CLEANUP = -1, found;
                 struct workspace_row row = { 0 };
 
                 if (strcmp(names[i], after) <= 0)
                         continue;
                 folder = open_folder(all, names[i]);
-                if (folder < 0 || !read_session(folder, workspaces->stack, own, &row) ||
-                    (owner && strcmp(row.owner, owner) != 0))
+                if (folder >= 0)
+                        found = read_session(folder, workspaces->stack, own, &row);
+                else
+                        found = errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+                if (found < 0)
+                        return fail(problem, "read all workspaces");
+                if (!found || (owner && strcmp(row.owner, owner) != 0))
                         continue;
                 more = count == limit;
                 if (more)
@@ -472,7 +502,7 @@ static int empty_incoming(int all, const char *id, const char *stack, struct are
         if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
         /* Of another stack, another server may yet need them; of a session that lives, what waits in it. */
-        if (read_session(folder, stack, arena, &row) &&
+        if (read_session(folder, stack, arena, &row) > 0 &&
             row.lives_until_ms <= clock_system.wall_ms(&clock_system))
                 workspace_stage_clear(folder);
         return remove_abandoned(folder, arena);

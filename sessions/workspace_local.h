@@ -10,9 +10,9 @@ int workspace_local_open_shared(const struct workspaces *workspaces, int folder,
                                 const char *id, struct workspace *ret, struct problem *problem) MUST_USE;
 /* What dead processes were writing goes, unless somebody has the workspace's lock. -1 with errno. */
 int workspace_local_recover_shared(int folder) MUST_USE;
-/* What its folder says of it. False where it says nothing that can be read, or is of another stack (NULL: any will do). */
-bool workspace_local_read_shared(int folder, const char *stack, struct arena *arena,
-                                 struct workspace_row *ret);
+/* What its folder says of it: 1; 0 where that is nothing, or it is of another stack (NULL: any will do); -1 with errno. */
+int workspace_local_read_shared(int folder, const char *stack, struct arena *arena,
+                                struct workspace_row *ret) MUST_USE;
 /* Says in its folder whose it is, unless it says that already. -1 with errno. */
 int workspace_local_name_shared(int folder, const char *stack, const struct workspace_row *row) MUST_USE;
 

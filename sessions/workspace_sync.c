@@ -151,16 +151,19 @@ static bool read_base(const char *at, size_t left, struct arena *arena, struct w
         return left == 0;
 }
 
-void workspace_base_load(const struct workspace *workspace, struct arena *arena, struct workspace_base *ret) {
+int workspace_base_load(const struct workspace *workspace, struct arena *arena, struct workspace_base *ret) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct workspace_base base = { 0 };
         struct stat status;
         int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(workspace->folder, BASE, &status);
 
+        if (descriptor < 0 && errno != ENOENT && errno != EINVAL && errno != ELOOP)
+                return -1;
         if (descriptor < 0 || descriptor_read(descriptor, (size_t)2 << 30, &text) != 0 || !text.length ||
             !read_base(text.data, text.length, arena, &base))
                 base = (struct workspace_base){ 0 };
         *ret = base;
+        return 0;
 }
 
 /* ---- three lists, path by path ---- */

@@ -36,8 +36,12 @@ struct workspace_base {
         size_t count;
 };
 
-/* The base as it was saved; empty where there is none, or one of another boot of this machine: then contents are compared. */
-void workspace_base_load(const struct workspace *workspace, struct arena *arena, struct workspace_base *ret);
+/*
+ * The base as it was saved; empty where there is none, or one of another boot of this machine: then contents are compared, and a file
+ * that was removed on one side comes back. -1 with errno where it cannot be opened.
+ */
+int workspace_base_load(const struct workspace *workspace, struct arena *arena,
+                        struct workspace_base *ret) MUST_USE;
 int workspace_base_save(const struct workspace *workspace, const struct workspace_base *base,
                         struct problem *problem) MUST_USE;
 

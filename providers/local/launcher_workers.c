@@ -95,19 +95,25 @@ void launcher_workers_remove(const char *path) {
         (void)unlink(record);
 }
 
-/* 1: it lives, and *ret is it; 0: it does not, or cannot be told. */
-static int read_worker(const char *folder, const char *file, struct arena *arena,
-                       struct launcher_worker *ret) {
+/* 1: it lives, and *ret is it; 0: it does not, or its record is wrong. -1: this process cannot find out, for want of descriptors, say. */
+static int read_worker(const char *folder, const char *file, struct arena *arena, struct launcher_worker *ret,
+                       struct error *err) {
         const char *record = arena_printf(arena, "%s/%s", folder, file), *end;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct launcher_worker worker = { .process = PROCESS_NONE };
         struct process_identity identity;
-        struct error ignored;
+        struct error failure = { 0 }, ignored;
+        enum identity_life life;
 
         worker.path = arena_strndup(arena, record, strlen(record) - strlen(SUFFIX));
         worker.client = (uid_t)strtoul(file, NULL, 10);
-        if (file_read(record, RECORD_MAX, &text, &ignored) < 0 ||
-            !identity_read(strbuf_text(&text), &identity, &end) || *end != '\n' ||
+        if (file_read(record, RECORD_MAX, &text, &failure) < 0) {
+                if (failure.kind == ERROR_NOT_FOUND || text.length > 0)
+                        return 0;
+                *err = failure;
+                return -1;
+        }
+        if (!identity_read(strbuf_text(&text), &identity, &end) || *end != '\n' ||
             sandbox_starting_read(end + 1, strlen(end + 1), arena, &worker.starting, &ignored) < 0 ||
             !worker.starting.name ||
             strcmp(worker.path, arena_printf(arena, "%s/%u.%s", folder, (unsigned)worker.client,
@@ -116,8 +122,18 @@ static int read_worker(const char *folder, const char *file, struct arena *arena
                 return 0;
         /* By the time that it is asked again, no other process can have become it. */
         worker.process.pidfd = pidfd_open(identity.pid, 0);
+        if (worker.process.pidfd < 0 && errno != ESRCH && errno != EINVAL)
+                return error_set(err, "cannot watch the worker of %s: %s", record, strerror(errno));
         worker.process.pid = identity.pid;
-        if (worker.process.pidfd < 0 || identity_life(&identity) != IDENTITY_ALIVE) {
+        errno = 0; /* left as it is where /proc could be read */
+        life = worker.process.pidfd < 0 ? IDENTITY_DEAD : identity_life(&identity);
+        if (life == IDENTITY_UNKNOWN && (errno == EMFILE || errno == ENFILE)) {
+                (void)error_set(err, "cannot find out whether the worker of %s lives: %s", record,
+                                strerror(errno));
+                close_descriptor(&worker.process.pidfd);
+                return -1;
+        }
+        if (life != IDENTITY_ALIVE) {
                 close_descriptor(&worker.process.pidfd);
                 return 0;
         }
@@ -157,6 +173,7 @@ int launcher_workers_find(const char *folder, struct arena *arena, struct launch
         while ((entry = readdir(names))) {
                 const char *dot = strrchr(entry->d_name, '.');
                 struct launcher_worker worker;
+                int lives;
 
                 if (!dot || dot == entry->d_name || entry->d_name[0] < '0' || entry->d_name[0] > '9')
                         continue;
@@ -169,7 +186,14 @@ int launcher_workers_find(const char *folder, struct arena *arena, struct launch
                         remove_socket(folder, entry->d_name, arena);
                         continue;
                 }
-                if (read_worker(folder, entry->d_name, arena, &worker) == 0) {
+                lives = read_worker(folder, entry->d_name, arena, &worker, err);
+                if (lives < 0) {
+                        for (size_t i = 0; i < count; i++)
+                                close_descriptor(&workers[i].process.pidfd);
+                        closedir(names);
+                        return -1;
+                }
+                if (lives == 0) {
                         launcher_workers_remove(arena_printf(arena, "%s/%.*s", folder,
                                                              (int)(dot - entry->d_name), entry->d_name));
                         *ret_dead = true;

@@ -4,7 +4,7 @@
 import subprocess
 from pathlib import Path
 
-KINDS = ("descriptor", "thread")
+KINDS = ("descriptor", "table", "thread", "memory")
 
 
 class Scarce:
@@ -32,6 +32,14 @@ class Scarce:
 
     def calls(self):
         return [line.split(" ")[1] for line in self.log.read_text().splitlines()]
+
+    def places(self):
+        """Of the calls counted, the number of the first one at each place in the program, in order."""
+        first = {}
+        for line in self.log.read_text().splitlines():
+            number, call, place = line.split(" ")[:3]
+            first.setdefault((call, place), int(number))
+        return sorted(first.values())
 
     def failed(self):
         """The call that failed, or None."""

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-No descriptor or no thread is left at one call of the server: it answers truly, lives, loses nothing, and has a further session.
+No descriptor, thread or memory is left at one call of the server: it answers truly, loses nothing, and has a further session. It lives,
+too, but where memory is lacking: there it may end by abort(), as base/README.md says, and the next one goes on from what was answered.
 
 By default a sample of the calls, the same in each run; another one with BERTH_SEED=TEXT, all of them with BERTH_EXHAUSTIVE=1.
 """
 
+import contextlib
+import http.client
 import os
 import resource
+import signal
 import subprocess
 
 import pytest
@@ -14,10 +18,12 @@ import pytest
 import test_death
 from binary import is_watched
 from controllers import PATIENCE, wait_until
-from scarce import Scarce
+from scarce import KINDS, Scarce
 from test_serve import stack
 from test_serve_sessions import CLIENTS, Sessions
-from test_sessions_death import start_anew
+from test_sessions_death import each, following, left_of, needs_root, start_anew, steps_program, worker_of  # noqa: F401
+from test_sessions_launcher import box, launcher  # noqa: F401
+from test_sessions_launcher import serve as launched  # noqa: F401
 
 pytestmark = pytest.mark.timeout(14400 if test_death.EXHAUSTIVE else 600)
 
@@ -41,14 +47,16 @@ def serve(offline):
 class Life:
     """A session's, from its making to its end; what was refused is so, and what was answered is right."""
 
+    true_ends = ("ok", "failed", "killed")
+
     def __init__(self, serve):
-        self.serve, self.session, self.put, self.ran = serve, None, False, []
+        self.serve, self.session, self.put, self.ended, self.ends = serve, None, False, False, False
 
     def ask(self, method, path, body=None, right=(200, 201, 202, 204)):
         """None where it was refused in true words, or the connection was not taken."""
         try:
             answer = self.serve.call(method, path, body)
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return None
         if answer.status in right:
             return answer
@@ -62,10 +70,9 @@ class Life:
         if not answer:
             return
         done = answer.json()
-        assert done["status"] in ("ok", "failed", "killed"), done
+        assert done["status"] in self.true_ends, done
         assert done["status"] == "ok" or done["detail"], done
-        if done["status"] == "ok" and done["state"]["was"] not in ("lost",):
-            self.ran.append(value)
+        if done["status"] == "ok":
             assert done["value"]["text"] in (repr(value), str(value)), done
 
     def live(self):
@@ -80,10 +87,20 @@ class Life:
         assert not (got and self.put) or (got.status, got.body) == (200, BYTES), got.body
         self.ask("POST", f"/v1/sessions/{self.session}/park", {}, right=(200, 202, 204, 409))
         self.run("2 + 1", 3)
+        listed = self.ask("GET", f"/v1/sessions/{self.session}/executions")
+        assert not listed or all(row["status"] in ("ok", "failed", "killed", "running") for row in listed.items()), listed.body
+
+    def end(self):
+        self.ends = True
+        self.ended = bool(self.session and self.ask("DELETE", f"/v1/sessions/{self.session}"))
 
     def check(self, note):
         """By a server that lacks nothing: what it took is there."""
-        if self.session:
+        if self.session and self.ended:
+            assert self.serve.call("GET", f"/v1/sessions/{self.session}").status == 404, note
+        elif self.session and self.ends and self.serve.call("GET", f"/v1/sessions/{self.session}").status == 404:
+            pass  # it has ended, though its client was not told
+        elif self.session:
             answer = self.serve.call("GET", f"/v1/sessions/{self.session}")
             assert answer.status == 200, (note, answer.body)
             if self.put:
@@ -96,7 +113,16 @@ class Life:
         assert self.serve.call("DELETE", f"/v1/sessions/{further}").status == 204
 
 
-@pytest.mark.parametrize("kind", ["descriptor", "thread"])
+def has_ended(serve):
+    """One that dies refuses connections before it can be waited for."""
+    try:
+        return not serve.call("GET", "/v1/sessions")
+    except OSError:
+        serve.process.wait(60 * PATIENCE)
+        return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_call(serve, tmp_path, kind):
     scarce = Scarce(tmp_path)
 
@@ -106,17 +132,21 @@ def test_each_call(serve, tmp_path, kind):
         scarce.begin()
         try:
             life.live()
+            life.end()
         finally:
             scarce.end()
         note = f"{note}: {scarce.failed()}"
+        if kind == "memory" and has_ended(serve):
+            assert serve.process.returncode == -signal.SIGABRT, f"{note}: {serve.process.returncode}: {serve.lines()[-2000:]}"
+            start_anew(serve)
         assert serve.process.poll() is None, f"{note}: it ended with {serve.process.returncode}: {serve.lines()[-2000:]}"
         life.check(note)
         assert serve.stop() == 0, note
-        return scarce.calls()
 
-    count, failures = len(trial(0)), []
-    assert count > 0
-    chosen = test_death.sample(list(range(1, count + 1)), 6, kind)
+    trial(0)
+    failures, chosen = [], test_death.sample(scarce.places(), 6, kind)
+    test_death.note(f"{kind}: {len(scarce.calls())} calls at {len(scarce.places())} places, of which {len(chosen)}")
+    assert chosen
     for at in chosen:
         try:
             trial(at)
@@ -128,6 +158,59 @@ def test_each_call(serve, tmp_path, kind):
                 serve.call("DELETE", f"/v1/sessions/{session['id']}")
             serve.stop()
     assert not failures, f"{len(failures)} of {len(chosen)}; again with BERTH_SEED={test_death.SEED}\n" + "\n".join(failures[:10])
+
+
+class LifeBelow(Life):
+    """Where code runs short itself, it may say so: its own exception is a true answer."""
+
+    true_ends = ("ok", "failed", "killed", "error")
+
+    def live(self):
+        super().live()
+        if self.session:
+            with contextlib.suppress(ValueError):  # it was never placed
+                worker_of(self.serve, self.session)
+
+
+def sweep_below(serve, name, follow):
+    """`follow(at)`: from there on the calls of the processes are counted, and the n-th fails. Each answer is true, and nobody stays."""
+
+    def trial(at):
+        life = LifeBelow(serve)
+        with follow(at) as seen:
+            life.live()
+            life.end()
+        note = f"{name} {at}: {seen['failed']}"
+        assert serve.process.poll() is None, f"{note}: it ended with {serve.process.returncode}: {serve.lines()[-2000:]}"
+        life.check(note)
+        wait_until(lambda: not left_of(serve))
+        return seen["count"]
+
+    count = trial(0)
+    test_death.note(f"{name}: {count} calls")
+    assert count > 5
+    each(serve, [(at,) for at in range(1, count + 1)], 5, trial, keeps_none=False)
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ("descriptor", "thread", "memory"))
+def test_each_call_of_what_the_server_starts(serve, steps_program, kind):
+    """Of worker, sandbox, runtime and kernel: they get no environment, and have no library to preload."""
+    serve.start("--accept-degraded")
+    sweep_below(serve, f"below, {kind}", lambda at: following(steps_program, serve.process.pid, at, "below", kind))
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ("descriptor", "thread", "memory"))
+def test_each_call_of_the_launcher(launched, steps_program, kind):
+    """And of what it starts."""
+
+    def follow(at):
+        if launched.launcher.process.poll() is not None:
+            launched.launcher.start()
+        return following(steps_program, launched.launcher.process.pid, at, "all", kind)
+
+    sweep_below(launched, f"launcher, {kind}", follow)
 
 
 def test_a_limit_too_low_to_start(serve):

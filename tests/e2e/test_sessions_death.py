@@ -310,7 +310,8 @@ def following(program, pid, at, *words):
             yield seen
         finally:
             steps.terminate()
-        seen["count"] = int(steps.stdout.readline())
+        *seen["failed"], count = steps.stdout.read().splitlines()
+        seen["count"] = int(count)
 
 
 def dies_at_each_call(serve, program, kind, most, live):

@@ -277,6 +277,9 @@ static void end_stranger(pid_t pid) {
         int process DESCRIPTOR_CLEANUP = pid > 0 ? pidfd_open(pid, 0) : -1;
         struct pollfd polled = { .fd = process, .events = POLLIN };
 
+        /* Without a descriptor to wait with, it gets no time: it must not stay. */
+        if (process < 0 && pid > 0 && errno != ESRCH)
+                (void)kill(pid, SIGKILL);
         if (process < 0 || poll(&polled, 1, ENDING_MS) == 1)
                 return;
         (void)pidfd_send_signal(process, SIGKILL, NULL, 0);

@@ -676,12 +676,17 @@ static void read_client(struct worker *worker) {
 
 /* --- a session that is to be parked --- */
 
-static void heed_leave(struct worker *worker) {
+/* Without it, SIGTERM would end the worker of a session at once, and what is in memory with it. */
+static int heed_leave(struct worker *worker, struct error *err) {
         struct sigaction action = { .sa_handler = on_leave, .sa_flags = SA_RESTART };
 
+        if (!worker->running.session)
+                return 0;
         told_to_leave = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (worker->running.session && told_to_leave >= 0)
-                (void)sigaction(SIGTERM, &action, NULL);
+        if (told_to_leave < 0)
+                return error_set(err, "cannot make an eventfd: %s", strerror(errno));
+        (void)sigaction(SIGTERM, &action, NULL);
+        return 0;
 }
 
 /* Whoever is there is asked to park it: he has the files, and the record. */
@@ -1072,7 +1077,8 @@ static int begin(struct worker *worker, int64_t *ret_started_ms, struct error *e
         struct error failed;
         int started = 0;
 
-        heed_leave(worker);
+        if (heed_leave(worker, err) < 0)
+                return -1;
         *ret_started_ms = sandbox_now_ms();
         if (!worker->running.waits)
                 started = start_program(worker, *ret_started_ms + worker->running.deadline_ms, &failed);

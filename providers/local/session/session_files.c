@@ -277,8 +277,9 @@ static int work(struct session_sync *sync) {
             workspace_bound(&sync->workspaces, sync->owner, sync->id, &sync->bounds, &sync->interrupt,
                             &sync->limits, &sync->problem) < 0)
                 return -1;
-        if (!sync->fresh)
-                workspace_base_load(&workspace, sync->arena, &base);
+        if (!sync->fresh && workspace_base_load(&workspace, sync->arena, &base) < 0)
+                return problem_set(&sync->problem, PROBLEM_WORKSPACE_FAILED,
+                                   "cannot read what was in the workspace before: %s", strerror(errno));
         may_be_still = read_kept(sync, &workspace, &kept_look, &kept);
         workspace_still_look(sync->copy.folder, &look);
         if (read_copy(sync, &tree) < 0)

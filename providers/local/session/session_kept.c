@@ -129,9 +129,12 @@ static int write_index(const struct session_place *place, const struct place_sha
                        struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace_row there;
+        int found = workspace_local_read_shared(root, place->stack, arena, &there);
 
-        if (!workspace_local_read_shared(root, place->stack, arena, &there) ||
-            strcmp(there.owner, shared->owner) != 0)
+        if (found < 0)
+                return error_set(err, "cannot read whose the workspace of Agent/%s is: %s", shared->agent,
+                                 strerror(errno));
+        if (!found || strcmp(there.owner, shared->owner) != 0)
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no such workspace");
         return local_agent_write(place->workspaces, place->stack,
                                  &(struct local_agent_workspace){ .agent = shared->agent,
@@ -371,10 +374,12 @@ static int learn_image(const struct session_place *place, int given, const struc
         int root DESCRIPTOR_CLEANUP = openat(given, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct workspace_row there;
         struct place_shared shared;
+        int found = root < 0 ? -1 : workspace_local_read_shared(root, NULL, arena, &there);
         bool others;
 
-        if (root < 0 || !workspace_local_read_shared(root, NULL, arena, &there) || !there.agent ||
-            !local_is_agent(there.agent))
+        if (found < 0)
+                return error_set(err, "cannot read whose a workspace is: %s", strerror(errno));
+        if (!found || !there.agent || !local_is_agent(there.agent))
                 return 0; /* nobody's yet */
         shared = (struct place_shared){ .agent = there.agent, .owner = there.owner };
         others = row ? strcmp(there.agent, row->agent) != 0 ||
@@ -382,9 +387,12 @@ static int learn_image(const struct session_place *place, int given, const struc
                      : strcmp(name_of(place, &shared, arena), name) != 0;
         if (ret_others)
                 *ret_others = others;
-        if (others || !workspace_local_read_shared(root, place->stack, arena, &there))
+        if (others)
                 return 0;
-        return write_index(place, &shared, root, err);
+        found = workspace_local_read_shared(root, place->stack, arena, &there);
+        if (found < 0)
+                return error_set(err, "cannot read whose a workspace is: %s", strerror(errno));
+        return !found ? 0 : write_index(place, &shared, root, err);
 }
 
 static int learn_own(const struct session_place *place, const struct local_agent_workspace *row,

@@ -80,7 +80,7 @@ static const char *out(struct pair *pair) {
         {
                 const size_t count = pair->base.count;
 
-                workspace_base_load(&pair->workspace, arena, &pair->base);
+                assert_int_equal(workspace_base_load(&pair->workspace, arena, &pair->base), 0);
                 assert_int_equal(pair->base.count, count);
         }
         for (size_t i = 0; i < changes->changed_count; i++)
@@ -542,18 +542,18 @@ static void test_bases(void **state) {
         assert_int_equal(file_read(path, 1 << 20, &whole, &err), 0);
         for (size_t length = 0; length < whole.length; length++) {
                 assert_int_equal(file_write_atomic(path, whole.data, length, 0600, &err), 0);
-                workspace_base_load(&pair.workspace, arena, &base);
+                assert_int_equal(workspace_base_load(&pair.workspace, arena, &base), 0);
                 assert_int_equal(base.count, 0);
         }
         for (size_t at = 0; at < whole.length; at++) {
                 whole.data[at] = (char)(whole.data[at] ^ 0x55);
                 assert_int_equal(file_write_atomic(path, whole.data, whole.length, 0600, &err), 0);
                 whole.data[at] = (char)(whole.data[at] ^ 0x55);
-                workspace_base_load(&pair.workspace, arena, &base);
+                assert_int_equal(workspace_base_load(&pair.workspace, arena, &base), 0);
                 assert_in_range(base.count, 0, 3);
         }
         assert_int_equal(file_write_atomic(path, whole.data, whole.length, 0600, &err), 0);
-        workspace_base_load(&pair.workspace, arena, &base);
+        assert_int_equal(workspace_base_load(&pair.workspace, arena, &base), 0);
         assert_int_equal(base.count, 3);
         end_pair(&pair);
 }
