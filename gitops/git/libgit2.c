@@ -7,6 +7,7 @@
 #include "gitops/git/libgit2.h"
 
 #include "base/library.h"
+#include "gitops/git/unreadable.h"
 
 #include <string.h>
 
@@ -96,10 +97,13 @@ bool repository_is_out_of_memory(void) {
 int repository_fail_broken(struct repository *repository, const char *what, const char *id,
                            enum git_failure *ret_failure, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct url *url = repository->args->url;
+        const char *words = repository_last_words(repository, arena), *reason = NULL;
 
         if (repository_is_out_of_memory())
                 return FAIL(GIT_OVER_LIMIT, OUT_OF_MEMORY);
-        repository->broken = repository->args->url->scheme != URL_FILE;
-        return FAIL(GIT_LOCAL, "%s %s cannot be read: %s", what, id,
-                    repository_last_words(repository, arena));
+        repository->broken = url->scheme != URL_FILE;
+        if (url->scheme == URL_FILE)
+                reason = unreadable_reason(url->path, words, arena);
+        return FAIL(GIT_LOCAL, "%s %s cannot be read: %s", what, id, reason ? reason : words);
 }

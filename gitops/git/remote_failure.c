@@ -6,6 +6,8 @@
  */
 #include "gitops/git/remote_failure.h"
 
+#include "gitops/git/unreadable.h"
+
 #include <string.h>
 
 static const struct {
@@ -37,8 +39,8 @@ static enum git_failure classify_failure(const struct remote_failure *found, con
         return found->unauthorised ? GIT_AUTHENTICATION : GIT_UNREACHABLE;
 }
 
-/* "shallow ID" among the refs, which libgit2 reads since 1.7, is to older ones a line that is none. */
-static bool is_shallow(const char *words) {
+/* "shallow ID" among the refs, which libgit2 reads since 1.7, is to older ones an invalid line; to all it is an id of SHA-256. */
+static bool has_odd_refs(const char *words) {
         return strcasestr(words, "error parsing REF pkt-line") != NULL;
 }
 
@@ -92,12 +94,15 @@ int remote_failure_report(const struct remote_failure *found, const struct url *
                 return FAIL(failure, "%s does not accept the %s", host,
                             ssh ? "ssh key for this user, or the key cannot be read"
                                 : "user name and password");
-        if (is_shallow(words))
+        if (strcasestr(words, "object format"))
+                return FAIL(GIT_LOCAL, "the repository at %s cannot be read: " UNREADABLE_SHA256 " (%s)",
+                            host, words);
+        if (has_odd_refs(words))
                 return FAIL(
                         GIT_LOCAL,
-                        "shallow: %s says what this libgit2 does not read, as servers of shallow "
-                        "repositories do: run git fetch --unshallow there, or make it anew without --depth "
-                        "(%s)",
+                        "the refs that %s lists cannot be read: the repository is shallow (run git fetch --unshallow "
+                        "there, or clone it again without --depth), or " UNREADABLE_SHA256 "; git rev-parse "
+                        "--is-shallow-repository --show-object-format tells which (%s)",
                         host, words);
         return proxy ? fail_behind_proxy(proxy, host, words, failure, ret_failure, err)
                      : FAIL(failure, "%s", words);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The repository itself, and the server that it comes from: opened, asked for its refs, fetched from. */
 #include "gitops/git/libgit2.h"
+#include "gitops/git/unreadable.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,12 +132,15 @@ static int open_or_make_ours(struct repository *repository, enum git_failure *re
 
 static int open_theirs(struct repository *repository, enum git_failure *ret_failure, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *path = repository->args->url->path, *words, *reason;
 
-        if (sym_git_repository_open(&repository->body, repository->args->url->path) < 0 ||
-            sym_git_repository_odb(&repository->objects, repository->body) < 0)
-                return FAIL(GIT_NOT_FOUND, "there is no repository at %s: %s", repository->args->url->path,
-                            repository_last_words(repository, arena));
-        return 0;
+        if (sym_git_repository_open(&repository->body, path) == 0 &&
+            sym_git_repository_odb(&repository->objects, repository->body) == 0)
+                return 0;
+        words = repository_last_words(repository, arena);
+        reason = unreadable_reason(path, words, arena);
+        return reason ? FAIL(GIT_LOCAL, "the repository at %s cannot be read: %s", path, reason)
+                      : FAIL(GIT_NOT_FOUND, "there is no repository at %s: %s", path, words);
 }
 
 int repository_open(const struct repository_args *args, struct repository **ret,

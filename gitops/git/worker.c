@@ -13,7 +13,9 @@
 #include "gitops/git/folder.h"
 #include "gitops/git/known_hosts.h"
 #include "gitops/git/repository.h"
+#include "gitops/git/ssh_offer.h"
 #include "gitops/git/tree.h"
+#include "gitops/git/unreadable.h"
 #include "gitops/git/verify.h"
 #include "gitops/git/wire.h"
 #include "process/cage.h"
@@ -258,6 +260,10 @@ static int choose_ref(struct work *work, const struct remote_ref *refs, size_t c
                                             work->ret_failure, err);
 }
 
+static bool no_common_keys(const struct work *work, const struct error *why) {
+        return work->url.scheme == URL_SSH && strstr(why->message, "Unable to exchange encryption keys");
+}
+
 /*
  * The server's refs. Of the types of key that known_hosts has for a host, libgit2 before 1.7 asks for one alone, and the server may
  * have another: then each type is tried, as OpenSSH would offer them all. The key itself is judged as ever.
@@ -268,9 +274,7 @@ static int list_refs(struct work *work, struct remote_ref **ret, size_t *ret_cou
         struct error why = { 0 };
         int result = repository_list(work->repository, work->arena, ret, ret_count, work->ret_failure, &why);
 
-        for (size_t i = 0;
-             i < sizeof(types) / sizeof(types[0]) && result < 0 && work->url.scheme == URL_SSH &&
-             strstr(why.message, "Unable to exchange encryption keys");
+        for (size_t i = 0; i < sizeof(types) / sizeof(types[0]) && result < 0 && no_common_keys(work, &why);
              i++) {
                 int prepared = prepare_known_hosts(work, types[i], err);
 
@@ -287,7 +291,9 @@ static int list_refs(struct work *work, struct remote_ref **ret, size_t *ret_cou
         }
         if (result < 0)
                 *err = why;
-        return result;
+        return result < 0 && no_common_keys(work, &why)
+                       ? ssh_offer_explain(&work->url, work->arena, work->ret_failure, err)
+                       : result;
 }
 
 static int list_and_choose(struct work *work, struct error *err) {
@@ -299,7 +305,7 @@ static int list_and_choose(struct work *work, struct error *err) {
         if (list_refs(work, &refs, &count, err) < 0)
                 return -1;
         if (choose_ref(work, refs, count, err) < 0)
-                return -1;
+                return work->url.scheme == URL_FILE ? unreadable_add_reason(work->url.path, err) : -1;
         answer->commit = work->ref.commit;
         answer->ref = work->ref.name;
         answer->moved = !work->request->have || strcmp(work->request->have, work->ref.commit) != 0;

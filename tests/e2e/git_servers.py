@@ -427,9 +427,9 @@ def find_sshd():
 class Ssh(Server):
     """sshd as an ordinary user "git", in a user namespace where it needs no root and no account on the machine."""
 
-    def __init__(self, root, folder, key_type="ed25519"):
+    def __init__(self, root, folder, key_type="ed25519", settings=""):
         super().__init__(free_port())
-        self.root, self.folder = Path(root), Path(folder)
+        self.root, self.folder, self.settings = Path(root), Path(folder), settings
         for name, kind in (("host_key", key_type), ("user_key", "ed25519"), ("other_key", "ed25519")):
             run("ssh-keygen", "-q", "-t", kind, "-N", "", "-C", name, "-f", self.folder / name)
         shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
@@ -439,7 +439,7 @@ class Ssh(Server):
 
     def begin(self):
         sshd = find_sshd()
-        (self.folder / "sshd_config").write_text(sshd_config(sshd, self.folder, self.port))
+        (self.folder / "sshd_config").write_text(sshd_config(sshd, self.folder, self.port) + self.settings)
         return self.start(
             "bwrap", "--unshare-user", "--uid", "1000", "--gid", "1000", "--bind", "/", "/",
             "--ro-bind", self.folder / "passwd", "/etc/passwd", "--ro-bind", self.folder / "group", "/etc/group",

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -488,7 +489,7 @@ def test_a_shallow_repository(server, sources, repository):
     whole = repository.bare.rename(repository.bare.with_suffix(".whole"))
     run("git", "clone", "-q", "--bare", "--depth", "1", f"file://{whole}", repository.bare, env=repository.env)
     message = source.ask()["message"]
-    assert source.refuse("SourceFailed", "shallow: ", "git fetch --unshallow")["message"] == message
+    assert source.refuse("SourceFailed", "shallow", "git fetch --unshallow")["message"] == message
     run("git", "-C", repository.bare, "fetch", "-q", "--unshallow", env=repository.env)
     assert source.accept()["commit"] == repository.head() != first
 
@@ -552,6 +553,30 @@ def test_known_hosts_with_keys_of_several_types(place, served, sources, reposito
         server.stop()
 
 
+@pytest.mark.parametrize(
+    "settings, key_type, words",
+    [
+        ("Ciphers aes256-gcm@openssh.com,chacha20-poly1305@openssh.com\n", "ed25519",
+         ["no cipher in common", "aes256-gcm@openssh.com,chacha20-poly1305@openssh.com", "aes256-ctr", "Ciphers"]),
+        ("MACs hmac-sha2-512-etm@openssh.com,umac-128-etm@openssh.com\n", "ed25519",
+         ["no MAC in common", "hmac-sha2-512-etm@openssh.com,umac-128-etm@openssh.com", "hmac-sha2-256", "MACs"]),
+        ("KexAlgorithms sntrup761x25519-sha512@openssh.com\n", "ed25519",
+         ["no key exchange in common", "sntrup761x25519-sha512@openssh.com", "curve25519-sha256", "KexAlgorithms"]),
+        ("", "rsa", ["no host key in common", "rsa-sha2-512,rsa-sha2-256", "ed25519", "HostKey"]),
+    ],
+)  # fmt: skip
+def test_a_server_with_other_algorithms_than_libssh2(place, served, sources, repository, tmp_path, settings, key_type, words):
+    """Later releases of libssh2 know more of them: what they do not read, they say."""
+    folder = inside(place, f"ssh-{tmp_path.name}")
+    server = Ssh(served, folder, key_type, settings).begin()
+    try:
+        answer = sources(server, repository).ask()
+        if not answer["ok"] or libssh2_version() < (1, 11):
+            assert answer["reason"] == "Unreachable" and not [word for word in words if word not in answer["message"]], answer
+    finally:
+        server.stop()
+
+
 def test_ssh_keys(ssh, sources, repository):
     source = sources(ssh, repository)
     credentials = source.request["credentials"]
@@ -559,6 +584,63 @@ def test_ssh_keys(ssh, sources, repository):
     source.refuse("AuthenticationFailed", "sshKeyFile", credentials={**credentials, "sshKeyFile": None})
     source.refuse("SourceFailed", "sshKeyFile", credentials={**credentials, "sshKeyFile": "/no/such/key"})
     source.accept()
+
+
+def libssh2_version():
+    versions = run("dpkg-query", "-W", "-f", "${Version}\\n", "libssh2-1*", check=False)
+    return tuple(int(part) for part in re.search(r"\d+\.\d+", versions).group().split("."))
+
+
+def odd_repository(place, repository, form):
+    """What `url` names, and what of it has to be said; made by git."""
+    made, git = place / form, ["git", "-C", repository.work]
+    if form == "sha256":
+        run("git", "init", "-q", "-b", "main", "--object-format=sha256", made)
+        return made, ["SHA-256", "--object-format=sha1"]
+    if form == "worktree":
+        run(*git, "worktree", "add", "-q", made, "-b", "side")
+        return made, ["worktree", f"name that one, {repository.work}/.git"]
+    if form == "separate":
+        run("git", "init", "-q", "--separate-git-dir", place / "elsewhere.git", made)
+        return made, [f"name that folder, {place}/elsewhere.git"]
+    if form == "alternates":
+        run("git", "clone", "-q", "--shared", "--bare", repository.bare, made)
+        return made, [f"borrows objects from {repository.bare}/objects", "git repack -a -d"]
+    if form == "reference":
+        run("git", "clone", "-q", "--reference", repository.bare, f"file://{repository.bare}", made)
+        return made, [f"borrows objects from {repository.bare}/objects", "git repack -a -d"]
+    if form == "lost":
+        run("git", "clone", "-q", "--shared", "--bare", repository.bare, made)
+        (made / "objects/info/alternates").write_text("/no/such/objects\n")
+        return made, ["borrows objects from /no/such/objects"]
+    run("git", "clone", "-q", f"file://{repository.bare}", made)
+    run("git", "-C", made, "config", "core.repositoryformatversion", "1")
+    run("git", "-C", made, "config", *{"partial": ("extensions.partialClone", "origin"), "reftable": ("extensions.refStorage", "reftable")}[form])
+    return made, ["partial clone" if form == "partial" else "git refs migrate"]
+
+
+@pytest.mark.parametrize("form", ["sha256", "worktree", "separate", "alternates", "reference", "lost", "partial", "reftable"])
+def test_repositories_on_this_machine_that_cannot_be_read(place, sources, repository, tmp_path, form):
+    """Each says what it is, and what to do; what is done helps."""
+    url, words = odd_repository(inside(place, f"odd-{tmp_path.name}"), repository, form)
+    source = sources(None, repository, url=str(url))
+    source.refuse("NotFound" if form == "lost" else "SourceFailed", *words)
+    if form in ("alternates", "reference"):
+        run("git", "-C", url, "repack", "-q", "-a", "-d")
+        next(path for path in url.rglob("alternates")).unlink()
+        assert source.accept()["commit"] == repository.head()
+    if form == "worktree":
+        assert source.accept(url=words[1].partition(", ")[2])["commit"] == repository.head()
+
+
+@pytest.mark.parametrize("how", ["daemon", "https", "ssh"])
+def test_a_repository_of_sha256_behind_a_server(request, served, sources, repository, how):
+    made = served / f"sha256-{how}"
+    run("git", "init", "-q", "-b", "main", "--object-format=sha256", made)
+    run("git", "-C", made, "commit", "-q", "--allow-empty", "-m", "one")
+    run("git", "clone", "-q", "--bare", made, made.with_suffix(".git"))
+    server = request.getfixturevalue(how)
+    sources(server, repository, url=server.url(f"{made.name}.git")).refuse("SourceFailed", "SHA-256", "--object-format=sha1")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 /*
  * What git_check() and its worker tell each other, and the URLs of repositories. The first byte says which: 0 an answer, 1 a
  * request, byte by byte as they come; 2 an answer's JSON and its files, framed as they should be; 3 an answer and 4 a request
- * made of texts, which must read as they were written; 5 a URL; 6 a password in one.
+ * made of texts, which must read as they were written; 5 a URL; 6 a password in one; 7 what an ssh server says first.
  */
 #include "base/terminal.h"
 #include "gitops/git/git_parts.h"
+#include "gitops/git/ssh_offer.h"
 #include "gitops/git/url.h"
 #include "gitops/git/wire.h"
 #include "gitops/source.h"
@@ -313,10 +314,23 @@ static void password(struct input *input) {
                 require(!before); /* else "USER" is the host: scp's form, with a path that has an @ in it */
 }
 
+static void offer(struct input *input) {
+        struct ssh_offer found;
+        size_t length, offset;
+        char *bytes = parts_next(&input->parts, &length);
+
+        if (ssh_offer_read((const uint8_t *)bytes, length, input->arena, &found) == 1) {
+                const char *said = ssh_offer_objection(&found, input->arena);
+
+                require(!said || (text_is_utf8(said, strlen(said), &offset) && !strpbrk(said, "\r\n\33")));
+        }
+        free(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        static void (*const readers[])(struct input *) = { answer,         request,         framed_answer,
-                                                           written_answer, written_request, url,
-                                                           password };
+        static void (*const readers[])(struct input *) = {
+                answer, request, framed_answer, written_answer, written_request, url, password, offer
+        };
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct input input = { .arena = arena };
 
