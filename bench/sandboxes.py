@@ -128,7 +128,7 @@ def bench_exec(build, quick):
     first, whole, bare_first, bare_whole = (sorted(column) for column in zip(*times))
     report("exec", statistics.median(first), statistics.median(bare_first), 1.5, "bare bwrap")
     report("exec, fastest", first[0], bare_first[0], 1.5, "bare bwrap")
-    report("exec, to its end", statistics.median(whole), statistics.median(bare_whole), 1.5, "bare bwrap")
+    report("exec, to its end", statistics.median(whole), statistics.median(bare_whole), 1.3, "bare bwrap")
     bench_podman(ours, 5 if quick else 20)
 
 

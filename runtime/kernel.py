@@ -973,13 +973,15 @@ def keep_value(value):
     """As `_` and `Out[n]`. Only the last ones: each may be large. A `_` that is somebody else's stays (gettext.install())."""
     if value is outputs:
         return
-    names = vars(builtins)
-    own = [kept is names.get(name) for name, kept in zip(LAST, last_values)]
-    last_values.insert(0, value)
-    del last_values[len(LAST) :]
-    for at, (name, kept) in enumerate(zip(LAST, last_values)):
-        if name not in names or (at < len(own) and own[at]):
+    names, kept = vars(builtins), value
+    for at, name in enumerate(LAST):
+        before = last_values[at] if at < len(last_values) else None
+        if name not in names or (before is not None and names[name] is before):
             names[name] = kept
+        if before is None:
+            last_values.append(kept)
+            break
+        last_values[at], kept = kept, before
     outputs[state.n] = value
     while len(outputs) > OUTPUTS_MAX:
         del outputs[next(iter(outputs))]
