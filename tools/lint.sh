@@ -113,7 +113,7 @@ clang_builds_it() {
 clang_tidy() {
     local files failed=0
     files=$(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/clang/compile_commands.json | sort -u)
-    grep -v '/tests/' <<<"$files" | xargs -r -P "$(nproc)" -n 4 clang-tidy -p build/clang --quiet 2>/dev/null || failed=1
+    grep -v '/tests/' <<<"$files" | xargs -r -P "$(nproc)" -n 1 clang-tidy -p build/clang --quiet 2>/dev/null || failed=1
     grep '/tests/' <<<"$files" |
         xargs -r -P "$(nproc)" -n 16 clang-tidy -p build/clang --quiet --checks='-clang-analyzer-*' 2>/dev/null || failed=1
     return "$failed"

@@ -30,10 +30,12 @@ die() {
     exit 1
 }
 
+# Asked once for all of them: each dpkg-query reads what is known of every package.
 missing_packages() {
-    local package
+    local package found
+    found=$'\n'$(dpkg-query -W -f='${Package} ${Status}\n' "$@" 2>/dev/null || true)$'\n'
     for package in "$@"; do
-        dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed$' || echo "$package"
+        [[ $found == *$'\n'"$package install ok installed"$'\n'* ]] || echo "$package"
     done
 }
 

@@ -23,6 +23,12 @@ workers() {
     echo $((count > most ? most : count))
 }
 
+# What processes of the tests compile is kept in build/pycache, whatever this machine's habit is.
+tests_python() {
+    env -u PYTHONDONTWRITEBYTECODE BERTH_BIN="$PWD/build/$preset/berth" PYTHONPATH=tests/e2e PYTHONPYCACHEPREFIX="$PWD/build/pycache" \
+        "$VENV/bin/python" "$@"
+}
+
 run_test() {
     local preset=dev unit=yes e2e=yes quick=no failed=0 arguments=() paths=(tests/e2e)
     local parallel=(--numprocesses "$(workers)" --dist loadscope)
@@ -59,15 +65,21 @@ run_test() {
     build "$preset"
     sanitizer_environment
 
+    # Each of pytest's processes collects all tests, and compiling them is three quarters of that: it is done once, beside ctest.
+    local compiled=''
+    if [ "$unit$e2e" = yesyes ] && [ ${#parallel[@]} -gt 0 ]; then
+        tests_python -m pytest --collect-only --quiet "${paths[@]}" >/dev/null 2>&1 </dev/null &
+        compiled=$!
+    fi
     if [ "$unit" = yes ]; then
         say "unit tests"
         ctest --preset "$preset" --parallel "$(workers)" || failed=$?
     fi
+    [ -z "$compiled" ] || wait "$compiled" || true # pytest below says what is wrong
     if [ "$e2e" = yes ]; then
         say "end-to-end tests"
         local code=0
-        BERTH_BIN=$PWD/build/$preset/berth PYTHONPATH=tests/e2e PYTHONPYCACHEPREFIX=$PWD/build/pycache \
-            "$VENV/bin/python" -m pytest "${parallel[@]}" "${paths[@]}" "${arguments[@]}" || code=$?
+        tests_python -m pytest "${parallel[@]}" "${paths[@]}" "${arguments[@]}" || code=$?
         [ "$failed" -eq 0 ] || say "the unit tests failed too: ctest's list stands above pytest's output"
         [ "$code" -eq 0 ] || failed=$code
         if [ "$quick" = yes ] && [ "$code" -eq 0 ]; then

@@ -50,6 +50,23 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "here(reason): the test is about sessions on this machine, and runs on no other place")
 
 
+def _processors():
+    """How long those of the machine have worked, and how long they have been there, in all."""
+    times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(times) - sum(times[3:5]), sum(times)  # idle, and waiting for a disk
+
+
+_began = _processors()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """More processes (workers() in tools/test.sh) make the suite faster where this is well below 100."""
+    if not terminalreporter.config.getoption("numprocesses", None):
+        return
+    busy, there = (now - then for now, then in zip(_processors(), _began))
+    terminalreporter.write_line(f"the machine's processors were busy for {100 * busy // max(1, there)} % of this time")
+
+
 def pytest_generate_tests(metafunc):
     if "cloud" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("only")
