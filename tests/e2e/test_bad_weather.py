@@ -12,6 +12,8 @@ import pytest
 
 import stacks
 
+pytestmark = pytest.mark.sampled("moto")
+
 IDENTITY = {"operation": "GetCallerIdentity"}
 
 

@@ -25,7 +25,7 @@ from git_servers import PASSWORD, USER, Authority, Daemon, Https, Repository, fr
 
 SECRET = "a webhook's secret"
 TWO = (stacks.environment("etl"), stacks.environment("geo"), stacks.agent("loader", "etl"), stacks.agent("mapper", "geo"))
-pytestmark = pytest.mark.usefixtures("prebuilt")
+pytestmark = [pytest.mark.usefixtures("prebuilt"), pytest.mark.sampled("moto")]
 
 
 def manifests(*documents, name="lab", **spec):

@@ -9,6 +9,8 @@ import pytest
 import stacks
 from binary import Berth
 
+pytestmark = pytest.mark.sampled("moto")
+
 FUNCTION = "alphaagent-env-x"
 ROLE = "alphaagent-execution-us-east-1"
 

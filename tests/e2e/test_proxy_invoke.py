@@ -20,6 +20,8 @@ from runtime_client import wait_until
 from servers import open_url
 from test_proxy_functions import make, refused, wait  # noqa: F401
 
+pytestmark = pytest.mark.sampled("moto")
+
 PER_TENANT = {"TenantIsolationMode": "PER_TENANT"}
 ITS_RUNTIME = {"EntryPoint": [ENTRY, "lambda"]}
 

@@ -8,6 +8,8 @@ import pytest
 
 import stacks
 
+pytestmark = pytest.mark.sampled("moto")
+
 FUNCTION = "alphaagent-env-x"
 SECRET = "s3cr3t-Value-4711"
 

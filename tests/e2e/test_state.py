@@ -11,6 +11,8 @@ import pytest
 
 import stacks
 
+pytestmark = pytest.mark.sampled("moto")
+
 
 @pytest.fixture
 def stack(berth, prebuilt):

@@ -10,7 +10,7 @@ import stacks
 from disk import Disk
 from test_shared_state import BUCKET, PLACE, Running, signals, team, write  # noqa: F401
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.sampled("moto")]
 
 
 def said(result):

@@ -9,6 +9,8 @@ import pytest
 
 import stacks
 
+pytestmark = pytest.mark.sampled("moto")
+
 NAMES = [f"e-{n}" for n in range(4)]
 
 
