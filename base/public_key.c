@@ -35,6 +35,8 @@
         X(EVP_MD_CTX_new)                 \
         X(EVP_PKEY_CTX_free)              \
         X(EVP_PKEY_CTX_new_from_name)     \
+        X(EVP_PKEY_CTX_new_from_pkey)     \
+        X(EVP_PKEY_check)                 \
         X(EVP_PKEY_free)                  \
         X(EVP_PKEY_fromdata)              \
         X(EVP_PKEY_fromdata_init)         \
@@ -243,6 +245,18 @@ static bool is_p256(const EVP_PKEY *key) {
                strcmp(group, "prime256v1") == 0;
 }
 
+/* Of a damaged file the private number may be out of range, or another key's: signing with it would fail, or say nothing. */
+static bool is_whole(EVP_PKEY *key) {
+        EVP_PKEY_CTX *context = sym_EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
+        bool whole;
+
+        if (!context)
+                abort();
+        whole = sym_EVP_PKEY_check(context) == 1;
+        sym_EVP_PKEY_CTX_free(context);
+        return whole;
+}
+
 struct public_key_pair *public_key_pair_new(const char *pem, size_t length) {
         const unsigned char *at = (const unsigned char *)pem;
         struct public_key_pair found = { NULL, { 0 }, { 0 } }, *ret = NULL;
@@ -255,7 +269,7 @@ struct public_key_pair *public_key_pair_new(const char *pem, size_t length) {
         if (!decoder)
                 abort();
         if (sym_OSSL_DECODER_from_data(decoder, &at, &length) == 1 && is_p256(found.key) &&
-            read_coordinate(found.key, OSSL_PKEY_PARAM_EC_PUB_X, found.x) &&
+            is_whole(found.key) && read_coordinate(found.key, OSSL_PKEY_PARAM_EC_PUB_X, found.x) &&
             read_coordinate(found.key, OSSL_PKEY_PARAM_EC_PUB_Y, found.y)) {
                 if (!(ret = malloc(sizeof(*ret))))
                         abort();

@@ -161,7 +161,7 @@ static void own_signatures(void **state) {
         public_key_pair_free(NULL);
 }
 
-/* Locked, of another curve, a public one, no key. */
+/* Locked, of another curve, a public one, no key; private numbers that are none of the curve's (0, its order, 512 bits), or another key's. */
 static void no_own_keys(void **state) {
         static const char *const cases[] = {
                 "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
@@ -184,6 +184,26 @@ static void no_own_keys(void **state) {
                 "-----END PUBLIC KEY-----\n",
                 "",
                 "no key",
+                "-----BEGIN EC PRIVATE KEY-----\n"
+                "MHcCAQEEIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAoAoGCCqGSM49\n"
+                "AwEHoUQDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEXH8UTNG72b\n"
+                "focs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n"
+                "-----END EC PRIVATE KEY-----\n",
+                "-----BEGIN EC PRIVATE KEY-----\n"
+                "MHcCAQEEIP////8AAAAA//////////+85vqtpxeehPO5ysL8YyVRoAoGCCqGSM49\n"
+                "AwEHoUQDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEXH8UTNG72b\n"
+                "focs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n"
+                "-----END EC PRIVATE KEY-----\n",
+                "-----BEGIN EC PRIVATE KEY-----\n"
+                "MIGXAgEBBED/////////////////////////////////////////////////////////////////\n"
+                "////////////////////oAoGCCqGSM49AwEHoUQDQgAEZj4AhNpea1Bmu8ZCzQUiMpdNt3vFbde1\n"
+                "AcZ6Rc47d5q/+UMzFuCd+ixVXTlEeHIcMvG92/XsDTsJww8/2js4XA==\n"
+                "-----END EC PRIVATE KEY-----\n",
+                "-----BEGIN EC PRIVATE KEY-----\n"
+                "MHcCAQEEIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAFoAoGCCqGSM49\n"
+                "AwEHoUQDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEXH8UTNG72b\n"
+                "focs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n"
+                "-----END EC PRIVATE KEY-----\n",
         };
 
         (void)state;
