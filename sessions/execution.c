@@ -724,7 +724,8 @@ struct execution *execution_revive(int64_t n, const json_t *record, const json_t
         };
         struct execution *execution;
 
-        if (!language || !context)
+        /* A newer server that shares the records may know more languages. */
+        if (!language || request_language(language) < 0 || !context)
                 return NULL;
         if (bytes) {
                 execution_append_base64(&decoded, bytes);

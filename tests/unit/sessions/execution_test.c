@@ -368,6 +368,30 @@ static void a_head_that_was_kept(void **state) {
         execution_drop(again);
 }
 
+/* A newer server has put it in line: this one would run it as a language that it does not know. */
+static void a_language_of_another_version(void **state) {
+        static const struct {
+                const char *language;
+                bool known;
+        } cases[] = { { "python", true }, { "sh", true }, { "bash", true }, { "r", false }, { "", false } };
+        struct execution *execution = begin();
+        char *text = execution_record_pending(execution, "s-x", "python", NULL);
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                json_t *record JSON_CLEANUP = execution_read_record(text);
+                struct execution *again;
+
+                json_set_text(record, "language", cases[i].language);
+                again = execution_revive(7, record, NULL);
+                assert_int_equal(again != NULL, cases[i].known);
+                if (again)
+                        execution_drop(again);
+        }
+        free(text);
+        execution_drop(execution);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(events_keep_their_numbers),
@@ -378,6 +402,7 @@ int main(void) {
                 cmocka_unit_test(what_history_keeps_always_fits),
                 cmocka_unit_test(no_success_that_nobody_saw),
                 cmocka_unit_test(a_head_that_was_kept),
+                cmocka_unit_test(a_language_of_another_version),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
