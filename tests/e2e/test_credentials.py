@@ -503,6 +503,33 @@ def test_what_a_person_did_meanwhile_is_not_undone(place, name, left):
         assert cached.read_text() == (other if left == "signed in again" else "{")
 
 
+def test_a_renewal_that_another_process_was_faster_with(place):
+    """The service takes the refresh token once. The process that comes second has what the first one wrote."""
+    cached = renewed(place, "a login that has ended is renewed")
+    mine = json.loads(cached.read_text())
+    others = {**mine, "refreshToken": "of the other process"}
+    others["accessToken"] = {**mine["accessToken"], "accessKeyId": "OTHER", "expiresAt": time_text(900)}
+    cached.write_text(json.dumps({**mine, "refreshToken": "TOKEN_EXPIRED"}))
+    place.server.meanwhile = lambda: cached.write_text(json.dumps(others))
+    assert place.ours()[0][0]["access_key"] == "OTHER"
+    assert json.loads(cached.read_text()) == others
+    # One that has not lasted is no answer.
+    others["accessToken"]["expiresAt"] = time_text(-60)
+    cached.write_text(json.dumps({**mine, "refreshToken": "TOKEN_EXPIRED"}))
+    place.server.meanwhile = lambda: cached.write_text(json.dumps(others))
+    assert "has expired: run aws login --profile l" in place.ours()[0][0]["error"]
+
+
+def test_a_renewal_of_sso_that_another_process_was_faster_with(place):
+    cached = renewed(place, "SSO ended, but renewed")
+    spent = {**json.loads(cached.read_text()), "refreshToken": "spent"}
+    others = {**spent, "accessToken": "of-the-other", "refreshToken": "next", "expiresAt": time_text(3600)}
+    cached.write_text(json.dumps(spent))
+    place.server.meanwhile = lambda: cached.write_text(json.dumps(others))
+    assert place.ours()[0][0]["access_key"].endswith("of-the-other")
+    assert json.loads(cached.read_text()) == others
+
+
 @pytest.mark.parametrize("name, spoiled", [("a login that has ended is renewed", "TOKEN.LOGIN-renewed-again"), ("SSO ended, but renewed", "renewed-again")])
 def test_a_renewed_text_that_cannot_be_used_is_not_kept(place, name, spoiled):
     """The AWS CLI reads the file, too."""

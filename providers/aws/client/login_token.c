@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file is read each time that keys are asked for: the AWS CLI, or another Berth, may have renewed it. Keys with less than
- * RENEW_MS left are renewed here, as botocore does. Of two processes that renew at the same time both get an answer: the service
- * takes a refresh token again for a while. Signing in takes a browser and is left to `aws login`.
+ * RENEW_MS left are renewed here, as botocore does. Of two processes that renew at the same time both may get an answer, where the
+ * service takes a refresh token again for a while; one that is refused takes what the other has put into the file. Signing in takes a browser and is left to `aws login`.
  */
 #include "providers/aws/client/login_token.h"
 
@@ -269,6 +269,25 @@ static int read_keys(const struct login_token_source *source, const json_t *toke
                 ret, err);
 }
 
+static int64_t expiry_ms(const json_t *token) {
+        return credentials_answer_time_ms(json_text(json_object_get(token, "accessToken"), "expiresAt"));
+}
+
+static bool lasts(const struct login_token_source *source, const json_t *token) {
+        return expiry_ms(token) - source->clock->wall_ms(source->clock) > RENEW_MS;
+}
+
+/* Another process has renewed it meanwhile: then the service may refuse what this one has sent, and the file has the keys. */
+static bool read_others(const struct login_token_source *source, const char *path, const char *spent,
+                        struct credentials **ret) {
+        json_t *now CREDENTIALS_ANSWER_CLEANUP = NULL;
+        struct error ignored;
+
+        return load_file(source, path, &now, &ignored) == 0 &&
+               strcmp(json_text(now, "refreshToken"), spent) != 0 && lasts(source, now) &&
+               read_keys(source, now, ret, &ignored) == 0;
+}
+
 static int get_renewed(const struct login_token_source *source, const char *path, json_t *token,
                        struct credentials **ret, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
                        struct error *err) {
@@ -282,6 +301,8 @@ static int get_renewed(const struct login_token_source *source, const char *path
         /* Keys that cannot be used are left out of the file, which the AWS CLI reads, too. */
         if (result == 0)
                 credentials_answer_keep(path, strbuf_text(&spent), token);
+        else if (read_others(source, path, strbuf_text(&spent), ret))
+                result = 0;
         strbuf_release(&spent);
         return result;
 }
@@ -290,15 +311,12 @@ int login_token_get(const struct login_token_source *source, struct credentials 
                     enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         char *path TEXT_CLEANUP = login_token_path(source->session);
         json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
-        int64_t expires_ms;
 
         if (load_file(source, path, &token, err) < 0)
                 return -1;
-        expires_ms =
-                credentials_answer_time_ms(json_text(json_object_get(token, "accessToken"), "expiresAt"));
-        if (expires_ms < 0)
+        if (expiry_ms(token) < 0)
                 return error_set(err, "%s has an accessToken.expiresAt that is no time", path);
-        if (expires_ms - source->clock->wall_ms(source->clock) > RENEW_MS)
+        if (lasts(source, token))
                 return read_keys(source, token, ret, err);
         return get_renewed(source, path, token, ret, ret_reason, ret_asked_ms, err);
 }

@@ -135,6 +135,23 @@ static int renew_token(const struct sso_token_source *source, const char *path, 
         return 0;
 }
 
+/* Another process has renewed it meanwhile: then the service refuses what this one has sent, and the file has the new token. */
+static void read_others(const char *path, const char *key, json_t **token, int64_t *expires_ms) {
+        json_t *now CREDENTIALS_ANSWER_CLEANUP = NULL;
+        struct error ignored;
+        int64_t until_ms;
+
+        if (load_token(path, key, &now, &ignored) < 0 || !json_text(now, "accessToken"))
+                return;
+        until_ms = credentials_answer_time_ms(json_text(now, "expiresAt"));
+        if (until_ms <= *expires_ms)
+                return;
+        credentials_answer_forget(token);
+        *token = now;
+        *expires_ms = until_ms;
+        now = NULL;
+}
+
 int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, struct error *err) {
         char *path TEXT_CLEANUP = sso_token_path(source->key, err);
         int64_t now_ms = source->clock->wall_ms(source->clock), expires_ms;
@@ -148,11 +165,13 @@ int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, str
         if (!json_text(token, "accessToken") || expires_ms < 0)
                 return error_set(err, "%s holds no token", path);
         if (source->renewable && expires_ms - now_ms < RENEW_MS) {
-                if (renew_token(source, path, token, &problem) == 0)
+                if (renew_token(source, path, token, &problem) == 0) {
                         expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
-                else
+                } else {
                         log_debug("aws: the SSO token of %s is not renewed: %s", source->key,
                                   problem.message);
+                        read_others(path, source->key, &token, &expires_ms);
+                }
         }
         if (expires_ms <= now_ms)
                 return error_set(err, "the sign-in to %s has expired", source->key);
