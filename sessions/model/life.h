@@ -11,13 +11,16 @@
  *
  * What the caller must keep to. The walk in tests/unit/sessions/model/ holds for callers that do:
  *
- * - All effects of an event are carried out before the next event is given, LIFE_LEASE_LOST excepted.
+ * - All effects of an event are carried out, or begun where they have an answer that is an event, before
+ *   the next event is given, LIFE_LEASE_LOST excepted. A sandbox that is told to end before it is open
+ *   ends as soon as it is.
  * - After LIFE_DO_STORE only LIFE_STORED, LIFE_STORE_FAILED, LIFE_SLOT_LOST and LIFE_LEASE_LOST are
  *   given, until one of them that is not LIFE_SLOT_LOST has come.
  * - A write is conditional. Where another server has taken the session over since, it writes nothing
  *   and is answered by LIFE_LEASE_LOST. So is a write of which it is not known whether it was made.
- * - Sandboxes are opened, parked, ended, given executions and asked for files, and slots are acquired,
- *   only while no other server may take this one for dead. Otherwise LIFE_LEASE_LOST is given instead.
+ * - Sandboxes are opened, joined, parked, ended, given executions and asked for files, and slots are
+ *   acquired, only while no other server may take this one for dead. Otherwise LIFE_LEASE_LOST is given
+ *   instead.
  * - LIFE_SLOT_LOST comes before any other news. From the write on that says that an execution has
  *   begun, no slot is taken away.
  * - The sandbox is told that the end of an execution was heard once that end is recorded. Until then

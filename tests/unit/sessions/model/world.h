@@ -25,7 +25,7 @@
 #define STEPS_MAX 64
 
 /* Effects that are carried out only while no other server may take this one for dead. */
-#define FENCED (LIFE_DO_OPEN | LIFE_DO_EXECUTE | LIFE_DO_PARK | LIFE_DO_BRING | LIFE_DO_END)
+#define FENCED (LIFE_DO_OPEN | LIFE_DO_JOIN | LIFE_DO_EXECUTE | LIFE_DO_PARK | LIFE_DO_BRING | LIFE_DO_END)
 
 enum property {
         ALL_HOLDS,
