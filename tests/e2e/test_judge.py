@@ -15,7 +15,7 @@ from test_sessions_park import served
 
 pytestmark = pytest.mark.timeout(300)
 
-OTHERS = ["examples/algorithms/plot_shortest_path.py", "examples/drawing/plot_degree.py", "examples/graph/plot_napoleon_russian_campaign.py"]
+OTHERS = ["examples/drawing/plot_degree.py", "examples/graph/plot_napoleon_russian_campaign.py"]
 # These run in a sandbox with the machine's Python, which has the standard library alone.
 SERVED = ("classes.py", "library.py")
 
