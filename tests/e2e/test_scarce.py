@@ -7,6 +7,7 @@ By default a sample of the calls, the same in each run; another one with BERTH_S
 """
 
 import contextlib
+import getpass
 import http.client
 import os
 import resource
@@ -19,14 +20,15 @@ import test_death
 from binary import is_watched
 from controllers import PATIENCE, wait_until
 from scarce import KINDS, Scarce
-from test_serve import stack
-from test_serve_sessions import CLIENTS, Sessions
+from test_serve import TOKENS, client, stack
+from test_serve_sessions import Sessions
 from test_sessions_death import each, following, left_of, needs_root, start_anew, steps_program, worker_of  # noqa: F401
 from test_sessions_launcher import box, launcher  # noqa: F401
 from test_sessions_launcher import serve as launched  # noqa: F401
 
 pytestmark = pytest.mark.timeout(14400 if test_death.EXHAUSTIVE else 600)
 
+CLIENTS = [client("users", actsFor="users", realm="company", may=["execute", "containers", "shell"]), client("self", may=["approve"])]
 TRUE = (429, 500, 503, 507)  # a problem that says so
 BYTES = b"what was put\n"
 
@@ -37,8 +39,9 @@ def serve(offline):
         pytest.skip("what is preloaded is not what a sanitizer expects")
     offline.write("stack.yaml", stack())
     offline("apply", "--yes").expect(0)
-    made = Sessions(offline, clients=CLIENTS, sessions={"checkpointSeconds": 300})
-    made.patience = 60 * PATIENCE
+    shell = {"enabled": True, "user": "nobody" if os.geteuid() == 0 else getpass.getuser()}
+    made = Sessions(offline, clients=CLIENTS, sessions={"checkpointSeconds": 300}, shell=shell)
+    made.patience, made.decides = 60 * PATIENCE, True
     yield made
     if made.process and made.process.poll() is None:
         made.stop()
@@ -52,10 +55,10 @@ class Life:
     def __init__(self, serve):
         self.serve, self.session, self.put, self.ended, self.ends = serve, None, False, False, False
 
-    def ask(self, method, path, body=None, right=(200, 201, 202, 204)):
+    def ask(self, method, path, body=None, right=(200, 201, 202, 204), token=None):
         """None where it was refused in true words, or the connection was not taken."""
         try:
-            answer = self.serve.call(method, path, body)
+            answer = self.serve.call(method, path, body, token=token)
         except (OSError, http.client.HTTPException):
             return None
         if answer.status in right:
@@ -87,8 +90,43 @@ class Life:
         assert not (got and self.put) or (got.status, got.body) == (200, BYTES), got.body
         self.ask("POST", f"/v1/sessions/{self.session}/park", {}, right=(200, 202, 204, 409))
         self.run("2 + 1", 3)
+        self.contain()
+        if self.serve.decides:
+            self.approve()
         listed = self.ask("GET", f"/v1/sessions/{self.session}/executions")
         assert not listed or all(row["status"] in ("ok", "failed", "killed", "running") for row in listed.items()), listed.body
+
+    def contain(self):
+        answer = self.ask("POST", "/v1/containers", {"agent": "coder", "command": ["echo", "out"], "waitSeconds": 60})
+        if not answer:
+            return
+        container = answer.json()
+        if container["status"] == "exited" and container["exitCode"] == 0:
+            assert container["stdout"] == "out\n", container
+        else:
+            assert container["reason"] in ("could-not-start", "killed", "lost") and container["detail"] or container["exitCode"], container
+        self.ask("DELETE", f"/v1/containers/{container['id']}")
+
+    def approve(self):
+        """A command on the host, which another client approves."""
+        asked = self.ask("POST", "/v1/shell", {"agent": "coder", "command": ["echo", "out"], "cwd": "/", "reason": "to see"})
+        if not asked:
+            return
+        path = f"/v1/approvals/{asked.json()['id']}"
+        self.ask("POST", f"{path}/approve", {}, token=TOKENS["self"], right=(200, 409))
+        shown = []
+
+        def is_over():
+            answer = self.ask("GET", path, token=TOKENS["self"])
+            shown[:] = [answer.json()] if answer else []
+            return not answer or answer.json()["status"] != "approved"
+
+        wait_until(is_over, timeout=60 * PATIENCE)
+        result = shown[0]["result"] if shown else None
+        if result and result["status"] == "ok":
+            assert (result["exitCode"], result["stdout"]["content"]) == (0, "out\n"), shown
+        else:
+            assert not result or result["detail"], shown
 
     def end(self):
         self.ends = True
@@ -204,6 +242,8 @@ def test_each_call_of_what_the_server_starts(serve, steps_program, kind):
 @pytest.mark.parametrize("kind", ("descriptor", "thread", "memory"))
 def test_each_call_of_the_launcher(launched, steps_program, kind):
     """And of what it starts."""
+
+    launched.decides = False
 
     def follow(at):
         if launched.launcher.process.poll() is not None:

@@ -4,6 +4,7 @@
 #include "sessions/workspace_stage.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static bool exists(struct world *world, const char *name) {
@@ -72,6 +73,52 @@ static void test_not_yours_is_not_there(void **state) {
                 assert_int_equal(problem.code, PROBLEM_NOT_FOUND);
         }
         assert_true(exists(&world, "w/sessions/s-mine/session.json"));
+}
+
+/* Lets it open `more` further files; what the limit was before. */
+static struct rlimit allow_descriptors(unsigned more) {
+        int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        struct rlimit before, limit;
+
+        assert_true(next >= 0);
+        close(next);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        limit = before;
+        limit.rlim_cur = (rlim_t)next + more;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        return before;
+}
+
+/* Without a descriptor it is not known whether there is one, or which there are: neither "not there" nor a shorter list. */
+static void test_no_descriptor_is_not_not_there(void **state) {
+        struct world world = world_of(state);
+        struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
+        bool done = false;
+
+        workspace_close(&workspace);
+        for (unsigned more = 0; !done && more < 16; more++) {
+                struct problem problem = { 0 }, of_list = { 0 };
+                struct workspace_row *rows;
+                size_t count = 0;
+                bool further;
+                struct rlimit before;
+                int opened, listed;
+
+                before = allow_descriptors(more);
+                opened = workspace_open(&world.workspaces, OWNER, "s-one", &workspace, &problem);
+                workspace_close(&workspace);
+                listed = workspace_list(&world.workspaces, OWNER, "", 10, world.place->arena, &rows, &count,
+                                        &further, &of_list);
+                assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+                if (opened < 0)
+                        assert_non_null(strstr(problem.detail, "Too many open files"));
+                if (listed < 0)
+                        assert_non_null(strstr(of_list.detail, "Too many open files"));
+                else
+                        assert_int_equal(count, 1);
+                done = opened == 0 && listed == 0;
+        }
+        assert_true(done);
 }
 
 static void test_create(void **state) {
@@ -301,6 +348,7 @@ static void test_requests_that_wait(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_not_yours_is_not_there),
+                TEST(test_no_descriptor_is_not_not_there),
                 TEST(test_create),
                 TEST(test_list),
                 TEST(test_remove),
