@@ -62,7 +62,9 @@ int launcher_workers_record(const char *path, pid_t worker, const struct sandbox
         kept.network = (struct allow_list){ 0 };
         identity.pid = worker;
         if (!identity_look(worker, &state, &identity.start))
-                return error_set(err, "the sandbox's worker has died");
+                return errno == EMFILE || errno == ENFILE
+                               ? error_set(err, "cannot look at the sandbox's worker: %s", strerror(errno))
+                               : error_set(err, "the sandbox's worker has died");
         identity_write(&identity, identified);
         strbuf_printf(&text, "%s\n", identified);
         sandbox_starting_write(&kept, &text);

@@ -211,7 +211,7 @@ class LifeBelow(Life):
 
 
 def sweep_below(serve, name, follow):
-    """`follow(at)`: from there on the calls of the processes are counted, and the n-th fails. Each answer is true, and nobody stays."""
+    """`follow(at)`: from there on the calls of the processes are counted, and the n-th fails. Each answer is true, and no process stays."""
 
     def trial(at):
         life = LifeBelow(serve)

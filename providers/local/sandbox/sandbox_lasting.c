@@ -67,7 +67,9 @@ static int write_record(const char *path, pid_t pid, const char *family, struct 
 
         identity.pid = pid;
         if (!identity_look(pid, &state, &identity.start))
-                return error_set(err, "the sandbox's worker has died");
+                return errno == EMFILE || errno == ENFILE
+                               ? error_set(err, "cannot look at the sandbox's worker: %s", strerror(errno))
+                               : error_set(err, "the sandbox's worker has died");
         identity_write(&identity, text);
         if (family)
                 snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s", family);
