@@ -316,6 +316,10 @@ static json_t *judge(const json_t *report, int64_t timeout_ms, struct arena *are
         } else if (strcmp(ended, "server") == 0) {
                 status = "killed";
                 detail = "killed since the server stopped, with all that it had started";
+        } else if (strcmp(ended, "unwatched") == 0) {
+                status = "killed";
+                detail =
+                        "killed, with all that it had started: the system had no descriptor left to watch it with";
         } else if (code < 0) {
                 status = "killed";
                 detail = arena_printf(arena, "ended by signal %lld", (long long)signal);

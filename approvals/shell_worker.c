@@ -40,7 +40,7 @@ struct task {
         int64_t timeout_ms;
 };
 
-enum why_ended { ENDED_ITSELF, ENDED_LATE, ENDED_WITH_SERVER };
+enum why_ended { ENDED_ITSELF, ENDED_LATE, ENDED_WITH_SERVER, ENDED_UNWATCHED };
 
 /* One line; what comes behind it is the end of who wrote it. */
 static json_t *read_task(void) {
@@ -171,10 +171,10 @@ static void kill_all(size_t *ret_left) {
 }
 
 static void follow(pid_t child, const struct task *task) {
-        static const char *const reasons[] = { "itself", "late", "server" };
+        static const char *const reasons[] = { "itself", "late", "server", "unwatched" };
         int64_t until_ms = clock_system.monotonic_ms(&clock_system) + task->timeout_ms;
         int pidfd = pidfd_open(child, 0), status = 0;
-        enum why_ended why = pidfd < 0 ? ENDED_WITH_SERVER : wait_for(child, pidfd, until_ms);
+        enum why_ended why = pidfd < 0 ? ENDED_UNWATCHED : wait_for(child, pidfd, until_ms);
         size_t left = 0;
 
         if (why != ENDED_ITSELF) {
