@@ -9,6 +9,7 @@ import boto3
 from botocore.config import Config
 
 from images import Pushes
+from controllers import wait_until
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 from servers import http
 
@@ -99,6 +100,16 @@ class Cloud:
     def changing_calls(self, since=0, notes=False):
         """What changes anything; but for the note that each apply renews (berth/lineages/UUID), unless `notes`."""
         return [call for call in self.calls(since) if call["mutating"] and (notes or not is_note(call))]
+
+    def await_call(self, process, operation, count=1, since=0):
+        """Until so many of these have been made by a program, which must not end before."""
+
+        def is_made():
+            made = len(self.calls(since, operation=operation)) >= count
+            assert made or process.poll() is None, process.communicate()
+            return made
+
+        wait_until(is_made, step=0.02)
 
     def violations(self):
         return self._get("violations")

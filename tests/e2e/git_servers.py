@@ -66,7 +66,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for_port(port, process=None, seconds=20):
+def wait_for_port(port, process=None, seconds=60):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:

@@ -516,10 +516,7 @@ def test_a_killed_writers_lock_is_taken_at_once(cloud, stack, s3, bucket):
     mark = cloud.mark()
     cloud.faults(({"operation": "GetBucketLifecycleConfiguration", "nth": 2}, {"kind": "delay", "seconds": 2}))
     process = stack.popen("apply", "--yes")
-    end = time.monotonic() + 30
-    while len(cloud.calls(mark, operation="GetBucketLifecycleConfiguration")) < 2:
-        assert time.monotonic() < end and process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    cloud.await_call(process, "GetBucketLifecycleConfiguration", 2, since=mark)
     process.kill()
     process.communicate()
     assert exists(s3, bucket, LOCK)

@@ -692,7 +692,7 @@ def test_interrupted_while_it_waits_for_its_input(offline, arguments):
         time.sleep(0.5)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=10) == -signal.SIGTERM
+        assert process.wait(timeout=60) == -signal.SIGTERM
     finally:
         process.kill()
         process.communicate()
@@ -703,7 +703,7 @@ def test_validate_reads_a_pipe_once(offline, tmp_path):
     os.mkfifo(pipe)
     process = offline.popen("validate", "-f", pipe)
     pipe.write_text(stacks.text(stacks.stack(), stacks.environment("x")))
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, b"Valid: 2 resources in 1 file.\n", b"")
 
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drift, adoption, forgetting and moving: what somebody else changed, and what Berth takes for its own."""
 
-import time
-
 import pytest
 from botocore.exceptions import ClientError
 
 import stacks
+from controllers import wait_until
 
 FUNCTION = "alphaagent-env-x"
 ADDRESS = "Environment/x"
@@ -139,10 +138,7 @@ def test_a_function_stuck_in_failed(cloud, stack):
     cloud.aws("lambda").create_function(
         FunctionName=FUNCTION, PackageType="Image", Role=old["Role"], Tags=code["Tags"], Code={"ImageUri": code["Code"]["ImageUri"]}, MemorySize=2048, Timeout=900,
     )  # fmt: skip
-    end = time.monotonic() + 30
-    while cloud.aws("lambda").get_function(FunctionName=FUNCTION)["Configuration"]["State"] == "Pending":
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: cloud.aws("lambda").get_function(FunctionName=FUNCTION)["Configuration"]["State"] != "Pending")
     result = stack("plan", "--detailed-exitcode", "--refresh", "full").expect(2)
     assert "The image cannot be read" in result.out and "replace" in result.out
     (change,) = stack.plan("--refresh", "full")["changes"]

@@ -3,7 +3,6 @@
 
 import io
 import json
-import time
 import zipfile
 
 import pytest
@@ -50,10 +49,7 @@ def apply_while(world, cloud, change):
     cloud.faults(({"operation": "UpdateFunctionConfiguration", "nth": 1}, {"kind": "delay", "seconds": 1.5}))
     mark = cloud.mark()
     process = world.berth.popen("apply", "--yes")
-    end = time.monotonic() + 30
-    while not cloud.calls(mark, operation="UpdateFunctionConfiguration"):
-        assert time.monotonic() < end and process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    cloud.await_call(process, "UpdateFunctionConfiguration", since=mark)
     change(cloud.aws("lambda"))
     out, err = process.communicate(timeout=60)
     cloud.faults()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from binary import checked_binary, tool
-from controllers import process_began
+from controllers import process_began, wait_until
 from git_servers import PASSWORD, USER, Authority, Daemon, Https, Keys, Proxy, Repository, Silent, Ssh, Stalling, free_port, run
 
 STACK = "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\n"
@@ -356,10 +356,7 @@ def test_nothing_outlives_who_asked(sources, repository, tmp_path):
     process.kill()
     process.wait()
     # At once, and not at the end of its own time: a worker that lives has the pipes, whose end is therefore not waited for.
-    until = time.monotonic() + 10
-    while process_began(worker.name) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not process_began(worker.name)
+    wait_until(lambda: not process_began(worker.name), timeout=10)
     process.communicate()
     silent.stop()
 
@@ -1272,12 +1269,7 @@ def test_killed_at_any_time(daemon, sources, large):
         time.sleep(0.1 + number * 0.3)
         process.kill()
         process.communicate()
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        answer = source.ask()
-        if answer["ok"] or "in use" not in answer["message"]:
-            break
-        time.sleep(0.1)
+    answer = wait_until(lambda: (said := source.ask()) and (said["ok"] or "in use" not in said["message"]) and said, timeout=10)
     assert answer["ok"] and len(answer["files"]) == 5000, answer
     assert source.size() < 10_000_000
     assert not [p for p in (source.folder / "repository.git/objects/pack").iterdir() if not p.name.startswith("pack-")]

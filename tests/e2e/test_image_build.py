@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import tarfile
-import time
 import urllib.request
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ import pytest
 
 import stacks
 from binary import Berth
+from controllers import wait_until
 
 MIRROR = "http://deb.debian.org/debian/dists/bookworm/InRelease"
 LOCAL = stacks.document("Stack", "lab", {"aws": {"account": "123456789012", "region": "eu-west-1", "namePrefix": "lab"}})
@@ -283,10 +283,7 @@ class Hanging:
 
 
 def until(condition):
-    deadline = time.monotonic() + 20
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
+    return wait_until(condition, timeout=20)
 
 
 @needs_mmdebstrap

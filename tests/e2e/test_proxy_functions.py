@@ -6,6 +6,8 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 
+from controllers import wait_until
+
 REPOSITORY = "alphaagent/prebuilt/python"
 
 
@@ -35,14 +37,12 @@ def configuration(cloud, name="f"):
     return cloud.aws("lambda").get_function(FunctionName=name)["Configuration"]
 
 
-def wait(cloud, name="f", seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+def wait(cloud, name="f"):
+    def settled():
         found = configuration(cloud, name)
-        if found["State"] != "Pending" and found.get("LastUpdateStatus") != "InProgress":
-            return found
-        time.sleep(0.02)
-    raise AssertionError(found)
+        return found if found["State"] != "Pending" and found.get("LastUpdateStatus") != "InProgress" else None
+
+    return wait_until(settled, step=0.02)
 
 
 def test_creation_is_pending_and_turns_the_revision_over(cloud, make):

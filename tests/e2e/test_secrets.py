@@ -20,6 +20,7 @@ import urllib.parse
 import pytest
 
 import stacks
+from controllers import PATIENCE
 
 # Slashes, plus signs and equal signs as real ones have them: each form below looks different then.
 BASE = {"access_key": "AKIASEEDOFALLTESTS01", "secret": "Bq/9+Zr4vW1LmX7e/Ks+0TyHuJ2dPcNa6FgRiO5l", "token": "FwoGZXIvYXdzEB+base/SessionToken+4711=="}
@@ -279,7 +280,7 @@ def dies_of(binary_args, env, folder, number, ready):
             signal.signal(one, signal.SIG_DFL)
 
     process = subprocess.Popen(binary_args, cwd=folder, env=env, preexec_fn=allow, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 30 * PATIENCE
     while not ready(process.pid) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
     os.kill(process.pid, number)

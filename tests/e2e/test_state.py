@@ -24,10 +24,7 @@ def start_apply(cloud, berth):
     """An apply that holds the lock and hangs in a call."""
     cloud.faults(({"operation": "CreateFunction", "nth": 1}, {"kind": "delay", "seconds": 20}))
     process = berth.popen("apply", "--yes")
-    end = time.monotonic() + 30
-    while not cloud.calls(operation="CreateFunction"):
-        assert time.monotonic() < end and process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    cloud.await_call(process, "CreateFunction")
     return process
 
 

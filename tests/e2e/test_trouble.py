@@ -122,10 +122,7 @@ def test_someone_changed_it_meanwhile(cloud, four):
 def test_killed_in_the_middle_and_run_again(cloud, four, operation):
     cloud.faults(({"operation": operation, "nth": 1}, {"kind": "delay", "seconds": 1.5}))
     process = four.popen("apply", "--yes")
-    end = time.monotonic() + 30
-    while not cloud.calls(operation=operation):
-        assert time.monotonic() < end and process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    cloud.await_call(process, operation)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     time.sleep(2)  # what was in flight arrives
@@ -150,10 +147,7 @@ def interrupted(cloud, four, signums, hangup=signal.SIG_DFL):
     """What an apply said to whom the signals came while its functions were being made."""
     cloud.settings(pending_s=2)
     process = inheriting(hangup, lambda: four.popen("apply", "--yes"))
-    end = time.monotonic() + 30
-    while not cloud.calls(operation="CreateFunction"):
-        assert time.monotonic() < end and process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    cloud.await_call(process, "CreateFunction")
     for signum in signums:
         process.send_signal(signum)
         time.sleep(0.2)
@@ -166,10 +160,7 @@ def test_a_state_that_goes_away(cloud, four):
     """What would be recorded nowhere is no success; the next state takes what was made by its tags when it is told to."""
     cloud.settings(held=True)
     process = four.popen("apply", "--yes")
-    end = time.monotonic() + 30
-    while not cloud.calls(operation="CreateFunction"):
-        assert time.monotonic() < end and process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    cloud.await_call(process, "CreateFunction")
     shutil.rmtree(four.stack / ".berth")
     cloud.settings(held=False)
     out, err = process.communicate(timeout=60)
@@ -207,10 +198,7 @@ def test_interrupt_before_anything_is_begun(cloud, four):
     for arguments, signum in (["plan"], signal.SIGINT), (["refresh"], signal.SIGTERM), (["apply", "--yes"], signal.SIGINT):
         since = cloud.mark()
         process = four.popen(*arguments)
-        end = time.monotonic() + 30
-        while not cloud.calls(since, operation="GetCallerIdentity"):
-            assert time.monotonic() < end and process.poll() is None, process.communicate()
-            time.sleep(0.02)
+        cloud.await_call(process, "GetCallerIdentity", since=since)
         process.send_signal(signum)
         out, err = process.communicate(timeout=seconds - 1)
         result = four.result(arguments, process.returncode, out, err).expect(1)

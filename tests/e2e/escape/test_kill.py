@@ -175,7 +175,7 @@ def test_killed_or_stopped_at_any_step(box, who, number):
             process = box.popen(*box.words("import time; time.sleep(60)", "--timeout", "2", "--", marker))
             runs.append([process, marker, None])
             if who == "worker":
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 60
                 while worker_of(process, others) is None and process.poll() is None and time.monotonic() < deadline:
                     pass
             end = time.monotonic() + 0.01 * step
