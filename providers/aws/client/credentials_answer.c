@@ -152,7 +152,7 @@ static bool is_in_file(const char *path, const char *refresh_token, struct error
         there = json_text(now, "refreshToken");
         if (there && strcmp(there, refresh_token) == 0)
                 return true;
-        (void)!error_set(err, "%s has another one by now", path);
+        (void)!error_set(err, "%s has another refresh token", path);
         return false;
 }
 

@@ -155,7 +155,7 @@ print(json.dumps(answers))
 
 
 def test_devices_dates_cannot_be_set(sandbox):
-    """Of an ordinary user's sandbox the nodes are the machine's: anybody may set their dates to the present, and other sandboxes see it."""
+    """In an ordinary user's sandbox the nodes are the machine's. Each user that may write to one may set its date to the present, which other sandboxes see."""
     answers = sandbox.tell(DATES)
     assert len(answers) == 12 and set(answers.values()) <= {errno.EROFS, errno.EPERM}, answers
 
