@@ -120,6 +120,7 @@ static const struct operation_answer list_answers[] = {
 static const char *const shell_problems[] = { "unknown-agent",
                                               "agent-out-of-service",
                                               "idempotency-key-reused",
+                                              "idempotency-keys-full",
                                               "busy",
                                               "conflict",
                                               "too-large",

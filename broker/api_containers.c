@@ -353,20 +353,11 @@ static const struct operation_answer exec_answers[] = {
         { 0 },
 };
 
-static const char *const create_problems[] = { "unknown-agent",
-                                               "unknown-environment",
-                                               "agent-out-of-service",
-                                               "conflict",
-                                               "busy",
-                                               "not-found",
-                                               "idempotency-key-reused",
-                                               "owner-limit",
-                                               "server-limit",
-                                               "agent-limit",
-                                               "place-failed",
-                                               "no-containers",
-                                               "workspace-full",
-                                               NULL };
+static const char *const create_problems[] = {
+        "unknown-agent", "unknown-environment",    "agent-out-of-service",  "conflict",       "busy",
+        "not-found",     "idempotency-key-reused", "idempotency-keys-full", "owner-limit",    "server-limit",
+        "agent-limit",   "place-failed",           "no-containers",         "workspace-full", NULL
+};
 static const char *const list_problems[] = { "no-containers", NULL };
 static const char *const found_problems[] = { "not-found", "no-containers", NULL };
 static const char *const watch_problems[] = { "not-found", "server-limit", "no-containers", NULL };

@@ -336,6 +336,7 @@ static const char *const create_problems[] = { "not-found", /* a key's, which ha
                                                "too-large",
                                                "busy",
                                                "idempotency-key-reused",
+                                               "idempotency-keys-full",
                                                "owner-limit",
                                                "server-limit",
                                                "agent-limit",
@@ -345,10 +346,19 @@ static const char *const create_problems[] = { "not-found", /* a key's, which ha
                                                NULL };
 static const char *const found_problems[] = { "not-found", NULL };
 static const char *const end_problems[] = { "not-found", "workspace-failed", NULL };
-static const char *const run_problems[] = { "not-found",   "agent-out-of-service",   "conflict",
-                                            "too-large",   "idempotency-key-reused", "queue-full",
-                                            "agent-limit", "workspace-failed",       "place-failed",
-                                            "busy",        "workspace-full",         NULL };
+static const char *const run_problems[] = { "not-found",
+                                            "agent-out-of-service",
+                                            "conflict",
+                                            "too-large",
+                                            "idempotency-key-reused",
+                                            "idempotency-keys-full",
+                                            "queue-full",
+                                            "agent-limit",
+                                            "workspace-failed",
+                                            "place-failed",
+                                            "busy",
+                                            "workspace-full",
+                                            NULL };
 static const char *const alone_problems[] = { "not-found",
                                               "unknown-environment",
                                               "unknown-agent",
@@ -358,6 +368,7 @@ static const char *const alone_problems[] = { "not-found",
                                               "conflict",
                                               "too-large",
                                               "idempotency-key-reused",
+                                              "idempotency-keys-full",
                                               "queue-full",
                                               "owner-limit",
                                               "server-limit",
@@ -366,13 +377,23 @@ static const char *const alone_problems[] = { "not-found",
                                               "place-failed",
                                               "workspace-full",
                                               NULL };
-static const char *const interrupt_problems[] = { "not-found", "not-running", "busy",
-                                                  "idempotency-key-reused", NULL };
-static const char *const restart_problems[] = { "not-found",    "agent-out-of-service",   "busy",
-                                                "place-failed", "idempotency-key-reused", NULL };
-static const char *const park_problems[] = {
-        "not-found", "busy", "place-failed", "workspace-failed", "idempotency-key-reused", NULL
+static const char *const interrupt_problems[] = {
+        "not-found", "not-running", "busy", "idempotency-key-reused", "idempotency-keys-full", NULL
 };
+static const char *const restart_problems[] = { "not-found",
+                                                "agent-out-of-service",
+                                                "busy",
+                                                "place-failed",
+                                                "idempotency-key-reused",
+                                                "idempotency-keys-full",
+                                                NULL };
+static const char *const park_problems[] = { "not-found",
+                                             "busy",
+                                             "place-failed",
+                                             "workspace-failed",
+                                             "idempotency-key-reused",
+                                             "idempotency-keys-full",
+                                             NULL };
 
 const struct operation api_sessions_operations[] = {
         { .route = { .method = "POST",

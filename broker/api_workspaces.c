@@ -224,9 +224,14 @@ static const struct operation_answer put_answers[] = {
 static const char *const read_problems[] = { "not-found", "workspace-failed", NULL };
 static const char *const remove_problems[] = { "not-found", "has-sessions", "busy", "workspace-failed",
                                                NULL };
-static const char *const copy_problems[] = {
-        "not-found", "conflict", "workspace-failed", "workspace-full", "busy", "idempotency-key-reused", NULL
-};
+static const char *const copy_problems[] = { "not-found",
+                                             "conflict",
+                                             "workspace-failed",
+                                             "workspace-full",
+                                             "busy",
+                                             "idempotency-key-reused",
+                                             "idempotency-keys-full",
+                                             NULL };
 static const char *const get_problems[] = { "not-found", "precondition-failed", "range-not-satisfiable",
                                             "workspace-failed", NULL };
 static const char *const put_problems[] = { "not-found",        "conflict",       "precondition-failed",

@@ -401,7 +401,7 @@ static void sweep(struct engine *engine) {
         }
 }
 
-/* Idempotency keys of more than a day ago. By a thread: there may be millions. */
+/* Idempotency keys of more than a day ago; the first time others are counted. By a thread: there may be millions. */
 static void purge_keys(struct engine *engine, struct session *none, void *context) {
         int64_t now_ms = engine_now(engine);
         struct arena *arena = arena_new();
@@ -431,9 +431,12 @@ static void purge_keys(struct engine *engine, struct session *none, void *contex
                         free_text(&after);
                         after = record_copy_text(items[count - 1].key);
                 }
-                arena_clear(arena);
                 pthread_mutex_lock(&engine->lock);
+                for (size_t i = 0; engine->once_counting && i < count; i++)
+                        once_count_item(engine, &items[i]);
+                arena_clear(arena);
         }
+        engine->once_counting = false;
         engine->purging = false;
         arena_free(arena);
 }
@@ -721,6 +724,7 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
         limits->checkpoint_bytes = limits->checkpoint_bytes ? limits->checkpoint_bytes : (uint64_t)256 << 20;
         limits->history_whole = limits->history_whole ? limits->history_whole : 100;
         limits->history_most = limits->history_most ? limits->history_most : 10000;
+        limits->keys_bytes = limits->keys_bytes ? limits->keys_bytes : (uint64_t)512 << 20;
         limits->checkpoint_ms = limits->checkpoint_ms ? limits->checkpoint_ms : 5000;
         engine->config.thread_idle_ms = config->thread_idle_ms ? config->thread_idle_ms : 60000;
         random_bytes(number, sizeof(number));
@@ -743,6 +747,7 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
         if (found == 0 && !engine->servers)
                 found = find_sessions(engine, err);
         engine->last_orphans_ms = pace_ms() - ORPHANS_MS;
+        engine->once_counting = !config->store->class->shared;
         pthread_mutex_unlock(&engine->lock);
         if (found < 0) {
                 engine_close(engine);
@@ -785,6 +790,7 @@ void engine_close(struct engine *engine) {
         once_write_ends(engine);
         pthread_mutex_unlock(&engine->lock);
         once_forget_ends(engine);
+        once_shares_clear(&engine->once_shares);
         /* From here on others take over what this one held. */
         servers_close(engine->servers);
         engine_notices_free(engine);

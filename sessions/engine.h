@@ -96,6 +96,7 @@ struct engine_limits {
         size_t per_owner, total;           /* sessions */
         int64_t history_whole;             /* the newest executions of a session, of which all is kept: 100 */
         int64_t history_most; /* of which anything is, without output and displays where they are long: 10000 */
+        uint64_t keys_bytes; /* an owner's Idempotency-Keys of a day and their answers: 512 MiB */
 };
 
 /* Who counts: called with the engine's lock held, so it returns at once, and asks the engine nothing. */
@@ -236,7 +237,7 @@ struct engine_code {
 
 /*
  * 1 where the key was used: for this session, in the arena, and the execution of that number (0: for the session itself). 0 where it
- * was not. PROBLEM_KEY_REUSED.
+ * was not. PROBLEM_KEY_REUSED; PROBLEM_KEYS_FULL where it was not, and nothing could be made under it now.
  */
 int engine_repeats(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once,
                    struct arena *arena, const char **ret_session, int64_t *ret_n,

@@ -151,7 +151,8 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
                                                  record_execution_key(record->owner, record->id, n, arena),
                                                  text, SESSION_EXPECT_NOTHING, 0 };
         if (code->once.key)
-                more[count++] = once_change(caller, &code->once, record->id, n, engine_now(engine), arena);
+                more[count++] =
+                        once_change(engine, caller, &code->once, record->id, n, engine_now(engine), arena);
         if (session->far)
                 more[count++] = session_far_word(session, arena);
         record->last_n = n;
@@ -178,6 +179,7 @@ static int put_in_line(struct engine *engine, const struct engine_caller *caller
                 execution_drop(execution);
                 return stored < 0 || !engine->servers ? -1 : 2;
         }
+        once_count(engine, caller, &code->once);
         *ret = n;
         if (session->far) {
                 if (follower) {
@@ -261,7 +263,7 @@ static int execute_in(struct engine *engine, const struct engine_caller *caller,
             engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
                 return -1;
         engine_seat_look(session, agent.containers);
-        if (check_line(session, problem) < 0)
+        if (once_check_room(engine, caller, &code->once, problem) < 0 || check_line(session, problem) < 0)
                 return -1;
         if (check_waiting_bytes(engine, session, code, problem) < 0)
                 return -1;
@@ -350,6 +352,8 @@ int engine_repeats(struct engine *engine, const struct engine_caller *caller, co
                 return -1;
         pthread_mutex_lock(&engine->lock);
         seen = once_look(engine, caller, once, arena, &answer, problem);
+        if (seen == 0 && once_check_room(engine, caller, once, problem) < 0)
+                seen = -1;
         pthread_mutex_unlock(&engine->lock);
         *ret_session = answer.session;
         *ret_n = answer.n;

@@ -10,6 +10,7 @@
 
 #include "sessions/engine.h"
 #include "sessions/execution.h"
+#include "sessions/once_share.h"
 #include "sessions/place.h"
 #include "sessions/record.h"
 
@@ -185,6 +186,8 @@ struct engine {
         bool wakes_due;         /* of some session: before the lock is let go */
         size_t went;            /* sandboxes that have gone since memory was given back */
         struct once_end *unwritten_ends;
+        struct once_shares once_shares;
+        bool once_counting; /* the first purge adds what the store had before */
         struct engine_jobs jobs;
 };
 

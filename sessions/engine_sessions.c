@@ -216,12 +216,14 @@ static int store_session(struct engine *engine, const struct engine_caller *call
                         return found < 0 ? -1 : 0;
         }
         if (wish->once.key)
-                more[count++] = once_change(caller, &wish->once, record->id, 0, engine_now(engine), arena);
+                more[count++] =
+                        once_change(engine, caller, &wish->once, record->id, 0, engine_now(engine), arena);
         if (engine->servers)
                 more[count++] = (struct session_change){ SESSION_TABLE_SESSIONS,
                                                          arena_printf(arena, RECORD_OWNER "%s", record->id),
                                                          record->owner, SESSION_EXPECT_ABSENT, 0 };
-        if (count_of_owner(engine, record->owner, &owners, problem) < 0 ||
+        if (once_check_room(engine, caller, &wish->once, problem) < 0 ||
+            count_of_owner(engine, record->owner, &owners, problem) < 0 ||
             check_counts(engine, session, owners, problem) < 0 ||
             (record->agent && engine_check_limits(engine, record->agent, problem) < 0))
                 return -1;
@@ -236,6 +238,7 @@ static int store_session(struct engine *engine, const struct engine_caller *call
         }
         if (session_store_record(engine, session, more, count, problem) < 0)
                 return problem->code == PROBLEM_BUSY ? 2 : -1;
+        once_count(engine, caller, &wish->once);
         engine_add(engine, session);
         return 1;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define ANSWER_MAX ((size_t)64 << 10) /* bytes of one that is kept */
+#define KEY_BYTES 512                 /* that a record takes up on the disk without its answer */
 
 static const char *key_of(const struct engine_caller *caller, const struct engine_once *once,
                           struct arena *arena) {
@@ -21,6 +22,62 @@ static const char *key_of(const struct engine_caller *caller, const struct engin
 
         record_digest(texts, 4, digest);
         return digest;
+}
+
+/* In the arena. */
+static const char *owner_of(const struct engine_caller *caller, struct arena *arena) {
+        char *digest = arena_alloc(arena, RECORD_DIGEST_SIZE);
+
+        record_digest(&caller->owner, 1, digest);
+        return digest;
+}
+
+static void count_bytes(struct engine *engine, const struct engine_caller *caller, uint64_t bytes) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        int64_t now_ms = engine_now(engine);
+
+        once_share_add(&engine->once_shares, owner_of(caller, arena), bytes, now_ms, now_ms);
+}
+
+static void discount_bytes(struct engine *engine, const struct engine_caller *caller, uint64_t bytes) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        once_share_take(&engine->once_shares, owner_of(caller, arena), bytes);
+}
+
+int once_check_room(const struct engine *engine, const struct engine_caller *caller,
+                    const struct engine_once *once, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        uint64_t most = engine->config.limits.keys_bytes, bytes;
+        int64_t now_ms = engine_now(engine), frees_ms;
+
+        if (!once->key)
+                return 0;
+        bytes = once_share_bytes(&engine->once_shares, owner_of(caller, arena), now_ms, &frees_ms);
+        if (bytes + KEY_BYTES <= most)
+                return 0;
+        (void)problem_set(problem, PROBLEM_KEYS_FULL,
+                          "the Idempotency-Keys of the last 24 hours, with their answers, have %llu bytes "
+                          "together, and may have %llu",
+                          (unsigned long long)bytes, (unsigned long long)most);
+        problem->retry_seconds = (frees_ms - now_ms + 999) / 1000;
+        return -1;
+}
+
+void once_count(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once) {
+        if (once->key)
+                count_bytes(engine, caller, KEY_BYTES);
+}
+
+/* Other items of the table have no owner; neither have records of versions before this, which are gone within a day. */
+void once_count_item(struct engine *engine, const struct session_item *item) {
+        json_t *json JSON_CLEANUP = json_loads(item->value, 0, NULL);
+        const char *owner = json_text(json, "owner"), *by = json_text(json, "by"),
+                   *answer = json_text(json, "answer");
+
+        if (owner && by && strcmp(by, engine->number) != 0)
+                once_share_add(&engine->once_shares, owner, KEY_BYTES + (answer ? strlen(answer) : 0),
+                               json_integer_or(json, "at", 0), engine_now(engine));
 }
 
 int once_look(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once,
@@ -74,11 +131,13 @@ int once_look(struct engine *engine, const struct engine_caller *caller, const s
         return 1;
 }
 
-struct session_change once_change(const struct engine_caller *caller, const struct engine_once *once,
-                                  const char *session, int64_t n, int64_t now_ms, struct arena *arena) {
+struct session_change once_change(const struct engine *engine, const struct engine_caller *caller,
+                                  const struct engine_once *once, const char *session, int64_t n,
+                                  int64_t now_ms, struct arena *arena) {
         json_t *json JSON_CLEANUP =
-                json_checked(json_pack("{s:s, s:s, s:I, s:I}", "body", once->body ? once->body : "",
-                                       "session", session, "n", (json_int_t)n, "at", (json_int_t)now_ms));
+                json_checked(json_pack("{s:s, s:s, s:I, s:I, s:s, s:s}", "body", once->body ? once->body : "",
+                                       "session", session, "n", (json_int_t)n, "at", (json_int_t)now_ms,
+                                       "owner", owner_of(caller, arena), "by", engine->number));
         char *text = json_compact(json);
         struct session_change change = { SESSION_TABLE_KEYS, key_of(caller, once, arena),
                                          arena_strdup(arena, text), SESSION_EXPECT_ABSENT, 0 };
@@ -170,11 +229,14 @@ static int answer_again(const char *answer, json_t **ret, struct problem *proble
 }
 
 /* As once_change(), of what is not a record of its own. `by`: who has begun it; else it has ended, with that answer. */
-static char *step_text(const struct engine *engine, const struct engine_once *once, const char *session,
-                       const char *by, const char *answer) {
+static char *step_text(const struct engine *engine, const struct engine_caller *caller,
+                       const struct engine_once *once, const char *session, const char *by,
+                       const char *answer) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *json JSON_CLEANUP =
-                json_checked(json_pack("{s:s, s:s, s:i, s:I}", "body", once->body ? once->body : "",
-                                       "session", session, "n", 0, "at", (json_int_t)engine_now(engine)));
+                json_checked(json_pack("{s:s, s:s, s:i, s:I, s:s, s:s}", "body", once->body ? once->body : "",
+                                       "session", session, "n", 0, "at", (json_int_t)engine_now(engine),
+                                       "owner", owner_of(caller, arena), "by", engine->number));
 
         json_set_text(json, "begunBy", by);
         json_set_text(json, "answer", answer);
@@ -189,8 +251,8 @@ static int write_step(struct engine *engine, struct session_change *change, stru
 }
 
 /* As engine_once_begin(), with the lock, of a key that this engine is about, or was when its end could not be written. */
-static int begin_again(struct engine *engine, struct session_change *change, json_t **ret,
-                       struct problem *problem) {
+static int begin_again(struct engine *engine, const struct engine_caller *caller,
+                       struct session_change *change, json_t **ret, struct problem *problem) {
         struct once_end **link = unwritten_of(engine, change->key), *end = *link;
         int stored;
 
@@ -201,6 +263,7 @@ static int begin_again(struct engine *engine, struct session_change *change, jso
         stored = write_step(engine, change, problem);
         if (stored <= 0)
                 return stored < 0 ? -1 : problem_set(problem, PROBLEM_BUSY, "the same request is under way");
+        count_bytes(engine, caller, KEY_BYTES);
         link = unwritten_of(engine, change->key); /* who else has seen to it meanwhile */
         end = *link;
         if (end) {
@@ -224,15 +287,19 @@ static int begin_once(struct engine *engine, const struct engine_caller *caller,
                 return -1;
         if (seen == 1 && !before.begun)
                 return answer_again(before.answer, ret, problem);
+        if (seen == 0 && once_check_room(engine, caller, once, problem) < 0)
+                return -1;
         if (seen == 1) {
                 change.expect = SESSION_EXPECT_VERSION;
                 change.version = before.version;
         }
         change.key = key_of(caller, once, arena);
-        change.value = text = step_text(engine, once, session, engine->number, NULL);
+        change.value = text = step_text(engine, caller, once, session, engine->number, NULL);
         if (seen == 1 && !before.by_another)
-                return begin_again(engine, &change, ret, problem);
+                return begin_again(engine, caller, &change, ret, problem);
         stored = write_step(engine, &change, problem);
+        if (stored > 0)
+                count_bytes(engine, caller, KEY_BYTES);
         return stored == 0 ? problem_set(problem, PROBLEM_BUSY, "the same request is under way")
                            : (stored < 0 ? -1 : 0);
 }
@@ -268,9 +335,13 @@ void engine_once_end(struct engine *engine, const struct engine_caller *caller,
                         free(said);
                         said = NULL;
                 }
-                change.value = text = step_text(engine, once, session, NULL, said);
+                change.value = text = step_text(engine, caller, once, session, NULL, said);
         }
         pthread_mutex_lock(&engine->lock);
+        if (said)
+                count_bytes(engine, caller, strlen(said));
+        else if (!answer)
+                discount_bytes(engine, caller, KEY_BYTES);
         if (write_step(engine, &change, &problem) < 0) {
                 log_warning("session %s: the end of what had an Idempotency-Key cannot be written yet: %s",
                             session, problem.detail);

@@ -23,8 +23,20 @@ struct once_answer {
 int once_look(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once,
               struct arena *arena, struct once_answer *ret, struct problem *problem) MUST_USE;
 /* What writes it down, on the condition that nobody else has. In the arena. */
-struct session_change once_change(const struct engine_caller *caller, const struct engine_once *once,
-                                  const char *session, int64_t n, int64_t now_ms, struct arena *arena);
+struct session_change once_change(const struct engine *engine, const struct engine_caller *caller,
+                                  const struct engine_once *once, const char *session, int64_t n,
+                                  int64_t now_ms, struct arena *arena);
+
+/*
+ * With the lock, before anything is done under a new key. PROBLEM_KEYS_FULL where the owner's keys take up as much as they may.
+ * Over a store that servers share, each counts what it has written itself.
+ */
+int once_check_room(const struct engine *engine, const struct engine_caller *caller,
+                    const struct engine_once *once, struct problem *problem) MUST_USE;
+/* With the lock: what once_change() has made was written. */
+void once_count(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once);
+/* With the lock: an item of the store that was written before this engine began; of what it has written itself nothing is added. */
+void once_count_item(struct engine *engine, const struct session_item *item);
 
 /* With the lock. Ends that the store did not take, until it does not take one again. */
 void once_write_ends(struct engine *engine);

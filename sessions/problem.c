@@ -39,6 +39,9 @@ static const struct row {
                                    "try again later" },
         [PROBLEM_AGENT_LIMIT] = { "agent-limit", 429, "as much runs for the agent as may",
                                   "end a session of its, or try again later" },
+        [PROBLEM_KEYS_FULL] = { "idempotency-keys-full", 429,
+                                "the owner's Idempotency-Keys take up as much as they may",
+                                "send it without a key, or wait for as long as Retry-After says" },
         [PROBLEM_ENVIRONMENT_UNFIT] = { "environment-unfit", 409, "the environment cannot have sessions",
                                         "change the environment, or the server's file, as the detail says" },
         [PROBLEM_STORE_FAILED] = { "store-failed", 500, "the server's records cannot be used", NULL },
@@ -55,7 +58,7 @@ static const struct row {
 /* Where the problem itself does not say: about as long as one of the kind takes to pass. */
 static const int64_t usual_retry_seconds[PROBLEM_CODE_COUNT] = {
         [PROBLEM_QUEUE_FULL] = 1,  [PROBLEM_OWNER_LIMIT] = 10, [PROBLEM_SERVER_LIMIT] = 10,
-        [PROBLEM_AGENT_LIMIT] = 5, [PROBLEM_EXHAUSTED] = 1,
+        [PROBLEM_AGENT_LIMIT] = 5, [PROBLEM_EXHAUSTED] = 1,    [PROBLEM_KEYS_FULL] = 3600,
 };
 
 const char *problem_name(enum problem_code code) {

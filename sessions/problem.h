@@ -32,6 +32,7 @@ enum problem_code {
         PROBLEM_OWNER_LIMIT,          /* 429 owner-limit: as many sessions as one owner may have */
         PROBLEM_SERVER_LIMIT,         /* 429 server-limit: as many sessions as the server may have */
         PROBLEM_AGENT_LIMIT,          /* 429 agent-limit: as much runs for the agent as may */
+        PROBLEM_KEYS_FULL,            /* 429 idempotency-keys-full: as many keys as an owner may have */
         PROBLEM_STORE_FAILED,         /* 500 store-failed: the records cannot be read or written */
         PROBLEM_WORKSPACE_FAILED,     /* 500 workspace-failed: its files cannot be read or written */
         PROBLEM_PLACE_FAILED,         /* 503 place-failed: the sandbox cannot be had */

@@ -2,6 +2,8 @@
 /* The engine: what is kept of sessions, how much of it, and what it counts as. */
 #include "sessions/engine_fixture.h"
 
+#include "sessions/engine_parts.h"
+
 /* What the table has, all of it. */
 static size_t count_items(struct fixture *fixture, enum session_table table, size_t *ret_bytes) {
         struct session_item *items;
@@ -294,13 +296,154 @@ static void a_key_of_what_leaves_no_record(void **state) {
         assert_int_equal(problem.code, PROBLEM_CONFLICT);
 }
 
+#define SHARE (20U << 10)
+#define BYTES_OF_NULL (512 + 4) /* of a key under which null is kept */
+
+/* Begins and ends something under that key. 1: it had been done; 0: it is done now; else the problem, negative. */
+static int do_once(struct fixture *fixture, const struct engine_caller *caller, const char *key,
+                   const json_t *result, struct problem *problem) {
+        const struct engine_once once = { key, "POST r", "aa" };
+        json_t *answer JSON_CLEANUP = NULL;
+        int begun = engine_once_begin(fixture->engine, caller, &once, "s", &answer, problem);
+
+        if (begun == 0)
+                engine_once_end(fixture->engine, caller, &once, "s", result);
+        return begun < 0 ? -(int)problem->code : begun;
+}
+
+/* New keys until one is refused; how many were taken. */
+static int fill_share(struct fixture *fixture, const struct engine_caller *caller, const char *prefix,
+                      const json_t *result, struct problem *problem) {
+        for (int i = 0;; i++) {
+                const char *key = arena_printf(fixture->arena, "%s%d", prefix, i);
+                int done = do_once(fixture, caller, key, result, problem);
+
+                if (done == -(int)PROBLEM_KEYS_FULL)
+                        return i;
+                assert_int_equal(done, 0);
+        }
+}
+
+static void wait_until_counted(struct fixture *fixture) {
+        bool counting = true;
+
+        for (int i = 0; i < PATIENCE_MS && counting; i++) {
+                usleep(1000);
+                pthread_mutex_lock(&fixture->engine->lock);
+                counting = fixture->engine->once_counting;
+                pthread_mutex_unlock(&fixture->engine->lock);
+        }
+        assert_false(counting);
+}
+
+/* The door to work that makes a record of its own is another: sessions and executions. */
+static void assert_all_refused(struct fixture *fixture, const char *id) {
+        const struct engine_wish wish = { .environment = "python", .once = { "new", "POST s", "aa" } };
+        const struct engine_code code = { .code = "say x",
+                                          .code_length = 5,
+                                          .once = { "new", "POST e", "aa" } };
+        size_t sessions = count_items(fixture, SESSION_TABLE_SESSIONS, NULL),
+               executions = count_items(fixture, SESSION_TABLE_EXECUTIONS, NULL);
+        struct problem problem;
+        const char *session;
+        int64_t n;
+
+        assert_string_equal(make(fixture, &alice, &wish, -1), "idempotency-keys-full");
+        assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, NULL, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_KEYS_FULL);
+        assert_int_equal(
+                engine_repeats(fixture->engine, &alice, &code.once, fixture->arena, &session, &n, &problem),
+                -1);
+        assert_int_equal(problem.code, PROBLEM_KEYS_FULL);
+        assert_int_equal(count_items(fixture, SESSION_TABLE_SESSIONS, NULL), sessions);
+        assert_int_equal(count_items(fixture, SESSION_TABLE_EXECUTIONS, NULL), executions);
+        assert_true(run_code(fixture, &alice, id, "say x", NULL) > 0); /* without a key */
+}
+
+static void keys_have_a_share(void **state) {
+        struct fixture *fixture = *state;
+        json_t *large JSON_CLEANUP = json_array();
+        struct problem problem;
+        const char *id;
+        int taken;
+
+        for (int i = 0; i < 2000; i++)
+                json_add(large, json_string("text"));
+        fixture->limits = (struct engine_limits){ .keys_bytes = SHARE };
+        restart(fixture);
+        id = session_of(fixture, &alice);
+        /* Work that fails leaves nothing, however often. */
+        for (int i = 0; i < 100; i++)
+                assert_int_equal(do_once(fixture, &alice, "fails", NULL, &problem), 0);
+        taken = fill_share(fixture, &alice, "a", large, &problem);
+        assert_in_range(taken, 1, 2);
+        assert_in_range(problem_retry_seconds(&problem), 86400 - 3600, 86400 + 3600);
+        assert_all_refused(fixture, id);
+        /* What was done is answered, and another owner has a share of its own. */
+        assert_int_equal(do_once(fixture, &alice, "a0", large, &problem), 1);
+        assert_int_equal(fill_share(fixture, &bob, "b", json_null(), &problem), SHARE / BYTES_OF_NULL);
+        /* After a start it is counted again, by a thread. */
+        restart(fixture);
+        wait_until_counted(fixture);
+        assert_all_refused(fixture, id);
+        assert_int_equal(do_once(fixture, &alice, "a0", large, &problem), 1);
+        /* A day later, and up to an hour more, all of it is free. */
+        atomic_fetch_add(&now_ms, (int64_t)(86400 + 3600) * 1000);
+        assert_int_equal(fill_share(fixture, &alice, "c", large, &problem), taken);
+        assert_int_equal(fill_share(fixture, &bob, "d", json_null(), &problem), SHARE / BYTES_OF_NULL);
+}
+
+/* Of many in the store a thread counts the rest, while new ones come: none is missed, and none counts twice. */
+static void many_keys_are_counted(void **state) {
+        struct fixture *fixture = *state;
+        struct problem problem;
+
+        for (int i = 0; i < 1300; i++)
+                assert_int_equal(do_once(fixture, &alice, arena_printf(fixture->arena, "a%d", i), json_null(),
+                                         &problem),
+                                 0);
+        fixture->limits = (struct engine_limits){ .keys_bytes = 1600 * BYTES_OF_NULL };
+        restart(fixture);
+        for (int i = 0; i < 100; i++) {
+                const char *key = arena_printf(fixture->arena, "b%d", i);
+
+                assert_int_equal(do_once(fixture, &alice, key, i % 2 ? json_null() : NULL, &problem), 0);
+        }
+        wait_until_counted(fixture);
+        assert_int_equal(fill_share(fixture, &alice, "c", json_null(), &problem), 250);
+}
+
+/* Each key of a session and of an execution is one of them. */
+static void keys_with_records_count(void **state) {
+        struct fixture *fixture = *state;
+        struct problem problem;
+        const char *id;
+        int64_t n;
+
+        fixture->limits = (struct engine_limits){ .keys_bytes = 4 * 512 };
+        restart(fixture);
+        id = make(fixture, &alice,
+                  &(struct engine_wish){ .environment = "python", .once = { "k", "s", "aa" } }, 1);
+        for (int i = 0; i < 4; i++) {
+                const struct engine_code code = { .code = "say x",
+                                                  .code_length = 5,
+                                                  .once = { arena_printf(fixture->arena, "k%d", i), "e",
+                                                            "aa" } };
+
+                assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, NULL, &problem),
+                                 i < 3 ? 1 : -1);
+        }
+        assert_int_equal(problem.code, PROBLEM_KEYS_FULL);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(all_that_is_old_goes),           TEST(history_has_an_end),
                 TEST(what_is_short_stays_whole),      TEST(a_disk_that_is_full),
                 TEST(what_waits_has_a_size),          TEST(notices_are_small),
                 TEST(what_is_forgotten_stays_so),     TEST(a_conversation_outlives_its_session),
-                TEST(a_key_of_what_leaves_no_record),
+                TEST(a_key_of_what_leaves_no_record), TEST(keys_have_a_share),
+                TEST(many_keys_are_counted),          TEST(keys_with_records_count),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,7 @@ static void names_stay_what_clients_know(void **state) {
                 { PROBLEM_AGENT_LIMIT, "agent-limit", 429 },
                 { PROBLEM_NOT_FOUND, "not-found", 404 },
                 { PROBLEM_KEY_REUSED, "idempotency-key-reused", 422 },
+                { PROBLEM_KEYS_FULL, "idempotency-keys-full", 429 },
         };
 
         (void)state;
