@@ -78,7 +78,7 @@ static size_t pass(const struct workspaces *workspaces, int copy) {
         if (workspace_open(workspaces, "bench", "s-bench", &workspace, &problem) < 0)
                 die(problem.detail);
         (void)!workspace_base_load(&workspace, arena, &base);
-        if (workspace_tree_read(copy, 0, NULL, arena, &tree, &err) < 0)
+        if (workspace_tree_read(copy, 0, 0, NULL, arena, &tree, &err) < 0)
                 die(err.message);
         source.tree = &tree;
         if (workspace_outgoing(&workspace, &source, &limits, NULL, arena, &base, &changes, &problem) < 0 ||

@@ -29,7 +29,7 @@ struct broker_sessions {
         struct workspaces where;
         struct workspace_shared shared;
         struct workspace_bounds bounds;
-        uint64_t files_max;
+        uint64_t files_max, folders_max;
         struct engine_folders folders;
         struct engine_workspaces workspaces;
         struct engine_watch watch;
@@ -211,7 +211,8 @@ static int remove_shared(void *context, const char *owner, const char *agent, st
 int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
                            const struct workspace_row *row, const struct interrupt *interrupt,
                            struct workspace_limits *ret, struct problem *problem) {
-        struct workspace_limits limits = { .files_max = sessions->files_max };
+        struct workspace_limits limits = { .files_max = sessions->files_max,
+                                           .folders_max = sessions->folders_max };
 
         if (storage_of(sessions, row->environment, &limits.bytes_max, problem) < 0)
                 return -1;
@@ -357,6 +358,7 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
                 (struct workspace_shared){ open_shared, make_shared, remove_shared, list_shared, sessions };
         sessions->where.shared = &sessions->shared;
         sessions->files_max = place.files_max;
+        sessions->folders_max = place.folders_max;
         /* What cannot be removed is in nobody's way: the next start tries again. */
         if (workspace_recover(&sessions->where, &left) < 0)
                 log_warning("workspaces: %s", left.detail);

@@ -20,6 +20,7 @@ struct broker_place {
         struct place *place;
         struct workspaces workspaces; /* where durable workspaces are */
         uint64_t files_max;           /* files and folders in one of them */
+        uint64_t folders_max;         /* of these; 0: no bound */
         /* Where records lie that several servers share, open; NULL: on this machine, and this server's alone. Closed before the place. */
         struct session_store *store;
         /* Of what is kept of kernels' memory, where the server's file does not say; 0: the engine's defaults. */

@@ -124,6 +124,7 @@ static int open_local(const struct place_context *place, const char *folder,
         ret->workspaces = (struct workspaces){ .folder = local_workspaces_folder(root, stack->spec, arena),
                                                .stack = stack->name };
         ret->files_max = LOCAL_FILES_MAX;
+        ret->folders_max = LOCAL_FOLDERS_MAX;
         return session_place_open(&config, &ret->place, err);
 }
 

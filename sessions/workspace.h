@@ -86,6 +86,7 @@ struct workspace {
 struct workspace_limits {
         uint64_t bytes_max;
         uint64_t files_max; /* folders are counted too */
+        uint64_t folders_max;
         uint64_t free_min;
         uint64_t
                 owner_max; /* not 0: bytes_max is what is left of this for the owner, and who is refused is told that */
@@ -93,6 +94,7 @@ struct workspace_limits {
 
 struct workspace_usage {
         uint64_t files; /* and folders */
+        uint64_t folders;
         uint64_t bytes;
 };
 

@@ -113,8 +113,9 @@ int workspace_put_settle(struct workspace_put *put, bool sync, struct problem *p
  */
 int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_usage *usage, struct stat *ret,
                         bool *ret_replaced, struct problem *problem) MUST_USE;
-/* The folder of that path and those above it; *ret_made counts the new ones. */
-int workspace_folder_make(struct workspace *workspace, const char *path, bool sync, uint64_t *ret_made,
+/* The folder of that path and those above it. *usage counts the new ones; PROBLEM_WORKSPACE_FULL where they are more than may be. */
+int workspace_folder_make(struct workspace *workspace, const char *path, bool sync,
+                          const struct workspace_limits *limits, struct workspace_usage *usage,
                           struct problem *problem) MUST_USE;
 /* -1 with errno: ENOTEMPTY, EISDIR, ENOENT, ... *usage is less by it. With `upwards` folders above it that are empty then go too. */
 int workspace_path_remove(struct workspace *workspace, const char *path, bool upwards, bool sync,

@@ -568,6 +568,11 @@ void workspace_boot(char id[40]) {
                 snprintf(id, 40, "%.*s", (int)strcspn(strbuf_text(&text), "\n"), strbuf_text(&text));
 }
 
+static void write_usage(char *text, size_t size, const char *boot, const struct workspace_usage *usage) {
+        snprintf(text, size, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", boot, usage->files, usage->bytes,
+                 usage->folders);
+}
+
 /* False where there is no number, or one of another boot: the disk may have lost what happened after it. */
 static bool read_usage(const struct workspace *workspace, struct workspace_usage *ret) {
         struct stat status;
@@ -585,8 +590,9 @@ static bool read_usage(const struct workspace *workspace, struct workspace_usage
         if (!length || strncmp(strbuf_text(&text), boot, length) != 0 || strbuf_text(&text)[length] != ' ')
                 return false;
         usage.files = strtoull(strbuf_text(&text) + length + 1, &end, 10);
-        usage.bytes = strtoull(end, NULL, 10);
-        snprintf(expected, sizeof(expected), "%s %" PRIu64 " %" PRIu64 "\n", boot, usage.files, usage.bytes);
+        usage.bytes = strtoull(end, &end, 10);
+        usage.folders = strtoull(end, NULL, 10);
+        write_usage(expected, sizeof(expected), boot, &usage);
         if (strcmp(strbuf_text(&text), expected) != 0)
                 return false;
         *ret = usage;
@@ -599,11 +605,13 @@ static int count_all(const struct workspace *workspace, const struct interrupt *
         struct workspace_tree tree;
         struct error err;
 
-        if (workspace_tree_read(workspace->files, 0, interrupt, arena, &tree, &err) < 0)
+        if (workspace_tree_read(workspace->files, 0, 0, interrupt, arena, &tree, &err) < 0)
                 return problem_from_error(
                         problem, err.kind == ERROR_INTERRUPTED ? PROBLEM_STOPPING : PROBLEM_WORKSPACE_FAILED,
                         &err);
         *ret = (struct workspace_usage){ .files = tree.count, .bytes = tree.bytes };
+        for (size_t i = 0; i < tree.count; i++)
+                ret->folders += tree.entries[i].folder;
         return 0;
 }
 
@@ -660,7 +668,7 @@ void workspace_usage_end(struct workspace *workspace, const struct workspace_usa
         char boot[40], text[160];
 
         workspace_boot(boot);
-        snprintf(text, sizeof(text), "%s %" PRIu64 " %" PRIu64 "\n", boot, usage->files, usage->bytes);
+        write_usage(text, sizeof(text), boot, usage);
         if (boot[0] && !workspace->shared)
                 (void)!write_file(workspace->folder, USAGE, text, false);
 }

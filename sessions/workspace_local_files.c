@@ -315,7 +315,14 @@ static int open_folder_of(struct workspace *workspace, const char *path, const c
         return beneath_open(workspace->files, folder, O_RDONLY | O_DIRECTORY);
 }
 
-int workspace_folder_make(struct workspace *workspace, const char *path, bool sync, uint64_t *ret_made,
+static bool may_make_folder(const struct workspace_limits *limits, const struct workspace_usage *usage,
+                            int folder, const char *name) {
+        return !limits->folders_max || usage->folders < limits->folders_max ||
+               faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int workspace_folder_make(struct workspace *workspace, const char *path, bool sync,
+                          const struct workspace_limits *limits, struct workspace_usage *usage,
                           struct problem *problem) {
         char part[WORKSPACE_PATH_MAX + 1];
 
@@ -327,8 +334,13 @@ int workspace_folder_make(struct workspace *workspace, const char *path, bool sy
                 end += strcspn(end, "/");
                 snprintf(part, sizeof(part), "%.*s", (int)(end - path), path);
                 folder = open_folder_of(workspace, part, &name);
+                if (folder >= 0 && !may_make_folder(limits, usage, folder, name))
+                        return problem_set(problem, PROBLEM_WORKSPACE_FULL,
+                                           "the workspace may hold %llu folders",
+                                           (unsigned long long)limits->folders_max);
                 if (folder >= 0 && mkdirat(folder, name, 0700) == 0) {
-                        (*ret_made)++;
+                        usage->files++;
+                        usage->folders++;
                         if (sync && fsync(folder) < 0)
                                 return fail(problem, "make a folder");
                         continue;
@@ -366,7 +378,7 @@ int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_u
                 char above[WORKSPACE_PATH_MAX + 1];
 
                 snprintf(above, sizeof(above), "%.*s", (int)(slash - put->path), put->path);
-                if (workspace_folder_make(workspace, above, sync, &usage->files, problem) < 0)
+                if (workspace_folder_make(workspace, above, sync, limits, usage, problem) < 0)
                         return -1;
         }
         folder = open_folder_of(workspace, put->path, &name);
@@ -426,6 +438,8 @@ int workspace_path_remove(struct workspace *workspace, const char *path, bool up
                 return -1;
         if (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode))
                 usage->files -= usage->files > 0;
+        if (S_ISDIR(status.st_mode))
+                usage->folders -= usage->folders > 0;
         if (S_ISREG(status.st_mode))
                 usage->bytes -=
                         usage->bytes > (uint64_t)status.st_size ? (uint64_t)status.st_size : usage->bytes;

@@ -159,7 +159,7 @@ static int create_locked(struct workspace *workspace, const char *path, const st
                 return -1;
         result = has_room(limits, &usage, problem) < 0
                          ? -1
-                         : workspace_folder_make(workspace, path, true, &usage.files, problem);
+                         : workspace_folder_make(workspace, path, true, limits, &usage, problem);
         workspace_usage_end(workspace, &usage);
         return result;
 }
@@ -201,7 +201,7 @@ static int check_inner(struct workspace *workspace, const char *from, const char
 
         if (folder < 0)
                 return fail(problem, "open the folder");
-        if (workspace_tree_read(folder, 0, interrupt, arena, &tree, &err) < 0)
+        if (workspace_tree_read(folder, 0, 0, interrupt, arena, &tree, &err) < 0)
                 return problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
         for (size_t i = 0; i < tree.count; i++) {
                 if (workspace_path_problem(arena_printf(arena, "%s/%s", to, tree.entries[i].path)))
@@ -213,12 +213,13 @@ static int check_inner(struct workspace *workspace, const char *from, const char
 
 /* *known: whether *usage is what is there afterwards. */
 static int rename_place(struct workspace *workspace, const char *from, const char *to,
-                        struct workspace_usage *usage, bool *known, struct problem *problem) {
+                        const struct workspace_limits *limits, struct workspace_usage *usage, bool *known,
+                        struct problem *problem) {
         char above[WORKSPACE_PATH_MAX + 1];
         int source DESCRIPTOR_CLEANUP = -1, target DESCRIPTOR_CLEANUP = -1;
         const char *from_name, *to_name = split(to, above);
 
-        if (*above && workspace_folder_make(workspace, above, true, &usage->files, problem) < 0)
+        if (*above && workspace_folder_make(workspace, above, true, limits, usage, problem) < 0)
                 return -1;
         source = open_above(workspace, from, &from_name);
         target = open_above(workspace, to, &to_name);
@@ -256,7 +257,7 @@ static int move_locked(struct workspace *workspace, const char *from, const char
         if (workspace_usage_begin(workspace, interrupt, &usage, problem) < 0)
                 return -1;
         if (has_room(limits, &usage, problem) == 0)
-                result = rename_place(workspace, from, to, &usage, &known, problem);
+                result = rename_place(workspace, from, to, limits, &usage, &known, problem);
         if (known && replaces) {
                 usage.files -= usage.files > 0;
                 usage.bytes -= usage.bytes > there.bytes ? there.bytes : usage.bytes;

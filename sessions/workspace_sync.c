@@ -423,8 +423,8 @@ static void make_folder(struct outgoing *outgoing, const struct step *step) {
 
         if (outgoing->limits.files_max && outgoing->usage.files >= outgoing->limits.files_max)
                 leave_path(outgoing, step, "the workspace holds as many files and folders as it may");
-        else if (workspace_folder_make(outgoing->workspace, step->path, outgoing->singly,
-                                       &outgoing->usage.files, &problem) < 0)
+        else if (workspace_folder_make(outgoing->workspace, step->path, outgoing->singly, &outgoing->limits,
+                                       &outgoing->usage, &problem) < 0)
                 leave_path(outgoing, step, problem.detail);
         else
                 agree(outgoing, &agreed);
@@ -605,7 +605,7 @@ static int read_kept(struct workspace *workspace, const struct interrupt *interr
                      struct workspace_tree *ret, struct problem *problem) {
         struct error err;
 
-        if (workspace_tree_read(workspace->files, 0, interrupt, arena, ret, &err) < 0)
+        if (workspace_tree_read(workspace->files, 0, 0, interrupt, arena, ret, &err) < 0)
                 return problem_from_error(
                         problem, err.kind == ERROR_INTERRUPTED ? PROBLEM_STOPPING : PROBLEM_WORKSPACE_FAILED,
                         &err);

@@ -122,6 +122,7 @@ struct waiting_folder {
 
 struct reading {
         uint64_t seen, seen_max;
+        uint64_t folders_max;
         uint64_t path_bytes; /* of all that was seen */
         const struct interrupt *interrupt;
         bool interrupted;
@@ -194,6 +195,11 @@ static void read_name(struct reading *reading, const char *name, const struct st
                 skip(reading, path, type_problem(status->st_mode), false);
                 return;
         }
+        if (S_ISDIR(status->st_mode) && reading->folders_max &&
+            reading->folder_count > reading->folders_max) {
+                skip(reading, path, "there are more folders than a workspace may have", true);
+                return;
+        }
         if (S_ISDIR(status->st_mode) && in->depth == WORKSPACE_DEPTH_MAX) {
                 skip(reading, path, "there are more than 64 folders in each other", true);
                 return;
@@ -230,9 +236,11 @@ static int by_path(const void *a, const void *b) {
 }
 
 int workspace_tree_read_from(const struct workspace_tree_source *source, uint64_t entries_max,
-                             const struct interrupt *interrupt, struct arena *arena,
+                             uint64_t folders_max, const struct interrupt *interrupt, struct arena *arena,
                              struct workspace_tree *ret, struct error *err) {
-        struct reading reading = { .seen_max = entries_max, .interrupt = interrupt, .arena = arena };
+        struct reading reading = {
+                .seen_max = entries_max, .folders_max = folders_max, .interrupt = interrupt, .arena = arena
+        };
 
         reading.folders = array_grow(arena, NULL, 0, sizeof(*reading.folders));
         reading.folders[reading.folder_count++] = (struct waiting_folder){ "", 0 };
@@ -290,11 +298,12 @@ static int list_folder(void *context, const char *path,
         return 0;
 }
 
-int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt *interrupt,
-                        struct arena *arena, struct workspace_tree *ret, struct error *err) {
+int workspace_tree_read(int folder, uint64_t entries_max, uint64_t folders_max,
+                        const struct interrupt *interrupt, struct arena *arena, struct workspace_tree *ret,
+                        struct error *err) {
         const struct workspace_tree_source source = { list_folder, &folder };
 
-        return workspace_tree_read_from(&source, entries_max, interrupt, arena, ret, err);
+        return workspace_tree_read_from(&source, entries_max, folders_max, interrupt, arena, ret, err);
 }
 
 static int compare_path(const void *sought, const void *item) {

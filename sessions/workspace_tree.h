@@ -52,11 +52,13 @@ struct workspace_tree {
 
 /*
  * Reads all below the folder. Not more than `entries_max` entries (0: no bound) are read, of all kinds, nor, with a bound, more than
- * WORKSPACE_PATHS_MAX bytes of paths. A folder that may not be read is skipped; one that vanishes meanwhile is not there.
+ * WORKSPACE_PATHS_MAX bytes of paths. Folders beyond `folders_max` (0: no bound) are skipped; so is a folder that may not be read. One
+ * that vanishes meanwhile is not there.
  * ERROR_INTERRUPTED where it was interrupted.
  */
-int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt *interrupt,
-                        struct arena *arena, struct workspace_tree *ret, struct error *err) MUST_USE;
+int workspace_tree_read(int folder, uint64_t entries_max, uint64_t folders_max,
+                        const struct interrupt *interrupt, struct arena *arena, struct workspace_tree *ret,
+                        struct error *err) MUST_USE;
 
 /*
  * The same where no descriptor of the folder is at hand. `list` gives each name of the folder at `path` ("" for the top) to `take`
@@ -71,7 +73,7 @@ struct workspace_tree_source {
         void *context;
 };
 int workspace_tree_read_from(const struct workspace_tree_source *source, uint64_t entries_max,
-                             const struct interrupt *interrupt, struct arena *arena,
+                             uint64_t folders_max, const struct interrupt *interrupt, struct arena *arena,
                              struct workspace_tree *ret, struct error *err) MUST_USE;
 
 /* The entry of that path, or NULL. */

@@ -11,6 +11,8 @@
 
 #define LOCAL_PROCESSES_MAX 512
 #define LOCAL_FILES_MAX 200000
+/* Of them. To look into a folder costs several times what a file does, with each execution. */
+#define LOCAL_FOLDERS_MAX 30000
 #define LOCAL_BYTES_PER_MB (UINT64_C(1024) * 1024)
 
 struct local_program {

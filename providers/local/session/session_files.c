@@ -133,10 +133,10 @@ static int read_copy(struct session_sync *sync, struct workspace_tree *ret) {
         const struct workspace_tree_source far = { list_far, &sync->copy };
         struct error err;
         int result = sync->copy.folder >= 0
-                             ? workspace_tree_read(sync->copy.folder, LOCAL_FILES_MAX, &sync->interrupt,
-                                                   sync->arena, ret, &err)
-                             : workspace_tree_read_from(&far, LOCAL_FILES_MAX, &sync->interrupt, sync->arena,
-                                                        ret, &err);
+                             ? workspace_tree_read(sync->copy.folder, LOCAL_FILES_MAX, LOCAL_FOLDERS_MAX,
+                                                   &sync->interrupt, sync->arena, ret, &err)
+                             : workspace_tree_read_from(&far, LOCAL_FILES_MAX, LOCAL_FOLDERS_MAX,
+                                                        &sync->interrupt, sync->arena, ret, &err);
 
         return result < 0 ? problem_from_error(&sync->problem, PROBLEM_WORKSPACE_FAILED, &err) : 0;
 }
@@ -230,8 +230,8 @@ static bool read_kept(struct session_sync *sync, const struct workspace *workspa
         if (sync->copy.folder < 0 || sync->fresh || sync->staged)
                 return false;
         workspace_still_look(workspace->files, look);
-        return workspace_tree_read(workspace->files, WORKSPACE_STILL_MAX + 1, &sync->interrupt, sync->arena,
-                                   ret, &ignored) == 0;
+        return workspace_tree_read(workspace->files, WORKSPACE_STILL_MAX + 1, 0, &sync->interrupt,
+                                   sync->arena, ret, &ignored) == 0;
 }
 
 /* Both were as these were, and that was as it should be. */
@@ -292,7 +292,8 @@ static int work(struct session_sync *sync) {
         /* As far as it came, also where it failed. */
         if (workspace_base_save(&workspace, &base, result == 0 ? &sync->problem : &ignored) < 0)
                 return -1;
-        if (result == 0 && may_be_still && may_rest(sync, &workspace, &tree, &base))
+        if (result == 0 && may_be_still && tree.count <= WORKSPACE_STILL_MAX &&
+            may_rest(sync, &workspace, &tree, &base))
                 remember(sync, &workspace, workspace_still_new(&look, &tree),
                          workspace_still_new(&kept_look, &kept));
         return result;
@@ -330,7 +331,8 @@ static int begin(struct place_session *session, session_job *job, bool after, st
                 .id = session->id,
                 .still = { .folder = -1 },
                 .limits = { .bytes_max = (uint64_t)environment->storage_mb * LOCAL_BYTES_PER_MB,
-                            .files_max = LOCAL_FILES_MAX },
+                            .files_max = LOCAL_FILES_MAX,
+                            .folders_max = LOCAL_FOLDERS_MAX },
                 .bounds = session->place->bounds,
                 .arena = arena_new(),
         };

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "sessions/workspace_folders.h"
+#include "sessions/workspace_tree.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ static const char *usage(struct world *world, struct workspace *workspace) {
         (void)unlink(world_path(world, workspace->id, "../usage"));
         assert_int_equal(workspace_measure(workspace, NULL, &counted, &world->problem), 0);
         assert_int_equal(kept.files, counted.files);
+        assert_int_equal(kept.folders, counted.folders);
         assert_int_equal(kept.bytes, counted.bytes);
         return arena_printf(world->place->arena, "%d/%d", (int)kept.files, (int)kept.bytes);
 }
@@ -146,8 +148,41 @@ static void test_deep(void **state) {
         assert_string_equal(list(&world, &one, "", 1), "short/,");
 }
 
+#define FOLDERS 50
+
+/* Folders have a bound of their own at each door, whatever made those that are there; what is in them is changed as ever. */
+static void test_folders_have_a_bound(void **state) {
+        const struct workspace_limits limits = { .folders_max = FOLDERS };
+        struct world world = world_of(state);
+        struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
+        struct workspace_file file;
+        char name[16];
+
+#define MAKE(path) said(&world, workspace_folder_create(&workspace, path, &limits, NULL, &world.problem))
+#define MOVE(from, to) said(&world, workspace_place_move(&workspace, from, to, &limits, NULL, &world.problem))
+#define PUT(path) said(&world, world_try_put(&world, &workspace, path, "x", NULL, &limits, &file))
+        for (int i = 0; i < FOLDERS - 1; i++) {
+                snprintf(name, sizeof(name), "%d", i);
+                assert_int_equal(mkdirat(workspace.files, name, 0700), 0);
+        }
+        assert_string_equal(PUT("new/a"), "done");
+        assert_string_equal(MAKE("more"), "workspace-full");
+        assert_string_equal(PUT("more/a"), "workspace-full");
+        assert_string_equal(MOVE("new/a", "more/a"), "workspace-full");
+        assert_string_equal(PUT("7/a"), "done");
+        assert_string_equal(MOVE("new/a", "8/a"), "done");
+        assert_string_equal(MOVE("9", "10/9"), "done");
+        assert_string_equal(drop(&world, &workspace, "11"), "done");
+        assert_string_equal(MAKE("more/deep"), "workspace-full");
+        assert_string_equal(drop(&world, &workspace, "more"), "done");
+        assert_string_equal(PUT("more/a"), "done");
+        assert_string_equal(MAKE("most"), "workspace-full");
+        usage(&world, &workspace);
+}
+
 int main(void) {
-        const struct CMUnitTest tests[] = { TEST(test_changes), TEST(test_hostile), TEST(test_deep) };
+        const struct CMUnitTest tests[] = { TEST(test_changes), TEST(test_hostile), TEST(test_deep),
+                                            TEST(test_folders_have_a_bound) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static struct workspace_still *still_of(struct world *world, int folder) {
         struct error err;
 
         workspace_still_look(folder, &look);
-        if (workspace_tree_read(folder, 0, NULL, arena, &tree, &err) < 0)
+        if (workspace_tree_read(folder, 0, 0, NULL, arena, &tree, &err) < 0)
                 fail_msg("%s", err.message);
         return workspace_still_new(&look, &tree);
 }

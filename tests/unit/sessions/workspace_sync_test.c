@@ -39,7 +39,7 @@ static struct workspace_tree tree_of(struct pair *pair) {
         struct workspace_tree tree;
         struct error err;
 
-        if (workspace_tree_read(pair->copy, 0, NULL, pair->world.place->arena, &tree, &err) < 0)
+        if (workspace_tree_read(pair->copy, 0, 0, NULL, pair->world.place->arena, &tree, &err) < 0)
                 fail_msg("%s", err.message);
         return tree;
 }
@@ -94,6 +94,7 @@ static const char *out(struct pair *pair) {
         unlink(place_path(pair->world.place, "w/sessions/s-one/usage"));
         assert_int_equal(workspace_measure(&pair->workspace, NULL, &counted, &pair->world.problem), 0);
         assert_int_equal(kept.files, counted.files);
+        assert_int_equal(kept.folders, counted.folders);
         assert_int_equal(kept.bytes, counted.bytes);
         return arena_strdup(arena, strbuf_text(&text));
 }
@@ -367,6 +368,50 @@ static void test_limits(void **state) {
         end_pair(&pair);
 }
 
+#define FOLDERS 50
+
+static void make_many(int folder, const char *prefix, int count) {
+        char name[16];
+
+        for (int i = 0; i < count; i++) {
+                snprintf(name, sizeof(name), "%s%02d", prefix, i);
+                assert_int_equal(mkdirat(folder, name, 0755), 0);
+        }
+}
+
+/* A workspace's folders have a bound: what a sandbox has beyond it is said, and left there. */
+static void test_folders_have_a_bound(void **state) {
+        struct pair pair = pair_of(state);
+        struct workspace_usage usage;
+
+        pair.limits = (struct workspace_limits){ .folders_max = FOLDERS };
+        make_many(pair.workspace.files, "d", FOLDERS - 3);
+        make_many(pair.copy, "e", 4);
+        write_copy(&pair, "e00/f", "x");
+        write_copy(&pair, "e03/f", "x");
+        assert_string_equal(out(&pair), "+e00/f ?e03 ?e03/f ");
+        assert_int_equal(workspace_measure(&pair.workspace, NULL, &usage, &pair.world.problem), 0);
+        assert_int_equal(usage.folders, FOLDERS);
+        end_pair(&pair);
+}
+
+/* Those beyond are not looked into, and what lies there is not taken for deleted. */
+static void test_folders_that_are_not_read(void **state) {
+        struct pair pair = pair_of(state);
+        struct workspace_tree tree;
+        struct error err;
+
+        make_many(pair.copy, "d", FOLDERS + 5);
+        write_copy(&pair, "a", "x");
+        assert_int_equal(
+                workspace_tree_read(pair.copy, 0, FOLDERS, NULL, pair.world.place->arena, &tree, &err), 0);
+        assert_int_equal(tree.count, FOLDERS + 1);
+        assert_int_equal(tree.skipped_count, 5);
+        assert_true(tree.skipped[0].unread && !tree.cut);
+        assert_int_equal(tree_of(&pair).count, FOLDERS + 6);
+        end_pair(&pair);
+}
+
 struct watched {
         int folder;
         int opened[8]; /* they share their offsets with what is read */
@@ -433,8 +478,8 @@ static void test_paths_have_a_bound(void **state) {
                 close(openat(at, name, O_WRONLY | O_CREAT, 0600));
         }
         close(at);
-        assert_int_equal(workspace_tree_read(pair.copy, 100000, NULL, pair.world.place->arena, &tree, &err),
-                         0);
+        assert_int_equal(
+                workspace_tree_read(pair.copy, 100000, 0, NULL, pair.world.place->arena, &tree, &err), 0);
         assert_true(tree.cut);
         for (size_t i = 0; i < tree.count; i++)
                 bytes += strlen(tree.entries[i].path);
@@ -587,6 +632,8 @@ int main(void) {
                 TEST(test_types),
                 TEST(test_hostile),
                 TEST(test_limits),
+                TEST(test_folders_have_a_bound),
+                TEST(test_folders_that_are_not_read),
                 TEST(test_no_room_is_seen_before_it_is_written),
                 TEST(test_paths_have_a_bound),
                 TEST(test_unread),
