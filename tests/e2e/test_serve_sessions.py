@@ -276,8 +276,8 @@ def test_a_sandbox_that_nobody_comes_to_ends_when_its_session_has_expired(serve)
         pytest.skip("Lambda ends its environments itself")
     session, kept = serve.create(idleSeconds=10), serve.create()
     running = serve.create(idleSeconds=10)
-    serve.run(kept, "x = 'here'")
     serve.run(session, "1", timeoutSeconds=5)
+    serve.run(kept, "x = 'here'")
     asked = {"code": "import time; time.sleep(600)", "timeoutSeconds": 60}
     assert serve.call("POST", f"/v1/sessions/{running}/executions", asked, headers=[("Prefer", "respond-async")]).status == 202
     serve.wait_for_start(running, 1)
