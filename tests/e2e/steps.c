@@ -219,6 +219,9 @@ int main(int argc, char **argv) {
                         }
                 } else if (status >> 16 == 0) {
                         signal = stop;
+                        /* Process 1 of a namespace dies of its own fault, and ignores one that a tracer hands on. */
+                        if (scarce && stop == SIGSEGV)
+                                kill(pid, SIGKILL);
                 }
                 ptrace(below && group_of(pid) == followed ? PTRACE_CONT : PTRACE_SYSCALL, pid, 0, signal);
         }
