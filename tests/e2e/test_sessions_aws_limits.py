@@ -4,10 +4,10 @@ An agent's limit over two servers with one table. What ran when is seen at the p
 which writes when it began and ended into a folder of this machine: neither is a server's word.
 """
 
+import concurrent.futures
 import contextlib
 import http.client
 import json
-import threading
 import time
 
 import pytest
@@ -123,11 +123,8 @@ def test_many_ask_both(team, limit):
             if answer.status != 200 or answer.json()["status"] != "ok":
                 failed.append(answer.body)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        list(pool.map(work, range(5)))  # what one of them raises is raised here
     assert failed == [] and len(spans(team)) == 15
     assert at_once(team) <= limit
     for session in sessions:
