@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import quick  # noqa: E402
+import reruns  # noqa: E402
 import routes  # noqa: E402
 from binary import Berth, find_binary  # noqa: E402
 from cloud import Cloud  # noqa: E402
@@ -34,13 +35,15 @@ TYPICAL_S = 3
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="only the tests of quick.txt")
-    parser.addoption("--listed-reruns", action="store_true", help="tests of reruns.txt that fail are run once more")
+    parser.addoption("--listed-reruns", action="store_true", help="what fails is run once more, by reruns.txt")
     parser.addoption("--cloud", choices=FLAVORS, help="only this stand-in for AWS")
 
 
 def pytest_configure(config):
     if os.environ.get("BERTH_VERBS"):
         quick.record_verbs(os.environ["BERTH_VERBS"])
+    if config.getoption("--listed-reruns"):
+        config.pluginmanager.register(reruns.Reruns())
     # What nohup, or a shell's "&", has this process ignore, berth would inherit as ignored; what is caught, it does not.
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) == signal.SIG_IGN:
@@ -148,21 +151,6 @@ def pytest_runtest_call(item):
         routes.record(path, item, before, routes.asked(Serve.running))
 
 
-def _run_again(items):
-    """Of what fails, that which reruns.txt lists, and nothing else. A line without a test is an error."""
-    folder, listed = Path(__file__).parent, {}
-    for line in (folder / "reruns.txt").read_text().splitlines():
-        if not line.startswith("#"):
-            test, date, cause = line.split("  ", 2)
-            file, _, name = test.partition("::")
-            if not (date and cause and (folder / file).is_file() and f"def {name}(" in (folder / file).read_text()):
-                raise pytest.UsageError(f"reruns.txt: no test, or no date or cause: {line}")
-            listed[test] = line
-    for item in items:
-        if f"{item.path.relative_to(folder)}::{item.originalname}" in listed:
-            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1))
-
-
 def pytest_collection_modifyitems(config, items):
     """What takes longest begins first, so that nobody waits for it at the end: units by what their tests may take in all."""
     if config.getoption("--quick"):
@@ -176,8 +164,6 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
         items[:] = [item for item in items if id(item) not in left_out]
-    if config.getoption("--listed-reruns"):
-        _run_again(items)
     weights = collections.Counter()
     for item in items:
         marker = item.get_closest_marker("timeout")
