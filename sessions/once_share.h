@@ -3,8 +3,8 @@
  * What the Idempotency-Keys of each owner take up, with the answers that are kept under them. Pure: it is told what was written and when,
  * and the caller has the lock.
  *
- * Bytes are added up by the hour, and an hour is forgotten once all of its keys are older than a day. So nothing is subtracted when the
- * store drops a record, whoever drops it, and no sum can drift.
+ * Bytes are added up by the hour, and an hour is forgotten once all of its keys are older than a day. So nothing is
+ * subtracted when the store drops a record, and no sum can drift.
  */
 #ifndef BERTH_SESSIONS_ONCE_SHARE_H
 #define BERTH_SESSIONS_ONCE_SHARE_H
@@ -24,7 +24,7 @@ void once_share_add(struct once_shares *shares, const char *owner, uint64_t byte
                     int64_t now_ms);
 /* Of what was added last. */
 void once_share_take(struct once_shares *shares, const char *owner, uint64_t bytes);
-/* *ret_frees_ms: when the first of them are forgotten; `now_ms` where there are none. */
+/* *ret_frees_ms: when the oldest keys are forgotten; `now_ms` if the owner has no keys. */
 uint64_t once_share_bytes(const struct once_shares *shares, const char *owner, int64_t now_ms,
                           int64_t *ret_frees_ms);
 void once_shares_clear(struct once_shares *shares);

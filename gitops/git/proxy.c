@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which variable counts, and what an entry of no_proxy stands for, are curl's rules (curl(1), "ENVIRONMENT"): small letters
- * before large ones, an empty variable is none, a leading dot means nothing, an entry stands for the name and all names below it.
+ * The rules are curl's (curl(1), "ENVIRONMENT"). Lowercase variables come before uppercase ones, and an empty variable counts as
+ * unset. An entry of no_proxy covers its name and all names below it; a leading dot changes nothing.
  */
 #include "gitops/git/proxy.h"
 

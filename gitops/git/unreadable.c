@@ -26,7 +26,7 @@ static const struct {
                         "--ref-format=files there" },
 };
 
-/* The first line of a file, cleaned; NULL where there is none. */
+/* The first line of a file, cleaned; NULL if the file cannot be read or is empty. */
 static const char *first_line(const char *path, struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored = { 0 };

@@ -89,7 +89,7 @@ static uint16_t port_of(const struct url *url) {
         return url->scheme == URL_HTTPS ? 443 : url->scheme == URL_SSH ? 22 : 9418;
 }
 
-/* What the user lets the worker see: his own files of this source, and the port of its server, or of the proxy before it. */
+/* The worker may read files of this source that `user` may read, and reach one port: its server's, or its proxy's. */
 static int enter_cage(struct work *work, uid_t user, struct error *err) {
         const struct git_request *request = work->request;
         const struct git_limits *limits = &request->limits;

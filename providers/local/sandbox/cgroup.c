@@ -498,7 +498,7 @@ static void remove_empty(struct cgroup *group) {
                 group->count--;
 }
 
-/* Others' leavings, after our own work: nobody waits for it. */
+/* Removes cgroups that dead runs left. It comes after this run's own work, so that no client waits for it. */
 static void sweep_once(struct cgroup *group) {
         cgroup_folder_sweep(group->bases, group->base_count);
         group->base_count = 0;

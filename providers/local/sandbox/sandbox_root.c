@@ -350,8 +350,8 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
         if (seen->executable)
                 word(&words, "--as-pid-1");
         /*
-         * First what takes the most mounts: for each one, bubblewrap reads the list of all that there are by then. Nothing of an image
-         * is bound below /proc afterwards: is_ours() and image_has(), which follows no link, see to that.
+         * /proc comes first, because it takes the most mounts: for each mount bubblewrap reads the list of all mounts made before.
+         * No file of an image is bound below /proc afterwards: is_ours() and image_has(), which follows no link, prevent it.
          */
         add_proc(&words, seen->stage);
         if (!seen->image)

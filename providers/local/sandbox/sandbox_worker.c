@@ -342,7 +342,7 @@ static int place(struct worker *worker, struct error *err) {
         close_descriptor(&worker->image);
         close_descriptor(&worker->disk);
         close_descriptor(&worker->joins);
-        /* It mounts its /proc while we follow it. One that is dead can be sent nothing, and has said why. */
+        /* Process 1 mounts its /proc meanwhile. If it is dead, this fails, and follow_init() returns the error that it left. */
         sent = frame_send(worker->channel, INIT_PLACED, NULL, 0, NULL, 0, &unsent);
         if (follow_init(worker, err) < 0)
                 return -1;
@@ -1070,8 +1070,8 @@ static void tell_session_ended(struct worker *worker) {
 }
 
 /*
- * Process 1 heeds GO once it is set up, in its cgroup and without rights: where nobody has to be waited for it is there by then, and
- * starts the program at once.
+ * Process 1 reads GO once it is set up, in its cgroup and without rights. Where no client fills the workspace first, GO is sent before
+ * that, and process 1 starts the program at once.
  */
 static int begin(struct worker *worker, int64_t *ret_started_ms, struct error *err) {
         struct error failed;
