@@ -49,7 +49,7 @@ bool strbuf_reserve(struct strbuf *buffer, size_t extra) {
         if (!data)
                 abort();
         if (buffer->secret) {
-                if (buffer->length)
+                if (buffer->data)
                         memcpy(data, buffer->data, buffer->length);
                 free_data(buffer);
         }

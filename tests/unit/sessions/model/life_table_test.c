@@ -241,9 +241,9 @@ static void rows_are_in_order(void **unused) {
 /* The record's value is a state of its own, and says of itself what it says. */
 static void record_of_a_record_is_the_same(void **unused) {
         (void)unused;
-        for (uint8_t life = 0; life < LIFE_COUNT; life++) {
+        for (unsigned life = 0; life < LIFE_COUNT; life++) {
                 for (uint8_t i = 0; i < 4; i++) {
-                        const struct life_state state = { .life = life,
+                        const struct life_state state = { .life = (uint8_t)life,
                                                           .execution = i & 1,
                                                           .waiting = i >> 1,
                                                           .sandbox = LIFE_SANDBOX_LIVES };

@@ -63,6 +63,7 @@ struct server {
         bool wants_slot, slot_granted, slot_refused;
 };
 
+/* Without padding, since two are compared byte by byte. */
 struct world {
         struct {
                 bool exists, ending;
@@ -77,8 +78,8 @@ struct world {
         uint8_t ran[EXECUTIONS_MAX];
         uint8_t slots[SERVERS], ghosts,
                 other; /* ghosts: entries of servers that are no more, or have dropped the session */
-        struct server servers[SERVERS];
         bool end_asked;
+        struct server servers[SERVERS];
         struct {
                 uint8_t crashes, lapses, store_faults, sandbox_deaths, open_faults, slot_losses, stays;
                 uint8_t withdrawals, files, parks, leavings;
@@ -366,8 +367,6 @@ static inline void hear(struct world *world, const struct limits *limits, uint8_
         case LIFE_STORED:
         case LIFE_STORE_FAILED:
         case LIFE_NOT_TAKEN:
-                server->store_answer = 0;
-                break;
         case LIFE_LEASE_LOST:
                 server->store_answer = 0;
                 break;
