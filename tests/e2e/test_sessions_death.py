@@ -158,7 +158,7 @@ def start_anew(serve):
         serve.process.kill()
         serve.process.wait()
     serve.process = None
-    serve.start("--accept-degraded")
+    serve.start(*getattr(serve, "options", ("--accept-degraded",)))
 
 
 def each(serve, steps, most, trial, keeps_none=True):
