@@ -114,7 +114,7 @@ struct place_shared {
 /* When a sandbox ends by itself if nobody says otherwise: so many ms from now. */
 struct place_life {
         int64_t age_ms; /* whatever it does then; never after its ttl */
-        int64_t idle_ms; /* unless somebody is there, or has yet to hear something of it; INT64_MAX: not at all */
+        int64_t idle_ms; /* while no client is connected; a little later where output was not heard; INT64_MAX: not at all */
 };
 
 struct place_execution {

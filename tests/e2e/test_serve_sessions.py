@@ -271,23 +271,25 @@ def test_a_server_that_is_killed_finds_its_sessions(serve):
 
 
 def test_a_sandbox_that_nobody_comes_to_ends_when_its_session_has_expired(serve):
-    """By idleness, too: its age may be days."""
+    """By idleness, too: its age may be days. Also a sandbox whose last result the server had no time to acknowledge."""
     if serve.place != "local":
         pytest.skip("Lambda ends its environments itself")
-    session, kept = serve.create(idleSeconds=10), serve.create()
+    session, kept, unheard = serve.create(idleSeconds=10), serve.create(), serve.create(idleSeconds=1)
     running = serve.create(idleSeconds=10)
     serve.run(session, "1", timeoutSeconds=5)
     serve.run(kept, "x = 'here'")
     asked = {"code": "import time; time.sleep(600)", "timeoutSeconds": 60}
     assert serve.call("POST", f"/v1/sessions/{running}/executions", asked, headers=[("Prefer", "respond-async")]).status == 202
     serve.wait_for_start(running, 1)
-    left = sockets_of(session)
-    assert left and living(session) and serve.stop(signal.SIGKILL) == -signal.SIGKILL
-    wait_until(lambda: not living(session))
+    assert sockets_of(session) and living(session)
+    serve.run(unheard, "1", timeoutSeconds=5)
+    assert serve.stop(signal.SIGKILL) == -signal.SIGKILL
+    wait_until(lambda: not living(session) and not living(unheard))
     assert living(running), "what runs is activity"
     serve.start("--accept-degraded")
-    wait_until(lambda: not sockets_of(session))
-    serve.call("GET", f"/v1/sessions/{session}").problem(404, "not-found")
+    wait_until(lambda: not sockets_of(session) and not sockets_of(unheard))
+    for gone in (session, unheard):
+        serve.call("GET", f"/v1/sessions/{gone}").problem(404, "not-found")
     assert serve.run(kept, "x")["value"]["text"] == "'here'"
     assert serve.call("DELETE", f"/v1/sessions/{running}").status == 204
 

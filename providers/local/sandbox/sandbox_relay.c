@@ -271,9 +271,12 @@ static int hear_life(struct sandbox_relay *relay, const struct frame *frame, int
 }
 
 int64_t sandbox_relay_over_ms(const struct sandbox_relay *relay, bool has_client) {
-        bool is_idle = !has_client && sandbox_relay_is_heard(relay);
+        int64_t idle_ms = has_client ? INT64_MAX
+                          : sandbox_relay_is_heard(relay)
+                                  ? relay->idle_ms
+                                  : time_after(relay->idle_ms, SANDBOX_RELAY_UNHEARD_MS);
 
-        return is_idle && relay->idle_ms < relay->age_ms ? relay->idle_ms : relay->age_ms;
+        return idle_ms < relay->age_ms ? idle_ms : relay->age_ms;
 }
 
 int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms) {

@@ -23,6 +23,8 @@
 /* A message to the program: its head and body. */
 #define SANDBOX_RELAY_MESSAGE_MAX ((size_t)18 << 20)
 #define SANDBOX_RELAY_PIPES 3
+/* Output that no client has acknowledged keeps an idle sandbox alive for this long beyond its idle time. */
+#define SANDBOX_RELAY_UNHEARD_MS 20000
 
 struct sandbox_relay {
         int input, output, errors; /* our ends of the program's pipes; -1: closed */
@@ -82,8 +84,8 @@ void sandbox_relay_drain(struct sandbox_relay *relay);
  */
 int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms);
 /*
- * When the sandbox is to end by itself; INT64_MAX: nobody has said so. Its idleness counts only where no client is there, and all that it
- * said was heard.
+ * When the sandbox must end by itself; INT64_MAX: no LIFE was received. Its idleness counts only while no client is connected. A server that
+ * dies before it acknowledges a result may have stored it: the worker cannot know, so the result waits for a bounded time.
  */
 int64_t sandbox_relay_over_ms(const struct sandbox_relay *relay, bool has_client);
 /*

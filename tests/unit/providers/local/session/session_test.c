@@ -809,7 +809,7 @@ static void wait_until_gone(pid_t pid) {
         assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Idleness is for one whom nobody comes to, and who has told all: neither under a living server, nor with something that none has heard. */
+/* Idleness ends a sandbox only while no server is connected, and some seconds later where its last result was not heard. */
 static void test_is_idle_with_nobody_there(void **state) {
         static const struct place_life idle = { .age_ms = LONG_MS, .idle_ms = 100 };
         struct lab *lab = *state;
