@@ -75,17 +75,19 @@ int64_t session_expires_ms(const struct session *session) {
         return record_ends_ms(&session->record, session_busy(session));
 }
 
-/* The clock may jump while something runs: its idleness is reckoned from when it has to end, and from no time of day. */
+/*
+ * The clock may jump while something runs or waits: its idleness is counted from its deadline, or from now, and not from a time of day. An
+ * execution that waits is no reason to live longer: a server that comes back by then gives it to this sandbox, and later to a new one.
+ */
 struct place_life session_life(const struct engine *engine, const struct session *session) {
         const struct record_session *record = &session->record;
         const struct execution *running = session->running;
-        int64_t now_ms = engine_now(engine);
-        struct place_life life = { .age_ms = record_ends_ms(record, true) - now_ms, .idle_ms = INT64_MAX };
+        int64_t now_ms = engine_now(engine), idle_ms = record_ends_ms(record, false) - now_ms;
+        struct place_life life = { .age_ms = record_ends_ms(record, true) - now_ms };
 
-        if (running)
-                life.idle_ms = (running->timeout_seconds + record->idle_seconds) * 1000 + UNSEEN_MS;
-        else if (!session_busy(session))
-                life.idle_ms = record_ends_ms(record, false) + UNSEEN_MS - now_ms;
+        if (session_busy(session))
+                idle_ms = ((running ? running->timeout_seconds : 0) + record->idle_seconds) * 1000;
+        life.idle_ms = idle_ms + UNSEEN_MS;
         life.age_ms = life.age_ms > 1 ? life.age_ms : 1;
         life.idle_ms = life.idle_ms > 1 ? life.idle_ms : 1;
         return life;

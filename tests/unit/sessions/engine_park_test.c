@@ -48,6 +48,8 @@ static void parks(void **state) {
         park(fixture, id); /* is there already */
         assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
         assert_string_equal(state_of(fixture, id, 2), "2 restored: it was parked");
+        /* Told while it was opened for an execution that waited: without a server, idleness ends this sandbox too. */
+        assert_true(fixture->place.life.idle_ms < fixture->place.life.age_ms);
         assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
         assert_string_equal(state_of(fixture, id, 3), "2 kept");
         /* By idleness. */
