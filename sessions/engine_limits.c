@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#define REFUSED_MS 500 /* less than from one look at the line to the next */
+
 static bool is_of(const struct session *session, const char *agent) {
         return session->record.agent && strcmp(session->record.agent, agent) == 0;
 }
@@ -36,12 +38,15 @@ static bool room_is_coming(const struct engine *engine, const char *agent) {
 }
 
 bool engine_can_make_room(const struct session *session) {
-        return !session->gone && session->phase == SESSION_OPEN && !session->taken && !session->parks_next &&
-               !session_busy(session) && !session->restarts &&
+        return !session->gone && session->phase == SESSION_OPEN && !session->taken && !session->stale &&
+               !session->parks_next && !session_busy(session) && !session->restarts &&
                engine_now(session->engine) >= session->park_after_ms;
 }
 
-/* Idle for longest comes first; one that could not be parked is left for the next time. True: one is being parked. */
+/*
+ * Idle for longest comes first. A place that refuses to park a session has lost nothing by it, and may agree a moment later: on AWS a thread
+ * still works for a session after the end of its execution was heard. So that session is left for the next look. True: one is being parked.
+ */
 static bool make_room(struct engine *engine, const char *agent) {
         int64_t now_ms = engine_now(engine);
 
@@ -58,7 +63,7 @@ static bool make_room(struct engine *engine, const char *agent) {
                         return false;
                 if (session_park(engine, longest, &err) == 0)
                         return true;
-                longest->park_after_ms = now_ms + engine->config.limits.park_seconds * 1000;
+                longest->park_after_ms = now_ms + REFUSED_MS;
                 log_debug("session %s: it is not parked: %s", longest->record.id, err.message);
         }
 }

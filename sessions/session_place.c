@@ -90,6 +90,7 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         if (only_living)
                 engine_seat_keep(engine, session);
         session->place = place;
+        session->park_after_ms = 0; /* that was of the last place */
         session_tell_life(engine, session);
         if (session->gone)
                 session_go_on(engine, session);
@@ -311,12 +312,16 @@ static bool bring_files(struct engine *engine, struct session *session) {
         return session->bringing;
 }
 
-/* It lives on, and is tried again as late as if something had run now. */
+/*
+ * The session lives on. If its place could not park it, or its record could not be written, that is tried again as late as if something had
+ * run now. A stale session is looked at first: then it is another server's, or may be parked at once.
+ */
 void session_stay(struct engine *engine, struct session *session, const char *why) {
         if (session->phase == SESSION_PARKING)
                 session->phase = SESSION_OPEN;
         session->leaving = false;
-        session->park_after_ms = engine_now(engine) + engine->config.limits.park_seconds * 1000;
+        if (why && !session->stale)
+                session->park_after_ms = engine_now(engine) + engine->config.limits.park_seconds * 1000;
         if (why)
                 log_warning("session %s: it is not parked: %s", session->record.id, why);
         session_changed(session);

@@ -136,6 +136,66 @@ static void what_cannot_be_parked(void **state) {
         assert_string_equal(hear_all(fixture, follower), "started stdout(third) done(ok)");
 }
 
+/* An execution came while the session was parked, and ran in it; now the session is idle again. */
+static void what_stayed_makes_room(void **state) {
+        struct fixture *fixture = *state;
+        struct engine_follower *waits, *follower;
+        const char *first, *second;
+
+        let_at_most(fixture, 1);
+        fixture->place.slow_park = true;
+        first = make(fixture, &alice, &of_agent, 1);
+        assert_string_equal(run_whole(fixture, &alice, first, "keep this"), "started done(ok)");
+        second = make(fixture, &bob, &of_agent, 1);
+        assert_int_equal(run_code(fixture, &bob, second, "say second", &waits), 1);
+        assert_int_equal(fixture->place.parks, 1);
+        assert_int_equal(run_code(fixture, &alice, first, "recall", &follower), 2);
+        fixture->place.slow_park = false;
+        fake_let_park(&fixture->place, first);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(this) done(ok)");
+        assert_string_equal(hear_all(fixture, waits), "started stdout(second) done(ok)");
+        wait_for(fixture, &alice, first, "parked");
+}
+
+/* The first sandbox of a session could not be parked; it has another, which can. */
+static void a_new_sandbox_makes_room(void **state) {
+        struct fixture *fixture = *state;
+        struct engine_follower *waits;
+        const char *first, *second;
+
+        let_at_most(fixture, 1);
+        fixture->place.fail_park = true;
+        first = make(fixture, &alice, &of_agent, 1);
+        assert_string_equal(run_whole(fixture, &alice, first, "say x"), "started stdout(x) done(ok)");
+        second = make(fixture, &bob, &of_agent, 1);
+        wait_for(fixture, &alice, first, "idle");
+        assert_int_equal(fixture->place.parks, 1);
+        assert_string_equal(run_whole(fixture, &alice, first, "die"), "started done(failed)");
+        assert_int_equal(run_code(fixture, &bob, second, "say second", &waits), 1);
+        assert_string_equal(hear_all(fixture, waits), "started stdout(second) done(ok)");
+        fixture->place.fail_park = false;
+        assert_string_equal(run_whole(fixture, &alice, first, "say again"), "started stdout(again) done(ok)");
+        assert_string_equal(run_whole(fixture, &bob, second, "say room"), "started stdout(room) done(ok)");
+}
+
+/* A place may refuse for a moment: it is asked again soon. */
+static void a_park_that_is_refused_once(void **state) {
+        struct fixture *fixture = *state;
+        struct engine_follower *waits;
+        const char *first, *second;
+
+        let_at_most(fixture, 1);
+        first = make(fixture, &alice, &of_agent, 1);
+        assert_string_equal(run_whole(fixture, &alice, first, "say x"), "started stdout(x) done(ok)");
+        fixture->place.refuse_park = true;
+        second = make(fixture, &bob, &of_agent, 1);
+        assert_int_equal(run_code(fixture, &bob, second, "say second", &waits), 1);
+        assert_int_equal(fixture->place.parks, 0);
+        fixture->place.refuse_park = false;
+        atomic_fetch_add(&now_ms, 1000);
+        assert_string_equal(hear_all(fixture, waits), "started stdout(second) done(ok)");
+}
+
 static int64_t position_of(struct fixture *fixture, const struct engine_caller *caller, const char *id) {
         json_t *json JSON_CLEANUP = NULL;
         struct problem problem;
@@ -176,8 +236,10 @@ static void a_server_that_dies(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(the_longest_idle_makes_room), TEST(who_comes_later_waits), TEST(who_is_turned_away),
-                TEST(what_cannot_be_parked),       TEST(a_server_that_dies),
+                TEST(the_longest_idle_makes_room), TEST(who_comes_later_waits),
+                TEST(who_is_turned_away),          TEST(what_cannot_be_parked),
+                TEST(what_stayed_makes_room),      TEST(a_new_sandbox_makes_room),
+                TEST(a_park_that_is_refused_once), TEST(a_server_that_dies),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -605,6 +605,58 @@ static void what_begins_is_not_parked(void **state) {
         assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
 }
 
+/* A session was to be parked at the first server when the second took it. Back at the first, it makes room again. */
+static void what_comes_back_makes_room(void **state) {
+        struct fake_place *place = &servers[0]->place;
+        struct engine_follower *waits, *there;
+        const char *first, *second, *third;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        place->slow_park = true;
+        first = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        second = session_for(1, &bob);
+        waits = begin(1, &bob, second, "say second");
+        for (int i = 0; i < PATIENCE_MS && place->parks == 0; i++)
+                usleep(1000);
+        assert_int_equal(place->parks, 1);
+        there = begin(1, &alice, first, "say there");
+        place->slow_park = false;
+        fake_let_park(place, first);
+        assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
+        assert_string_equal(hear_all(servers[1], there), "started stdout(there) done(ok)");
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say here")),
+                            "started stdout(here) done(ok)");
+        third = session_for(0, &bob);
+        assert_string_equal(hear_all(servers[0], begin(0, &bob, third, "say third")),
+                            "started stdout(third) done(ok)");
+}
+
+/* The store does not take the record of a parked session: the session is parked again as soon as the store answers. */
+static void a_park_that_is_not_written(void **state) {
+        struct fake_place *place = &servers[0]->place;
+        struct engine_follower *waits;
+        const char *first, *second;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        place->slow_park = true;
+        first = session_for(0, &alice);
+        assert_string_equal(hear_all(servers[0], begin(0, &alice, first, "say x")),
+                            "started stdout(x) done(ok)");
+        second = session_for(0, &bob);
+        waits = begin(0, &bob, second, "say second");
+        for (int i = 0; i < PATIENCE_MS && place->parks == 0; i++)
+                usleep(1000);
+        assert_int_equal(place->parks, 1);
+        atomic_store(&views[0]->refuse, 1);
+        place->slow_park = false;
+        fake_let_park(place, first);
+        assert_string_equal(hear_all(servers[0], waits), "started stdout(second) done(ok)");
+}
+
 static void *make_at_first(void *context) {
         *(const char **)context = session_for(0, &alice);
         return NULL;
@@ -831,6 +883,8 @@ int main(void) {
                 MANY_TEST(a_record_that_is_full),
                 MANY_TEST(who_is_out_of_touch_says_so),
                 MANY_TEST(what_begins_is_not_parked),
+                MANY_TEST(what_comes_back_makes_room),
+                MANY_TEST(a_park_that_is_not_written),
                 MANY_TEST(whose_seat_is_kept_unheard),
                 MANY_TEST(answers_are_lost),
                 MANY_TEST(a_limit_comes_and_goes),

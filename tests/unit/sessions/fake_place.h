@@ -98,7 +98,7 @@ struct fake_place {
         bool slow_end;    /* a sandbox that is to end takes its time, until fake_let_end() */
         bool slow_bring;  /* files are brought until fake_let_bring(); else there is nothing to bring */
         size_t brings;
-        bool slow_park, fail_park, die_restoring, lose_checkpoints, adopts;
+        bool slow_park, fail_park, refuse_park, die_restoring, lose_checkpoints, adopts;
         bool die_executing; /* once: whoever is given an execution is dying, and takes none */
         size_t parks;
         char restarted[256]; /* "CONTEXT CONTEXT " */
@@ -464,7 +464,7 @@ static inline int fake_park(struct place_session *session, struct error *err) {
         int result = 0;
 
         pthread_mutex_lock(&session->place->lock);
-        if (session->sandbox->running || session->sandbox->bringing) {
+        if (session->sandbox->running || session->sandbox->bringing || session->place->refuse_park) {
                 result = error_set_kind(err, ERROR_REFUSED, "something runs");
         } else {
                 session->place->parks++;
