@@ -130,6 +130,9 @@ void digest_mac_end(struct digest_mac *mac, char hex[SHA256_HEX_SIZE]) {
         uint8_t result[SHA256_SIZE];
         size_t size;
 
+        /* Without one the library may not have been loaded. */
+        if (!mac)
+                return;
         if (hex) {
                 if (sym_EVP_MAC_final((EVP_MAC_CTX *)mac, result, &size, sizeof(result)) != 1 ||
                     size != sizeof(result))
