@@ -75,7 +75,7 @@ struct workspace {
         int folder; /* of the session */
         int files;  /* of its files */
         bool locked;
-        bool shared;   /* what runs changes it: it is counted anew each time */
+        bool shared;   /* running code changes it: it is counted at each question */
         bool own_disk; /* a disk image of its own: the free room of the workspaces' disk does not bound it */
         char id[WORKSPACE_ID_MAX + 1];
 };

@@ -81,8 +81,8 @@ static char *describe(const struct workspaces *workspaces, const struct workspac
 }
 
 /*
- * 1 with *ret; 0 where there is none, or it is damaged, of another stack, or without an owner: then it belongs to no client. -1 with
- * errno where that is not known: this process has no descriptor left, say.
+ * 1 with *ret. 0: no client can have it, because it is missing, damaged, of another stack, or without an owner. -1 with errno: that could
+ * not be found out, for example because no descriptor is left.
  */
 static int read_session(int folder, const char *stack, struct arena *arena, struct workspace_row *ret) {
         struct stat status;

@@ -37,8 +37,8 @@ struct workspace_base {
 };
 
 /*
- * The base as it was saved; empty where there is none, or one of another boot of this machine: then contents are compared, and a file
- * that was removed on one side comes back. -1 with errno where it cannot be opened.
+ * The base as it was saved. It is empty if no base was saved since this machine's boot: then contents are compared, and a file that was
+ * removed on one side comes back. -1 with errno if it cannot be opened.
  */
 int workspace_base_load(const struct workspace *workspace, struct arena *arena,
                         struct workspace_base *ret) MUST_USE;

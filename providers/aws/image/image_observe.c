@@ -27,9 +27,9 @@ struct sight {
         bool owns; /* createRepository, now or when it was applied */
         bool found;
         bool scan_on_push, immutable_tags;
-        const struct value *mutable_tags; /* nevertheless; NULL: none */
-        const struct value *tags;         /* as the repository has them; NULL where nobody needs to know */
-        const struct value *retain;       /* NULL where there is no policy, or nobody needs to know */
+        const struct value *mutable_tags; /* exceptions to immutable_tags; NULL: no exceptions */
+        const struct value *tags;         /* as the repository has them; NULL: not read */
+        const struct value *retain;       /* NULL: no policy, or not read */
 };
 
 struct sweep {

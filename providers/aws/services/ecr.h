@@ -38,7 +38,7 @@ struct aws_request ecr_put_scanning(const char *repository, bool scan_on_push, s
  * imageTagMutabilityExclusionFilters: [{filterType: WILDCARD, filter}] */
 struct aws_request ecr_put_mutability(const char *repository, struct ecr_mutability mutability,
                                       struct arena *arena);
-/* As DescribeRepositories has it: false where tags can be moved. The exceptions, in the arena; NULL where there are none. */
+/* Of DescribeRepositories' answer. False: tags can be moved. *ret_mutable_tags: the exceptions, in the arena; NULL: no exceptions. */
 bool ecr_read_mutability(const json_t *repository, struct arena *arena,
                          const struct value **ret_mutable_tags);
 /* GetLifecyclePolicy {repositoryName} -> {lifecyclePolicyText}: LifecyclePolicyNotFoundException. */
