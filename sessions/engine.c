@@ -92,7 +92,7 @@ void engine_forget_session(struct engine *engine, struct session *session) {
         *link = session->same_bucket;
         *(session->previous ? &session->previous->next : &engine->first) = session->next;
         *(session->next ? &session->next->previous : &engine->last) = session->previous;
-        if (!session->gone)
+        if (session_lives(session))
                 engine->count--;
         engine->waiting_bytes -= session->waiting_bytes;
         session_changed(session);
@@ -123,7 +123,7 @@ void engine_forget_session(struct engine *engine, struct session *session) {
 }
 
 void engine_forget_if_over(struct engine *engine, struct session *session) {
-        if (session->gone && session->cleared && session->phase == SESSION_NO_PLACE && session->jobs == 0 &&
+        if (session->end == SESSION_OVER && session->phase == SESSION_NO_PLACE && session->jobs == 0 &&
             !session->unwritten && !session->taken && session->takers == 0 && !session->polled)
                 engine_forget_session(engine, session);
 }
@@ -159,7 +159,7 @@ static struct session *find(struct engine *engine, const struct engine_caller *c
         const struct record_session *record = session ? &session->record : NULL;
 
         if (session && (any_owner || (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
-            !session->gone && session_expires_ms(session) > engine_now(engine) &&
+            session_lives(session) && session_expires_ms(session) > engine_now(engine) &&
             engine_may_use(caller, record->environment, record->agent))
                 return session;
         engine_not_found(problem);
@@ -252,7 +252,8 @@ static void clear_session(struct engine *engine, struct session *session, void *
                 log_warning("session %s: %s", id, err.message);
         else
                 forget_ending(engine, id);
-        session->life_told = session->cleared = true;
+        session->life_told = true;
+        session->end = SESSION_OVER;
 }
 
 /*
@@ -290,7 +291,7 @@ static bool is_followed(const struct session *session) {
 
 /* Others may change it without word: who wants to know how it goes has it read. */
 static bool is_to_be_looked_at(const struct engine *engine, const struct session *session) {
-        return !session->gone &&
+        return session_lives(session) &&
                (session->stale || session->unknown > 0 ||
                 (!session_far_holds(engine, session) &&
                  (is_followed(session) || session_expires_ms(session) <= engine_now(engine))));
@@ -304,12 +305,13 @@ static void tend(struct engine *engine, struct session *session) {
         if (engine->servers && is_to_be_looked_at(engine, session) &&
             session_far_look(engine, session, &problem) < 0)
                 return;
-        if (session->far && !session->gone)
+        if (session->far && session_lives(session))
                 return;
-        if (!session->gone && session_expires_ms(session) <= now_ms &&
+        if (session_lives(session) && session_expires_ms(session) <= now_ms &&
             session_end(engine, session, "the session has expired", &problem) < 0 && !session->stale)
                 log_warning("session %s: %s", session->record.id, problem.detail);
-        if (session->stale || (session->unwritten && !session_write_ends(engine, session)) || session->gone)
+        if (session->stale || (session->unwritten && !session_write_ends(engine, session)) ||
+            !session_lives(session))
                 return;
         if (session->phase == SESSION_OPEN || session->phase == SESSION_NO_PLACE)
                 session_go_on(engine, session);
@@ -329,7 +331,7 @@ static bool needs_tending(const struct engine *engine, const struct session *ses
         int64_t now_ms = engine_now(engine);
 
         return session->unwritten || is_to_be_looked_at(engine, session) ||
-               (!session->gone && !session->far &&
+               (session_lives(session) && !session->far &&
                 (session_expires_ms(session) <= now_ms || session_wants(session) || session->leaving ||
                  session->parks_next || session->bring_wanted > session->brought ||
                  (session->phase == SESSION_OPEN &&
@@ -391,9 +393,9 @@ static void sweep(struct engine *engine) {
                         session->tended_soon = true;
                         engine_job_add(engine, session, session->record.owner, tend_soon, NULL);
                 }
-                if (session->gone && !session->unwritten && session->phase == SESSION_NO_PLACE &&
+                if (!session_lives(session) && !session->unwritten && session->phase == SESSION_NO_PLACE &&
                     session->jobs == 0) {
-                        if (session->cleared)
+                        if (session->end == SESSION_OVER)
                                 engine_forget_if_over(engine, session);
                         else
                                 engine_job_add(engine, session, session->record.owner, clear_session, NULL);
@@ -443,7 +445,7 @@ static void purge_keys(struct engine *engine, struct session *none, void *contex
 
 /* One that was told to end is heard to its end also while the engine closes: who comes later may never come. */
 static bool is_heard(const struct engine *engine, const struct session *session) {
-        return session->place && (!engine->stopping || session->gone);
+        return session->place && (!engine->stopping || !session_lives(session));
 }
 
 /* By a thread: what it means is written to a store that is shared. */
@@ -780,7 +782,7 @@ void engine_close(struct engine *engine) {
         engine_seats_close(engine);
         pthread_mutex_unlock(&engine->lock);
         while (engine->first) {
-                if (engine->first->gone && !engine->first->life_told)
+                if (!session_lives(engine->first) && !engine->first->life_told)
                         engine_tell_life(engine, engine->first->record.owner, engine->first->record.id);
                 if (engine->first->place)
                         engine->config.place->class->leave(engine->first->place);

@@ -574,9 +574,9 @@ static int begin_to_forget(struct engine *engine, const char *owner, const char 
                 result = session_far_look(engine, session, problem);
         if (result < 0)
                 result = -1;
-        else if (!session->gone && session_expires_ms(session) > engine_now(engine))
+        else if (session_lives(session) && session_expires_ms(session) > engine_now(engine))
                 result = problem_set(problem, PROBLEM_HAS_SESSIONS, "the session still lives: end it first");
-        else if (!session->gone)
+        else if (session_lives(session))
                 result = session_end(engine, session, "the session has expired", problem);
         if (result == 0)
                 session->forgotten = true;

@@ -93,7 +93,7 @@ void far_publish(struct engine *engine, struct session *session, struct executio
 /* By a thread. */
 static void publish(struct engine *engine, struct session *session, void *context) {
         (void)context;
-        if (session->running && !session->gone && far_publishes(session, session->running))
+        if (session->running && session_lives(session) && far_publishes(session, session->running))
                 far_publish(engine, session, session->running);
 }
 
@@ -257,7 +257,7 @@ void far_look(struct engine *engine) {
                         look_soon(engine, follower);
         }
         for (struct session *session = engine->first; session; session = session->next) {
-                if (session->running && !session->taken && !session->gone &&
+                if (session->running && !session->taken && session_lives(session) &&
                     far_publishes(session, session->running))
                         engine_job_add(engine, session, session->record.owner, publish, NULL);
         }

@@ -234,7 +234,7 @@ static json_t *notice_json(struct engine *engine, const struct engine_notice *no
                 return json_checked(json_pack("{s:s, s:s, s:s}", "id", notice->id, "owner", notice->owner,
                                               "status", notice->status));
         session = engine_find_id(engine, notice->id);
-        if (!session || session->gone)
+        if (!session || !session_lives(session))
                 return NULL;
         json = session_json(session);
         json_put(json, "status", json_string(notice->status));
@@ -265,7 +265,7 @@ static enum engine_next next_of_all(struct engine_follower *follower, struct eng
 }
 
 static enum engine_next next_of_session(struct engine_follower *follower, struct engine_event *ret) {
-        if (!follower->session || follower->session->gone)
+        if (!follower->session || !session_lives(follower->session))
                 return ENGINE_ENDED;
         if (!follower->changed)
                 return ENGINE_NOTHING;
@@ -277,8 +277,8 @@ static enum engine_next next_of_session(struct engine_follower *follower, struct
 static enum engine_next next_of_files(const struct engine_follower *follower) {
         const struct session *session = follower->session;
 
-        return !session || session->gone || session->brought >= follower->from ? ENGINE_ENDED
-                                                                               : ENGINE_NOTHING;
+        return !session || !session_lives(session) || session->brought >= follower->from ? ENGINE_ENDED
+                                                                                         : ENGINE_NOTHING;
 }
 
 static enum engine_next next_of_execution(struct engine_follower *follower, struct engine_event *ret) {

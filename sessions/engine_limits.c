@@ -30,16 +30,16 @@ static bool room_is_coming(const struct engine *engine, const char *agent) {
                 if (!is_of(session, agent))
                         continue;
                 going += session->phase != SESSION_NO_PLACE &&
-                         (session->gone || session->phase == SESSION_PARKING || session->parks_next ||
-                          (!session->place && session->phase != SESSION_OPENING));
-                waiting += !session->gone && session->in_line > 0;
+                         (!session_lives(session) || session->phase == SESSION_PARKING ||
+                          session->parks_next || (!session->place && session->phase != SESSION_OPENING));
+                waiting += session_lives(session) && session->in_line > 0;
         }
         return going > waiting;
 }
 
 bool engine_can_make_room(const struct session *session) {
-        return !session->gone && session->phase == SESSION_OPEN && !session->taken && !session->stale &&
-               !session->parks_next && !session_busy(session) && !session->restarts &&
+        return session_lives(session) && session->phase == SESSION_OPEN && !session->taken &&
+               !session->stale && !session->parks_next && !session_busy(session) && !session->restarts &&
                engine_now(session->engine) >= session->park_after_ms;
 }
 
@@ -111,7 +111,8 @@ int engine_check_limits(struct engine *engine, const char *agent, struct problem
                 if (!is_of(session, agent))
                         continue;
                 /* One that is idle, or on its way out, makes room. */
-                if (session->place && (session->gone || !(session_busy(session) || session->restarts)))
+                if (session->place &&
+                    (!session_lives(session) || !(session_busy(session) || session->restarts)))
                         return 0;
                 living += session->phase != SESSION_NO_PLACE;
         }
@@ -125,7 +126,7 @@ int engine_check_limits(struct engine *engine, const char *agent, struct problem
 /* Somebody of that agent stands in line before it. */
 static bool is_behind(const struct engine *engine, const struct session *session) {
         for (const struct session *other = engine->first; other; other = other->next) {
-                if (other != session && !other->gone && other->in_line > 0 &&
+                if (other != session && session_lives(other) && other->in_line > 0 &&
                     is_of(other, session->record.agent) &&
                     (session->in_line == 0 || other->in_line < session->in_line))
                         return true;
@@ -137,7 +138,7 @@ size_t engine_queue_position(const struct session *session) {
         size_t position = 1;
 
         for (const struct session *other = session->engine->first; other; other = other->next)
-                position += !other->gone && other->in_line > 0 && other->in_line < session->in_line &&
+                position += session_lives(other) && other->in_line > 0 && other->in_line < session->in_line &&
                             is_of(other, session->record.agent);
         return position;
 }
@@ -180,7 +181,7 @@ void engine_leave_line(struct engine *engine, struct session *session) {
         session->in_line = 0;
         session->record.queued_ms = 0;
         for (struct session *other = engine->first; other; other = other->next) {
-                if (!other->gone && other->in_line > 0 && is_of(other, session->record.agent))
+                if (session_lives(other) && other->in_line > 0 && is_of(other, session->record.agent))
                         session_changed(other);
         }
 }
@@ -195,7 +196,7 @@ int session_open_or_wait(struct engine *engine, struct session *session, bool mu
                         return 0;
                 }
                 /* Somebody may have ended it meanwhile. */
-                if (!agent || full.kind != ERROR_LOCKED || session->gone) {
+                if (!agent || full.kind != ERROR_LOCKED || !session_lives(session)) {
                         *err = full;
                         return -1;
                 }
@@ -220,7 +221,7 @@ static void serve(struct engine *engine, struct session *session, void *context)
 
         (void)context;
         session->wanted = false;
-        if (engine->stopping || session->gone || session->in_line == 0 ||
+        if (engine->stopping || !session_lives(session) || session->in_line == 0 ||
             session->phase != SESSION_NO_PLACE || is_behind(engine, session))
                 return;
         answer = session_open_or_wait(engine, session, true, &err);
@@ -239,7 +240,7 @@ static void serve(struct engine *engine, struct session *session, void *context)
 /* Who comes first, of those of an agent: whether there is room for the others is seen once there was for him. */
 void engine_serve_line(struct engine *engine) {
         for (struct session *session = engine->first; session; session = session->next) {
-                if (session->gone || session->in_line == 0 || session->phase != SESSION_NO_PLACE ||
+                if (!session_lives(session) || session->in_line == 0 || session->phase != SESSION_NO_PLACE ||
                     session->wanted || is_behind(engine, session))
                         continue;
                 session->wanted = true;

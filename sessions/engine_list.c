@@ -47,7 +47,7 @@ static bool fits(const struct engine *engine, const struct engine_caller *caller
                  const struct engine_filter *filter, const struct session *session) {
         const struct record_session *record = &session->record;
 
-        return !session->gone && session_expires_ms(session) > engine_now(engine) &&
+        return session_lives(session) && session_expires_ms(session) > engine_now(engine) &&
                ((filter->all_owners && caller->observes) ||
                 (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
                engine_may_use(caller, record->environment, record->agent) &&
@@ -236,7 +236,7 @@ int engine_users_of(struct engine *engine, const char *environment, size_t *ret_
                 engine_list_release(listed, count);
         } else {
                 for (const struct session *session = engine->first; session; session = session->next) {
-                        if (!session->gone)
+                        if (session_lives(session))
                                 count_user(&session->record, environment, ret_count, *ret_owners);
                 }
         }

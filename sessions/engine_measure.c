@@ -15,7 +15,7 @@ void engine_measure(struct engine *engine, struct engine_measures *ret) {
         for (const struct session *session = engine->first; session; session = session->next) {
                 const char *status;
 
-                if (session->gone)
+                if (!session_lives(session))
                         continue;
                 status = session_status(session);
                 for (size_t i = 0; i < ENGINE_STATUSES; i++)

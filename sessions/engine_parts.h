@@ -25,6 +25,12 @@ enum session_phase {
         SESSION_ENDING
 };
 
+enum session_end {
+        SESSION_LIVES,
+        SESSION_ENDS, /* clients do not find it; what is left of it is brought to its end */
+        SESSION_OVER  /* nothing of it is left for this server but its sandbox, which ends */
+};
+
 struct session {
         struct engine *engine;   /* once it is in its lists */
         const char *told_status; /* to who follows all; NULL: none */
@@ -38,14 +44,13 @@ struct session {
         struct session *next, *previous; /* all, in the order in which they were made */
         struct session *same_bucket;
         struct session *unborn_before; /* while it is made: those that others began to make earlier */
-        bool gone;                     /* ended: nobody finds it any more; it waits for its sandbox to end */
-        bool life_told;                /* who ended it tells its workspace so */
-        bool unmade;                   /* it could not be begun: its workspace goes with it */
-        bool forgotten;                /* its history has gone with its workspace: none is written any more */
-        int64_t history_told;          /* to its workspace: what its history takes up */
-        int64_t ended_n;               /* the newest that has ended */
-        bool trimming;                 /* a thread is about it */
-        bool cleared;                  /* nothing of its sandbox is left */
+        enum session_end end;
+        bool life_told;       /* who ended it tells its workspace so */
+        bool unmade;          /* it could not be begun: its workspace goes with it */
+        bool forgotten;       /* its history has gone with its workspace: none is written any more */
+        int64_t history_told; /* to its workspace: what its history takes up */
+        int64_t ended_n;      /* the newest that has ended */
+        bool trimming;        /* a thread is about it */
         bool polled;   /* the engine's thread waits for its sandbox, among others, and knows where it lies */
         size_t jobs;   /* under way, or waiting for a thread: engine_jobs.c */
         bool taken;    /* somebody has its turn: session_turn.c */
@@ -215,6 +220,9 @@ void engine_forget_session(struct engine *engine, struct session *session);
 /* The same of one that has ended, once nobody is about it any more. */
 void engine_forget_if_over(struct engine *engine, struct session *session);
 int64_t engine_now(const struct engine *engine);
+static inline bool session_lives(const struct session *session) {
+        return session->end == SESSION_LIVES;
+}
 
 /* --- session_turn.c: where the store is shared; else all but the lock is nothing --- */
 

@@ -155,7 +155,7 @@ bool engine_seats_may_come(const struct engine *engine, const char *agent) {
 
 static bool waits_here(const struct engine *engine, const char *agent, const struct session *but) {
         for (const struct session *session = engine->first; session; session = session->next) {
-                if (session != but && !session->gone && session->in_line > 0 && is_of(session, agent))
+                if (session != but && session_lives(session) && session->in_line > 0 && is_of(session, agent))
                         return true;
         }
         return false;

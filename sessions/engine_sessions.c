@@ -74,7 +74,7 @@ static int count_of_owner(struct engine *engine, const char *owner, size_t *ret,
         *ret = 0;
         if (!engine->servers) {
                 for (const struct session *session = engine->first; session; session = session->next)
-                        *ret += !session->gone && strcmp(session->record.owner, owner) == 0;
+                        *ret += session_lives(session) && strcmp(session->record.owner, owner) == 0;
                 return 0;
         }
         if (engine->config.limits.per_owner == 0)
@@ -306,18 +306,19 @@ static int begin_session(struct engine *engine, struct session *session, struct 
         if (session_open_or_wait(engine, session, false, &err) < 0) {
                 bool unfit = err.kind == ERROR_REFUSED && !session->refused; /* else its record was refused */
 
-                if (!session->gone &&
+                if (session_lives(session) &&
                     session_end(engine, session, "its sandbox could not be started", &ignored) < 0)
                         log_warning("session %s: %s", session->record.id, ignored.detail);
-                session->unmade = session->gone && session->record.last_n == 0;
+                session->unmade = !session_lives(session) && session->record.last_n == 0;
                 return problem_from_error(problem,
                                           err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT
                                           : unfit                  ? PROBLEM_ENVIRONMENT_UNFIT
                                                                    : PROBLEM_PLACE_FAILED,
                                           &err);
         }
-        return session->gone ? problem_set(problem, PROBLEM_BUSY, "the session was ended while it was made")
-                             : 1;
+        return session_lives(session)
+                       ? 1
+                       : problem_set(problem, PROBLEM_BUSY, "the session was ended while it was made");
 }
 
 static int create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,

@@ -66,7 +66,7 @@ void session_forget_restarts(struct session *session) {
 }
 
 bool session_is_free(const struct session *session) {
-        return session->phase == SESSION_OPEN && !session_busy(session) && !session->gone &&
+        return session->phase == SESSION_OPEN && !session_busy(session) && session_lives(session) &&
                !session->leaving && !engine_seat_is_to_go(session) && !session->restarts &&
                !session->bringing && session->bring_wanted <= session->brought;
 }
@@ -125,7 +125,7 @@ json_t *session_json(const struct session *session) {
 }
 
 void session_changed(struct session *session) {
-        const char *status = session->gone ? ENGINE_ENDED_STATUS : session_status(session);
+        const char *status = session_lives(session) ? session_status(session) : ENGINE_ENDED_STATUS;
 
         for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
                 if (follower->of_session)
@@ -274,13 +274,13 @@ int session_end(struct engine *engine, struct session *session, const char *deta
                 engine_seat_forget(engine, session);
         /* Who sees to it clears what is left. */
         session->life_told = session->life_told || session->far;
-        session->cleared = session->far;
-        session_is_over(engine, session, detail);
+        session_is_over(engine, session, detail, session->far ? SESSION_OVER : SESSION_ENDS);
         return 0;
 }
 
-void session_is_over(struct engine *engine, struct session *session, const char *detail) {
-        session->gone = true;
+void session_is_over(struct engine *engine, struct session *session, const char *detail,
+                     enum session_end end) {
+        session->end = end;
         engine->count--;
         engine_leave_line(engine, session);
         session_cut_off(engine, session, REPORT_KILLED, detail);

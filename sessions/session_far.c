@@ -73,7 +73,7 @@ bool session_far_holds(const struct engine *engine, const struct session *sessio
 bool session_far_needs_look(const struct session *session, enum session_look look) {
         const struct engine *engine = session->engine;
 
-        if (session->gone)
+        if (!session_lives(session))
                 return false;
         if (session->stale || session->far)
                 return true;
@@ -353,11 +353,12 @@ int session_far_look(struct engine *engine, struct session *session, struct prob
 
         for (int attempt = 0; result == 0 && attempt < ATTEMPTS; attempt++) {
                 struct record_session fresh = { 0 };
+                enum session_end end;
                 struct error err;
                 int found;
 
                 await_quiet(engine, session);
-                if (session->gone)
+                if (!session_lives(session))
                         return 0;
                 found = read_record(engine, session, &fresh, &err);
                 if (found < 0)
@@ -365,9 +366,9 @@ int session_far_look(struct engine *engine, struct session *session, struct prob
                 if (found == 0) {
                         /* Who ended it clears what is left, but for the sandbox of who held it. */
                         session->life_told = true;
-                        session->cleared = !session_far_holds(engine, session);
+                        end = session_far_holds(engine, session) ? SESSION_ENDS : SESSION_OVER;
                         session->far = session->stale = false;
-                        session_is_over(engine, session, "the session was ended");
+                        session_is_over(engine, session, "the session was ended", end);
                         return 0;
                 }
                 result = take_in(engine, session, &fresh, problem);
@@ -401,7 +402,7 @@ static int look_at(struct engine *engine, const char *owner, const char *id) {
         }
         session->jobs++;
         session_turn_take(session);
-        result = session->gone ? 0 : session_far_look(engine, session, &problem);
+        result = session_lives(session) ? session_far_look(engine, session, &problem) : 0;
         session_turn_give(session);
         session->jobs--;
         engine_forget_if_over(engine, session);

@@ -192,11 +192,11 @@ static void after_end(struct engine *engine, struct session *session, void *cont
                               ending->reason ? ": " : "", ending->reason ? ending->reason : "");
                 drop_checkpoint(session, strbuf_text(&detail));
                 strbuf_clear(&detail);
-                if (!session->gone)
+                if (session_lives(session))
                         session_store_or_warn(engine, session, NULL, 0);
         } else if (ending->never_was)
                 session_forget_restarts(session);
-        else if (!session->record.parked && (session->gone || !session_adopt(engine, session)))
+        else if (!session->record.parked && (!session_lives(session) || !session_adopt(engine, session)))
                 session_lost(session, ending->reason);
         engine_seat_give(engine, session);
         engine->sandbox_went = true;
@@ -243,7 +243,7 @@ static void begin_end(struct engine *engine, struct session *session, const char
 }
 
 static void after_lonely_death(struct engine *engine, struct session *session, void *context) {
-        if (!session->record.parked && (session->gone || !session_adopt(engine, session)))
+        if (!session->record.parked && (!session_lives(session) || !session_adopt(engine, session)))
                 session_lost(session, "the server was restarted, and its sandbox did not live any more");
         session->phase = SESSION_NO_PLACE;
         session_cut_off_running(engine, session, REPORT_FAILED, context);
@@ -431,7 +431,7 @@ void session_hear(struct engine *engine, struct session *session) {
                                   event.type == PLACE_DISPLAY || event.type == PLACE_DONE);
                 hear_event(engine, session, &event);
                 session->hears = false;
-                if (session->phase == SESSION_OPEN || session->gone)
+                if (session->phase == SESSION_OPEN || !session_lives(session))
                         session_go_on(engine, session);
         }
         session_go_on(engine, session);

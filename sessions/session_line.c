@@ -81,7 +81,7 @@ static int write_end(struct engine *engine, struct session *session, struct exec
                 far_publish(engine, session, execution);
         if (!session->forgotten) {
                 history_count(session, execution, text);
-                if (!session->gone)
+                if (session_lives(session))
                         result = session_store_record(engine, session, &change, 1, problem);
                 else if (engine_write(engine, &change, 1, &err) < 0) {
                         session->refused = err.kind == ERROR_REFUSED;

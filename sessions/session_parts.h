@@ -15,7 +15,8 @@ void session_store_or_warn(struct engine *engine, struct session *session, const
                            size_t count);
 
 /* Its record has gone: what ran and waited ends as `killed` with that detail, the sandbox is told to end. */
-void session_is_over(struct engine *engine, struct session *session, const char *detail);
+void session_is_over(struct engine *engine, struct session *session, const char *detail,
+                     enum session_end end);
 
 /* --- session_line.c --- */
 

@@ -92,7 +92,7 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         session->place = place;
         session->park_after_ms = 0; /* that was of the last place */
         session_tell_life(engine, session);
-        if (session->gone)
+        if (!session_lives(session))
                 session_go_on(engine, session);
         engine_wake(engine);
         return 0;
@@ -139,7 +139,7 @@ bool session_adopt(struct engine *engine, struct session *session) {
         session_turn_return(engine, session);
         if (found < 0)
                 log_warning("session %s: what its worker has left is of no use: %s", record->id, err.message);
-        if (found <= 0 || session->gone)
+        if (found <= 0 || !session_lives(session))
                 return false;
         session_be_parked(session, &checkpoint, engine_now(engine));
         session_store_or_warn(engine, session, NULL, 0);
@@ -252,8 +252,8 @@ static void open_wanted(struct engine *engine, struct session *session, void *co
 
         (void)context;
         session->wanted = false;
-        if (engine->stopping || session->gone || session->phase != SESSION_NO_PLACE || session->in_line > 0 ||
-            !session_wants(session))
+        if (engine->stopping || !session_lives(session) || session->phase != SESSION_NO_PLACE ||
+            session->in_line > 0 || !session_wants(session))
                 return;
         if (session_open_or_wait(engine, session, true, &err) < 0) {
                 strbuf_printf(&detail, "nothing of it ran: %s", err.message);
@@ -350,7 +350,7 @@ void session_go_on(struct engine *engine, struct session *session) {
         struct error err;
         bool begun;
 
-        if (session->gone) {
+        if (!session_lives(session)) {
                 if (session->place && session->phase != SESSION_ENDING) {
                         session->phase = SESSION_ENDING;
                         engine->config.place->class->end(session->place);

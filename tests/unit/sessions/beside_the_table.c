@@ -67,8 +67,9 @@ static size_t pair_count;
 /* From the flags of today */
 
 static uint8_t life_of_flags(const struct session *session) {
-        if (session->gone)
-                return session->cleared && session->phase == SESSION_NO_PLACE && !session->unwritten
+        if (!session_lives(session))
+                return session->end == SESSION_OVER && session->phase == SESSION_NO_PLACE &&
+                                       !session->unwritten
                                ? LIFE_GONE
                                : LIFE_ENDING;
         if (session->far || (session->engine->servers && session->phase == SESSION_NO_PLACE &&
@@ -93,7 +94,7 @@ static uint8_t life_of_flags(const struct session *session) {
 
 static uint8_t sandbox_of_flags(const struct session *session) {
         /* One that is being opened is told to end once there is one. */
-        if (session->phase == SESSION_OPENING && session->gone)
+        if (session->phase == SESSION_OPENING && !session_lives(session))
                 return LIFE_SANDBOX_ENDING;
         if (life_of_flags(session) == LIFE_QUEUED)
                 return LIFE_NO_SANDBOX;
