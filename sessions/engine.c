@@ -219,7 +219,7 @@ static void park_if_idle(struct engine *engine, struct session *session, int64_t
         if (session->phase != SESSION_OPEN || session_busy(session) ||
             now_ms < session->record.active_ms + park_ms || now_ms < session->park_after_ms)
                 return;
-        if (session_park(engine, session, &err) == 0)
+        if (session_park(engine, session, &err) == 0 || session->stale)
                 return;
         session->park_after_ms = now_ms + park_ms;
         log_debug("session %s: it is not parked: %s", session->record.id, err.message);

@@ -225,7 +225,7 @@ static void serve(struct engine *engine, struct session *session, void *context)
             session->phase != SESSION_NO_PLACE || is_behind(engine, session))
                 return;
         answer = session_open_or_wait(engine, session, true, &err);
-        if (answer > 0)
+        if (answer > 0 || session->stale)
                 return;
         if (answer < 0) {
                 engine_leave_line(engine, session);

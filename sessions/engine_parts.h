@@ -38,6 +38,8 @@ struct session {
         /* In a store that servers share: session_far.c. */
         bool far; /* another server sees to it, and nothing but its record is known here */
         bool stale; /* somebody else has changed its record, or may have: nothing is begun before that was looked at */
+        /* servers_term(), before its record was written or looked at last as this server's; 0: it was not. */
+        uint64_t term;
         int64_t unknown; /* of its newest executions: others have put them in line, and they were not read yet */
         int64_t number_used;             /* by an execution of which nobody knows whether it was written */
         int64_t history_stored;          /* what its record says of its history in the store */
@@ -239,6 +241,11 @@ enum session_look {
 /* engine_find() or engine_find_any(), and its turn. Of a store that is shared it is read where that is needed. */
 struct session *session_turn_find(struct engine *engine, const struct engine_caller *caller, const char *id,
                                   bool any_owner, enum session_look look, struct problem *problem);
+/*
+ * Asked before anything is begun in its sandbox, or with it (life.h). False: another server may already have the session,
+ * since others may take this one for dead, or could since its record was looked at. It is stale then.
+ */
+bool session_may_act(struct session *session);
 /* Around what takes long: lets go of the turn (of NULL: of none) and of the lock, and takes both again. */
 void session_turn_leave(struct engine *engine, struct session *session);
 void session_turn_return(struct engine *engine, struct session *session);

@@ -169,6 +169,8 @@ int engine_revive(struct engine *engine, struct session *session, struct error *
         }
         if (session_open_place(engine, session, true, &failure) == 0)
                 engine_leave_line(engine, session);
+        else if (session->stale)
+                return *err = failure, -1;
         /* Of one that is parked nothing ran. */
         else if (!session->record.parked || session->running)
                 session_died_alone(

@@ -117,9 +117,9 @@ static bool is_current(const struct session *session) {
         return session->seat_lapses == servers_lapses(session->engine->servers);
 }
 
-/* One that was taken before others may have taken this server for dead is nobody's, unless something runs that it is for. */
+/* A seat from before this server was out of touch counts only while its session's record says that something runs. */
 static bool has_seat(const struct session *session) {
-        return session->seated && (is_current(session) || session->running);
+        return session->seated && (is_current(session) || session->running || session->unwritten);
 }
 
 bool engine_seat_is_needed(struct engine *engine, const struct session *session) {
@@ -647,8 +647,35 @@ static int write_draft(struct engine *engine, const struct agent_seats *seats, c
 }
 
 /*
+ * A seat moves to this server only together with its session. Of a session with something open, session_may_act()
+ * tells whether this server still has it. Any other session may have been taken by another server meanwhile, which only
+ * its record tells.
+ */
+static int check_holder(struct engine *engine, struct session *session, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct record_session *record = &session->record;
+        struct session_item item = { 0 };
+        int found;
+
+        if (session_may_act(session) && record_is_open(record))
+                return 0;
+        found = session->stale
+                        ? 0
+                        : engine_get(engine, SESSION_TABLE_SESSIONS,
+                                     record_session_key(record->owner, record->id, arena), arena, &item, err);
+        if (found < 0)
+                return -1;
+        session->stale = session->stale || (found > 0 && item.version != record->version);
+        return session_may_act(session) && !session->stale
+                       ? 0
+                       : error_set(err,
+                                   "another server may already have session %s: its record is read first",
+                                   record->id);
+}
+
+/*
  * Makes the record say what is so, and gives `wants` a seat where there is one. 1: it has one, or nobody wanted one; 0: there is none; 2:
- * somebody was faster; -1: nobody knows what was written.
+ * somebody was faster; -1: the store does not say what was written, or the session may be another server's.
  */
 static int change_once(struct engine *engine, struct agent_seats *seats, const struct seating *seating,
                        struct error *err) {
@@ -662,7 +689,8 @@ static int change_once(struct engine *engine, struct agent_seats *seats, const s
         size_t index, over_count;
         int written = 1;
 
-        if (read_seats(engine, seats, arena, &item, &before, &record, err) < 0)
+        if (read_seats(engine, seats, arena, &item, &before, &record, err) < 0 ||
+            (wants && check_holder(engine, wants, err) < 0))
                 return -1;
         draft = (struct draft){ .record = record,
                                 .all = json_object_get(record, "seats"),
@@ -677,6 +705,9 @@ static int change_once(struct engine *engine, struct agent_seats *seats, const s
         find_room(engine, seats, seating, &draft);
         fill_seat_and_line(engine, seats, seating, &draft);
         forget_ghosts_without_seat(engine, seats, draft.all);
+        /* Others were asked meanwhile, which takes its time. */
+        if (wants && draft.room && !session_may_act(wants))
+                return 2;
         if (!json_equal(record, before) || (draft.again && draft.in_line))
                 written = write_draft(engine, seats, seating, &draft, &item, arena, err);
         if (written <= 0)
@@ -773,7 +804,8 @@ int engine_seat_take(struct engine *engine, struct session *session, struct erro
         if (taken < 0) {
                 *err = failure;
                 /* What waits already waits on, and is looked at again: nothing is decided by a store that does not answer. */
-                if ((session->in_line > 0 || session_wants(session)) && failure.kind != ERROR_REFUSED)
+                if ((session->in_line > 0 || session_wants(session)) && failure.kind != ERROR_REFUSED &&
+                    !session->stale)
                         err->kind = ERROR_LOCKED;
                 return -1;
         }

@@ -4,6 +4,7 @@
  * says session_hear.c.
  */
 #include "sessions/engine_seats.h"
+#include "sessions/servers.h"
 #include "sessions/session_far.h"
 #include "sessions/session_parts.h"
 
@@ -187,6 +188,7 @@ int session_try_record(struct engine *engine, struct session *session, const str
                        size_t count, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct record_session *record = &session->record;
+        uint64_t term = engine->servers ? servers_term(engine->servers) : 0;
         struct error err;
         int stored;
 
@@ -204,6 +206,7 @@ int session_try_record(struct engine *engine, struct session *session, const str
                 return 0;
         }
         session->history_stored = record->history_bytes;
+        session->term = session->far ? 0 : term;
         record->version++;
         return 1;
 }

@@ -312,24 +312,42 @@ static int take_over(struct engine *engine, struct session *session, struct prob
         return 1;
 }
 
-/* The record is another than that which is known. 1: it is known now; 0: it has to be read once more. */
+/*
+ * Its record still says that this server has what is open of it. Where others could take this server for dead
+ * meanwhile, one of them may be about to write: only a write of our own shows that none was first. 1: this server
+ * has it; 0: the record has to be read once more.
+ */
+static int go_on_holding(struct engine *engine, struct session *session, struct record_session *fresh,
+                         uint64_t term, struct problem *problem) {
+        if (fresh->version != session->record.version)
+                merge(session, fresh);
+        session->stale = false;
+        if (term != 0 && session->term != term) {
+                int stored = session_try_record(engine, session, NULL, 0, problem);
+
+                if (stored <= 0)
+                        return stored;
+        }
+        if (session->unknown > 0 && !engine_revive_unknown(engine, session))
+                return 1;
+        session_far_heed(engine, session);
+        session_go_on(engine, session);
+        return 1;
+}
+
+/*
+ * The record is another than that which is known. `term` is from before it was read. 1: it is known now; 0: it has to be
+ * read once more.
+ */
 static int take_in(struct engine *engine, struct session *session, struct record_session *fresh,
-                   struct problem *problem) {
+                   uint64_t term, struct problem *problem) {
         bool is_open = record_is_open(fresh), own = strcmp(fresh->holder, engine->number) == 0;
         bool takes;
         struct error err;
         int lives = 1;
 
-        if (session_far_holds(engine, session) && own) {
-                if (fresh->version != session->record.version)
-                        merge(session, fresh);
-                session->stale = false;
-                if (session->unknown > 0 && !engine_revive_unknown(engine, session))
-                        return 1;
-                session_far_heed(engine, session);
-                session_go_on(engine, session);
-                return 1;
-        }
+        if (session_far_holds(engine, session) && own)
+                return go_on_holding(engine, session, fresh, term, problem);
         if (is_open && !own) {
                 pthread_mutex_unlock(&engine->lock);
                 lives = servers_lives(engine->servers, fresh->holder, &err);
@@ -344,6 +362,7 @@ static int take_in(struct engine *engine, struct session *session, struct record
         }
         session->stale = false;
         session->far = is_open;
+        session->term = is_open ? 0 : term;
         session_changed(session);
         return takes ? take_over(engine, session, problem) : 1;
 }
@@ -355,11 +374,13 @@ int session_far_look(struct engine *engine, struct session *session, struct prob
                 struct record_session fresh = { 0 };
                 enum session_end end;
                 struct error err;
+                uint64_t term;
                 int found;
 
                 await_quiet(engine, session);
                 if (!session_lives(session))
                         return 0;
+                term = servers_term(engine->servers);
                 found = read_record(engine, session, &fresh, &err);
                 if (found < 0)
                         return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
@@ -371,7 +392,7 @@ int session_far_look(struct engine *engine, struct session *session, struct prob
                         session_is_over(engine, session, "the session was ended", end);
                         return 0;
                 }
-                result = take_in(engine, session, &fresh, problem);
+                result = take_in(engine, session, &fresh, term, problem);
                 record_dispose(&fresh);
         }
         if (result == 0)

@@ -180,11 +180,13 @@ static void after_end(struct engine *engine, struct session *session, void *cont
         const struct place_class *class = engine->config.place->class;
         struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
         struct ending *ending = context;
+        /* Where another server may already have the session, a sandbox that lives is that server's. */
+        bool clears = ending->clear && session_may_act(session);
         struct error err;
 
         session_turn_leave(engine, session);
         class->leave(ending->place);
-        if (ending->clear && class->clear(engine->config.place, session->record.id, &err) < 0)
+        if (clears && class->clear(engine->config.place, session->record.id, &err) < 0)
                 log_warning("session %s: %s", session->record.id, err.message);
         session_turn_return(engine, session);
         if (ending->restoring && session->record.checkpoint.digest[0]) {
@@ -198,7 +200,6 @@ static void after_end(struct engine *engine, struct session *session, void *cont
                 session_forget_restarts(session);
         else if (!session->record.parked && (!session_lives(session) || !session_adopt(engine, session)))
                 session_lost(session, ending->reason);
-        engine_seat_give(engine, session);
         engine->sandbox_went = true;
         engine->went++;
         session->phase = SESSION_NO_PLACE;
@@ -211,6 +212,8 @@ static void after_end(struct engine *engine, struct session *session, void *cont
                               ending->reason ? ": " : "", ending->reason ? ending->reason : "");
                 session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
         }
+        if (!session->unwritten)
+                engine_seat_give(engine, session);
         session_forget_image(session);
         session_changed(session);
         session_go_on(engine, session);
@@ -278,7 +281,11 @@ static void hear_parked(struct engine *engine, struct session *session, const st
                 session_stay(engine, session, problem.detail);
                 return;
         }
-        engine->config.place->class->end(session->place);
+        /* Another server may have begun something in it since that was written. It is parked again then, or is that server's. */
+        if (session_may_act(session))
+                engine->config.place->class->end(session->place);
+        else
+                session_stay(engine, session, NULL);
 }
 
 /* What stands in the record of kernels that are to be restarted. NULL: all of them were. */

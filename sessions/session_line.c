@@ -7,6 +7,7 @@
  * record says that nobody knows. `taken_n` in the session's record is written before a sandbox gets an execution: an engine that
  * starts knows by it which of them may have begun.
  */
+#include "sessions/engine_seats.h"
 #include "sessions/history.h"
 #include "sessions/session_parts.h"
 
@@ -175,6 +176,9 @@ bool session_write_ends(struct engine *engine, struct session *session) {
         if (session->place && session->heard_id > 0)
                 engine->config.place->class->heard(session->place, session->heard_id);
         session->heard_id = 0;
+        /* What was cut off kept it until here: its record said that it runs. */
+        if (session->phase == SESSION_NO_PLACE)
+                engine_seat_give(engine, session);
         return true;
 }
 

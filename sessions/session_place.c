@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SESSION_IS_DOUBTED "another server may already have the session: its record is read first"
+
 /* Those that lived when it was parked come first; a sandbox has no more than these. */
 static json_t *contexts_to_restore(const struct record_session *record) {
         json_t *contexts = json_checked(json_array()), *state;
@@ -78,6 +80,13 @@ int session_open_place(struct engine *engine, struct session *session, bool only
                 session->rejoining = false;
                 return -1;
         }
+        if (!session_may_act(session)) {
+                if (!only_living)
+                        engine_seat_give(engine, session);
+                session->phase = SESSION_NO_PLACE;
+                session->rejoining = false;
+                return error_set(err, SESSION_IS_DOUBTED);
+        }
         session_turn_leave(engine, session);
         opened = class->open(engine->config.place, &opening, &place, err);
         session_turn_return(engine, session);
@@ -99,6 +108,8 @@ int session_open_place(struct engine *engine, struct session *session, bool only
 }
 
 int session_park(struct engine *engine, struct session *session, struct error *err) {
+        if (!session_may_act(session))
+                return error_set_kind(err, ERROR_REFUSED, SESSION_IS_DOUBTED);
         /* Who reads its files would hold it up for as long as he likes: it is next. */
         if (session->bringing) {
                 session->parks_next = true;
@@ -255,7 +266,8 @@ static void open_wanted(struct engine *engine, struct session *session, void *co
         if (engine->stopping || !session_lives(session) || session->phase != SESSION_NO_PLACE ||
             session->in_line > 0 || !session_wants(session))
                 return;
-        if (session_open_or_wait(engine, session, true, &err) < 0) {
+        /* Where another server may have it, nothing is decided before that was looked at. */
+        if (session_open_or_wait(engine, session, true, &err) < 0 && !session->stale) {
                 strbuf_printf(&detail, "nothing of it ran: %s", err.message);
                 session_forget_restarts(session);
                 session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
@@ -361,6 +373,8 @@ void session_go_on(struct engine *engine, struct session *session) {
         /* What others have changed is looked at first: of what they hold nothing is begun here. */
         if (session->far || session->stale ||
             (session->unknown > 0 && !engine_revive_unknown(engine, session)))
+                return;
+        if ((session->phase == SESSION_OPEN || session_wants(session)) && !session_may_act(session))
                 return;
         if (session->unwritten || park_next(engine, session) || bring_files(engine, session))
                 return;

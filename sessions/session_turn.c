@@ -11,6 +11,7 @@
  * A store of this machine's writes in microseconds: there the lock is held, as long as the turn is, and the turn is nothing.
  */
 #include "sessions/engine_parts.h"
+#include "sessions/servers.h"
 #include "sessions/session_far.h"
 
 #include <stdlib.h>
@@ -86,6 +87,20 @@ struct session *session_turn_find(struct engine *engine, const struct engine_cal
                                   bool any_owner, enum session_look look, struct problem *problem) {
         return engine->servers ? find_shared(engine, caller, id, any_owner, look, problem)
                                : find(engine, caller, id, any_owner, problem);
+}
+
+bool session_may_act(struct session *session) {
+        struct servers *servers = session->engine->servers;
+        uint64_t term;
+
+        /* What has ended has no record: no other server can have it. */
+        if (!servers || !session_lives(session))
+                return true;
+        term = servers_term(servers);
+        if (term != 0 && session->term == term)
+                return true;
+        session->stale = true;
+        return false;
 }
 
 void session_turn_leave(struct engine *engine, struct session *session) {

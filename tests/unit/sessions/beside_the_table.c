@@ -72,8 +72,9 @@ static uint8_t life_of_flags(const struct session *session) {
                                        !session->unwritten
                                ? LIFE_GONE
                                : LIFE_ENDING;
-        if (session->far || (session->engine->servers && session->phase == SESSION_NO_PLACE &&
-                             session->in_line == 0 && !session->wanted && !session_busy(session)))
+        if (session->far || session->stale ||
+            (session->engine->servers && session->phase == SESSION_NO_PLACE && session->in_line == 0 &&
+             !session->wanted && !session_busy(session)))
                 return LIFE_AWAY;
         switch (session->phase) {
         case SESSION_OPENING:

@@ -410,6 +410,20 @@ static struct session_change record_to_be(const char *value, struct arena *arena
         return (struct session_change){ SESSION_TABLE_KEYS, items[0].key, value, SESSION_EXPECT_NOTHING, 0 };
 }
 
+/* What it says; a new reference. */
+static json_t *seats_record(void) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        assert_int_equal(session_store_list(table, SESSION_TABLE_KEYS, "~seats/", NULL, false, 10, arena,
+                                            &items, &count, &err),
+                         0);
+        assert_int_equal(count, 1);
+        return json_checked(json_loads(items[0].value, 0, NULL));
+}
+
 static void put_record(const char *value) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const struct session_change change = record_to_be(value, arena);
@@ -828,6 +842,97 @@ static void answers_are_lost(void **state) {
         assert_true(most_at_once() <= 1);
 }
 
+/* Stands still at the gate of a server's store, once code has ended. */
+static void await_standing(size_t at, int count) {
+        for (int i = 0; i < PATIENCE_MS && atomic_load(&views[at]->standing) < count; i++)
+                usleep(1000);
+        assert_int_equal(atomic_load(&views[at]->standing), count);
+}
+
+/* An execution that was cut off counts until its end is recorded: until then clients read that it runs. */
+static void a_cut_off_end_comes_first(void **state) {
+        const char *first;
+        struct engine_follower *holds;
+        size_t records;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        for (int refused = 0; refused < 2; refused++) {
+                first = session_for(0, &alice);
+                holds = begin(0, &alice, first, "hold\ndie");
+                wait_until_running(servers[0], holds);
+                atomic_store(&views[0]->standing, 0);
+                pthread_mutex_lock(&views[0]->shut);
+                atomic_store(&views[0]->slow_key, first);
+                release_when_held(servers[0], first);
+                await_standing(0, 1);
+                records = count_records();
+                atomic_store(&views[0]->refuse, refused);
+                atomic_store(&views[0]->slow_key, NULL);
+                pthread_mutex_unlock(&views[0]->shut);
+                assert_int_equal(records, 1);
+                assert_string_equal(hear_all(servers[0], holds), "done(failed)");
+                await_no_record();
+        }
+}
+
+/* A session stands in line at one server, and is given work at another: from then on that one acquires its slot. */
+static void a_slot_goes_with_its_session(void **state) {
+        const char *first, *second;
+        struct engine_follower *holds, *there;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        watch();
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        second = session_for(1, &bob);
+        there = begin(0, &bob, second, "hold");
+        release_when_held(servers[0], first);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        wait_until_running(servers[0], there);
+        assert_int_equal(servers[1]->place.opens, 0);
+        release_when_held(servers[0], second);
+        assert_string_equal(hear_all(servers[0], there), "done(ok)");
+        assert_int_equal(servers[1]->place.opens, 0);
+        assert_true(most_at_once() <= 1);
+}
+
+/* The same where both have room for it: what runs keeps its slot. */
+static void a_living_holder_keeps_its_slot(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *first, *second, *number;
+        struct engine_follower *holds, *there;
+        json_t *record JSON_CLEANUP = NULL;
+
+        (void)state;
+        atomic_store(&containers, 1);
+        first = session_for(0, &alice);
+        holds = begin(0, &alice, first, "hold");
+        wait_until_running(servers[0], holds);
+        number = holder_of(first, arena);
+        second = session_for(1, &bob);
+        there = begin(0, &bob, second, "hold");
+        atomic_store(&containers, 3);
+        wait_until_running(servers[0], there);
+        /* The other one has looked at its line, and left it. */
+        for (int i = 0; i < PATIENCE_MS / 10; i++) {
+                json_decref(record);
+                record = seats_record();
+                if (json_array_size(json_object_get(record, "line")) == 0)
+                        break;
+                usleep(10000);
+        }
+        assert_int_equal(json_array_size(json_object_get(record, "line")), 0);
+        assert_int_equal(json_object_size(json_object_get(record, "seats")), 1);
+        assert_int_equal(json_array_size(json_object_get(json_object_get(record, "seats"), number)), 2);
+        release_when_held(servers[0], first);
+        release_when_held(servers[0], second);
+        assert_string_equal(hear_all(servers[0], holds), "done(ok)");
+        assert_string_equal(hear_all(servers[0], there), "done(ok)");
+}
+
 /* Who has no limit has no record; one that comes counts what begins from then on. */
 static void a_limit_comes_and_goes(void **state) {
         const char *first = session_for(0, &alice), *second = session_for(1, &bob);
@@ -887,6 +992,9 @@ int main(void) {
                 MANY_TEST(a_park_that_is_not_written),
                 MANY_TEST(whose_seat_is_kept_unheard),
                 MANY_TEST(answers_are_lost),
+                MANY_TEST(a_cut_off_end_comes_first),
+                MANY_TEST(a_slot_goes_with_its_session),
+                MANY_TEST(a_living_holder_keeps_its_slot),
                 MANY_TEST(a_limit_comes_and_goes),
         };
 
