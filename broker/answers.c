@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "broker/call.h"
-#include "broker/e2b.h"
-#include "broker/mcp.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -35,18 +33,26 @@ void answers_nothing(struct server_request *request) {
         server_answer(request, 204, "application/json", "", 0);
 }
 
+/* NULL: the API's own. */
+static const struct answers_form *form_of(const struct server_request *request) {
+        const struct broker *broker = request->context;
+
+        for (size_t i = 0; broker && broker->forms && broker->forms[i]; i++) {
+                if (broker->forms[i]->is_asked(request))
+                        return broker->forms[i];
+        }
+        return NULL;
+}
+
 void answers_problem(struct server_request *request, const struct answers_problem *problem) {
+        const struct answers_form *form = form_of(request);
         json_t *json;
 
         if (problem->retry_seconds > 0)
                 server_add_header(request, "Retry-After",
                                   arena_printf(request->arena, "%lld", (long long)problem->retry_seconds));
-        if (e2b_is_asked(request)) {
-                e2b_answer_error(request, problem->status, problem->detail);
-                return;
-        }
-        if (mcp_is_asked(request)) {
-                mcp_answer_refusal(request, problem);
+        if (form) {
+                form->problem(request, problem);
                 return;
         }
         json = json_checked(json_object());
@@ -167,10 +173,11 @@ void answers_unrouted(struct server_request *request, unsigned status, const cha
                 { 421, "foreign-host" },    { 431, "head-too-large" },  { 503, "no-seat" },
                 { 505, "unknown-version" },
         };
+        const struct answers_form *form = status == 404 || status == 405 ? form_of(request) : NULL;
         const char *code = "bad-request";
 
-        if ((status == 404 || status == 405) && e2b_is_asked(request)) {
-                e2b_answer_uncovered(request);
+        if (form && form->uncovered) {
+                form->uncovered(request);
                 return;
         }
 

@@ -31,6 +31,13 @@ struct answers_problem {
         int64_t retry_seconds;    /* Retry-After; 0: none, or the request has it already */
 };
 
+/* An interface whose clients read errors in a form of their own. struct broker lists those that are served. */
+struct answers_form {
+        bool (*is_asked)(const struct server_request *request); /* whether this request is one of theirs */
+        void (*problem)(struct server_request *request, const struct answers_problem *problem);
+        void (*uncovered)(struct server_request *request); /* no such route or method; NULL: as a problem */
+};
+
 /* Gives the reference away. */
 void answers_json(struct server_request *request, unsigned status, json_t *json);
 void answers_problem(struct server_request *request, const struct answers_problem *problem);

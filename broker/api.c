@@ -302,3 +302,41 @@ const struct operation api_operations[] = {
           .answers = metrics_answers },
 };
 const size_t api_operation_count = sizeof(api_operations) / sizeof(api_operations[0]);
+
+/* --- all tables --- */
+
+const struct field *api_path_field(const char *name) {
+        static const struct field *const alone[] = { &shape_container_path, &shape_approval_path };
+
+        for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+                if (strcmp(name, alone[i]->name) == 0)
+                        return alone[i];
+        }
+        return field_find(shape_path_fields, name);
+}
+
+const struct operation *api_next(size_t *at, bool with_sessions) {
+        const struct {
+                const struct operation *rows;
+                size_t count;
+                bool of_sessions;
+        } tables[] = {
+                { api_sessions_operations, api_sessions_operation_count, true },
+                { api_containers_operations, api_containers_operation_count, true },
+                { api_sandboxes_operations, api_sandboxes_operation_count, true },
+                { api_approvals_operations, api_approvals_operation_count, true },
+                { api_workspaces_operations, api_workspaces_operation_count, true },
+                { api_downloads_operations, api_downloads_operation_count, true },
+                { api_operations, api_operation_count, false },
+        };
+        size_t number = (*at)++;
+
+        for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+                if (tables[i].of_sessions && !with_sessions)
+                        continue;
+                if (number < tables[i].count)
+                        return &tables[i].rows[number];
+                number -= tables[i].count;
+        }
+        return NULL;
+}

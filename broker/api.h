@@ -21,4 +21,13 @@ extern const size_t api_workspaces_operation_count;
 extern const struct operation api_downloads_operations[]; /* by a browser, which sends no token (tickets.h) */
 extern const size_t api_downloads_operation_count;
 
+/* What a parameter of a path means, by its name in it. */
+const struct field *api_path_field(const char *name);
+
+/*
+ * The rows that are served, in the order in which they are told: a loop ends where it returns NULL. *at is 0 at first. Without sessions
+ * theirs are left out.
+ */
+const struct operation *api_next(size_t *at, bool with_sessions);
+
 #endif

@@ -5,7 +5,6 @@
 
 #include "broker/applied.h"
 #include "broker/door.h"
-#include "broker/e2b.h"
 #include "broker/load.h"
 #include "broker/ready.h"
 #include "broker/sessions.h"
@@ -15,6 +14,9 @@
 #include "server/server.h"
 
 #include <stdatomic.h>
+
+struct answers_form;
+struct e2b;
 
 struct broker {
         struct metrics *metrics;
@@ -28,6 +30,7 @@ struct broker {
         struct instance instance;
         const struct server_route *routes; /* all that are served */
         size_t route_count;
+        const struct answers_form *const *forms; /* of errors, ended by NULL; NULL: the API's alone */
         struct ready ready;
         struct tls *tls;                 /* NULL: none is spoken */
         _Atomic(struct server *) server; /* once it has started */

@@ -98,9 +98,11 @@ bool call_admit(struct server_request *request) {
         const struct operation *operation = operation_of(request);
         enum operation_needs needs = operation ? operation->needs : OPERATION_NEEDS_SESSIONS;
         struct call *call = make_call(request);
+        struct door_refusal refusal;
 
-        return door_admit(call->broker->door, request, needs <= OPERATION_NEEDS_OWNER, &call->door) &&
-               admit_known(request, call, needs);
+        if (!door_admit(call->broker->door, request, needs <= OPERATION_NEEDS_OWNER, &call->door, &refusal))
+                return refuse(request, refusal.code, refusal.detail);
+        return admit_known(request, call, needs);
 }
 
 bool call_admit_as(struct server_request *request, const struct door_caller *caller) {

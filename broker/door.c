@@ -9,7 +9,6 @@
 #include "base/strbuf.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "broker/answers.h"
 #include "broker/issuers.h"
 #include "broker/token.h"
 #include "broker/turns.h"
@@ -97,19 +96,14 @@ static const struct broker_client *client_of(const struct door *door, const char
         return found;
 }
 
-static bool refuse(struct server_request *request, const char *code, const char *detail) {
-        answers_refuse(request, code, detail);
+static bool refuse(struct door_refusal *refusal, const char *code, const char *detail) {
+        *refusal = (struct door_refusal){ code, detail };
         return false;
 }
 
-/* What is wrong with who is asked for; a code of NULL: nothing. */
-struct refusal {
-        const char *code, *detail;
-};
-
 /* Whoever is let in is counted, and so is whoever is known but asks for nobody that there can be. */
 static bool has_turn(struct door *door, struct server_request *request, size_t number,
-                     const struct broker_limits *limits, const char *owner) {
+                     const struct broker_limits *limits, const char *owner, struct door_refusal *refusal) {
         enum turn turn =
                 turns_take(door->turns, number, limits, owner, clock_system.monotonic_ms(&clock_system));
 
@@ -117,56 +111,53 @@ static bool has_turn(struct door *door, struct server_request *request, size_t n
                 return true;
         server_add_header(request, "Retry-After", "1");
         return refuse(
-                request, "too-many-requests",
+                refusal, "too-many-requests",
                 turn == TURN_NOT_OF_OWNER
                         ? "more requests a second came for this owner than one owner of the client may make"
                         : "more requests a second came than the client may make");
 }
 
-/* The owner of a request of a client that acts for users. */
-static struct refusal name_owner(const struct broker_client *client, const struct server_request *request,
-                                 bool owned, const char **ret) {
+/* The owner of a request of a client that acts for users. A code of NULL: nothing is wrong. */
+static struct door_refusal name_owner(const struct broker_client *client,
+                                      const struct server_request *request, bool owned, const char **ret) {
         const char *name = server_header(request, "Berth-Owner");
 
         if (!server_has_header(request, "Berth-Owner")) {
                 if (!owned || client->rights & (BROKER_OBSERVE | BROKER_ADMINISTER))
-                        return (struct refusal){ 0 };
-                return (struct refusal){ "owner-required",
-                                         "this client acts for users, and the request names none" };
+                        return (struct door_refusal){ 0 };
+                return (struct door_refusal){ "owner-required",
+                                              "this client acts for users, and the request names none" };
         }
         if (!name || !door_is_owner_name(name))
-                return (struct refusal){
+                return (struct door_refusal){
                         "owner-invalid",
                         "Berth-Owner must be one name of 1 to 256 characters, all of which can be seen"
                 };
         *ret = arena_printf(request->arena, "%s/%s", client->realm, name);
-        return (struct refusal){ 0 };
+        return (struct door_refusal){ 0 };
 }
 
-static bool refuse_stranger(struct server_request *request) {
+static bool refuse_stranger(struct server_request *request, struct door_refusal *refusal) {
         server_add_header(request, "WWW-Authenticate", "Bearer");
-        answers_refuse(request, "unauthenticated", "the request has no token, or one that is no client's");
-        return false;
+        return refuse(refusal, "unauthenticated", "the request has no token, or one that is no client's");
 }
 
 /* Who it is, by a JSON Web Token. Why one is refused is told only where its signature is its issuer's. */
 static bool find_by_issuer(struct door *door, struct server_request *request, const char *token,
-                           struct issuers_found *ret) {
+                           struct issuers_found *ret, struct door_refusal *refusal) {
         switch (issuers_ask(door->issuers, token, request->arena, ret)) {
         case ISSUERS_KNOWN:
                 return true;
         case ISSUERS_REFUSED:
                 server_add_header(request, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
-                answers_refuse(request, "token-invalid", ret->why);
-                return false;
+                return refuse(refusal, "token-invalid", ret->why);
         case ISSUERS_NO_KEYS:
                 server_add_header(request, "Retry-After", "5");
-                answers_refuse(request, "no-keys",
-                               "the keys of the token's issuer cannot be had: the server's log says why");
-                return false;
+                return refuse(refusal, "no-keys",
+                              "the keys of the token's issuer cannot be had: the server's log says why");
         case ISSUERS_STRANGER:
         default:
-                return refuse_stranger(request);
+                return refuse_stranger(request, refusal);
         }
 }
 
@@ -179,14 +170,14 @@ static void know_client(const struct broker_client *client, struct door_caller *
 }
 
 static bool admit_client(struct door *door, struct server_request *request, const char *token, bool owned,
-                         struct door_caller *caller) {
+                         struct door_caller *caller, struct door_refusal *refusal) {
         struct issuers_found found = { .client = token ? client_of(door, token) : NULL };
         const struct broker_client *client;
-        struct refusal refusal = { 0 };
+        struct door_refusal of_owner = { 0 };
 
         if (!token)
-                return refuse_stranger(request);
-        if (!found.client && !find_by_issuer(door, request, token, &found))
+                return refuse_stranger(request, refusal);
+        if (!found.client && !find_by_issuer(door, request, token, &found, refusal))
                 return false;
         client = found.client;
         caller->until_s = found.until_s;
@@ -197,26 +188,29 @@ static bool admit_client(struct door *door, struct server_request *request, cons
         else if (caller->itself)
                 caller->owner = arena_printf(request->arena, "client:%s", client->name);
         else
-                refusal = name_owner(client, request, owned, &caller->owner);
+                of_owner = name_owner(client, request, owned, &caller->owner);
         know_client(client, caller);
-        if (!has_turn(door, request, (size_t)(client - door->clients), caller->limits, caller->owner))
+        if (!has_turn(door, request, (size_t)(client - door->clients), caller->limits, caller->owner,
+                      refusal))
                 return false;
-        return !refusal.code || refuse(request, refusal.code, refusal.detail);
+        return !of_owner.code || refuse(refusal, of_owner.code, of_owner.detail);
 }
 
 /* Whoever acts for himself, or for whom his token names, is nobody else, whatever he says. */
-static bool may_name(struct server_request *request, const struct door_caller *caller) {
+static bool may_name(const struct server_request *request, const struct door_caller *caller,
+                     struct door_refusal *refusal) {
         if ((!caller->itself && !caller->is_named) || !server_has_header(request, "Berth-Owner"))
                 return true;
-        return refuse(request, "owner-not-allowed",
+        return refuse(refusal, "owner-not-allowed",
                       "Berth-Owner was sent by who acts for itself, or whose token names the owner");
 }
 
 bool door_admit_token(struct door *door, struct server_request *request, const char *token,
-                      struct door_caller *ret) {
+                      struct door_caller *ret, struct door_refusal *refusal) {
         struct door_caller caller = { 0 };
 
-        if (!admit_client(door, request, token, true, &caller) || !may_name(request, &caller))
+        if (!admit_client(door, request, token, true, &caller, refusal) ||
+            !may_name(request, &caller, refusal))
                 return false;
         *ret = caller;
         return true;
@@ -231,11 +225,11 @@ const struct broker_client *door_client(const struct door *door, const char *nam
 }
 
 bool door_admit_again(struct door *door, struct server_request *request, const struct broker_client *client,
-                      const char *owner, struct door_caller *ret) {
+                      const char *owner, struct door_caller *ret, struct door_refusal *refusal) {
         struct door_caller caller = { .owner = owner, .is_named = true };
 
         know_client(client, &caller);
-        if (!has_turn(door, request, (size_t)(client - door->clients), caller.limits, owner))
+        if (!has_turn(door, request, (size_t)(client - door->clients), caller.limits, owner, refusal))
                 return false;
         *ret = caller;
         return true;
@@ -252,21 +246,22 @@ bool door_knows(const struct door *door, const struct server_request *request) {
                          issuers_ask(door->issuers, token, request->arena, &found) == ISSUERS_KNOWN);
 }
 
-bool door_admit(struct door *door, struct server_request *request, bool owned, struct door_caller *ret) {
+bool door_admit(struct door *door, struct server_request *request, bool owned, struct door_caller *ret,
+                struct door_refusal *refusal) {
         struct door_caller caller = { 0 };
         uid_t user;
 
         if (server_peer_user(request, &user)) {
-                if (!has_turn(door, request, door->count, &socket_limits, NULL))
+                if (!has_turn(door, request, door->count, &socket_limits, NULL, refusal))
                         return false;
                 caller.limits = &socket_limits;
                 caller.client = caller.owner = arena_printf(request->arena, "uid:%lu", (unsigned long)user);
                 caller.itself = true;
                 caller.rights = door->socket_rights;
-        } else if (!admit_client(door, request, token_of(request), owned, &caller)) {
+        } else if (!admit_client(door, request, token_of(request), owned, &caller, refusal)) {
                 return false;
         }
-        if (!may_name(request, &caller))
+        if (!may_name(request, &caller, refusal))
                 return false;
         *ret = caller;
         return true;

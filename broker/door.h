@@ -30,6 +30,11 @@ struct door_caller {
         const struct broker_limits *limits;        /* as long as the door */
 };
 
+/* Why a caller is not admitted: a code of answers_code(), and words for this request. The headers of the answer are set already. */
+struct door_refusal {
+        const char *code, *detail;
+};
+
 /* All borrowed; `issuers` are those of the clients. */
 struct door *door_new(const struct broker_client *clients, size_t count, struct issuers *issuers);
 /* From now on users at the socket may ask for commands on the host, and decide on them. Before the first request. */
@@ -37,21 +42,21 @@ void door_serve_shell(struct door *door);
 void door_free(struct door *door); /* NULL is fine */
 
 /*
- * False where the request was answered with the reason: 401 for who is not known, 503 where his issuer's keys cannot be had, 429 for who asks too often, 400 and 403 for
+ * False with a refusal: 401 for an unknown client, 503 while its issuer's keys cannot be had, 429 for too many requests, 400 and 403 for
  * owners. `owned`: the answer is some owner's, so that a client that acts for users must name one, unless it may look at all.
  */
-bool door_admit(struct door *door, struct server_request *request, bool owned,
-                struct door_caller *ret) MUST_USE;
+bool door_admit(struct door *door, struct server_request *request, bool owned, struct door_caller *ret,
+                struct door_refusal *refusal) MUST_USE;
 
 /* The same for who sends the client's token in another place than `Authorization` (NULL: he sends none), and for an owner. */
 bool door_admit_token(struct door *door, struct server_request *request, const char *token,
-                      struct door_caller *ret) MUST_USE;
+                      struct door_caller *ret, struct door_refusal *refusal) MUST_USE;
 
 /* The client of that name; NULL where there is none. */
 const struct broker_client *door_client(const struct door *door, const char *name);
-/* Who was let in before as this client, for this owner: false where he asks too often, and the request was answered so. */
+/* For a caller that was admitted before as this client, for this owner: false, with the refusal, where it asks too often. */
 bool door_admit_again(struct door *door, struct server_request *request, const struct broker_client *client,
-                      const char *owner, struct door_caller *ret) MUST_USE;
+                      const char *owner, struct door_caller *ret, struct door_refusal *refusal) MUST_USE;
 
 /* Whether the request proves to be some client's, which answers nothing: for a page that asks before it shows anything. */
 bool door_knows(const struct door *door, const struct server_request *request);

@@ -61,7 +61,7 @@ static bool is_procedure(const struct server_request *request) {
         return false;
 }
 
-bool e2b_is_asked(const struct server_request *request) {
+static bool is_asked(const struct server_request *request) {
         static const char *const paths[] = { "/v2/sandboxes", "/sandboxes", "/execute",
                                              "/contexts",     "/files",     "/health" };
         static const char *const headers[] = { "X-API-Key", "E2b-Sandbox-Id", "X-Access-Token" };
@@ -145,11 +145,17 @@ void e2b_answer_error(struct server_request *request, unsigned status, const cha
                 answers_json(request, status, json);
 }
 
-void e2b_answer_uncovered(struct server_request *request) {
+static void answer_problem(struct server_request *request, const struct answers_problem *problem) {
+        e2b_answer_error(request, problem->status, problem->detail);
+}
+
+static void answer_uncovered(struct server_request *request) {
         e2b_answer_error(
                 request, 501,
                 "berth does not have this part of E2B's interface: docs/e2b.md names the parts that it has");
 }
+
+const struct answers_form e2b_form = { is_asked, answer_problem, answer_uncovered };
 
 /* --- routes --- */
 

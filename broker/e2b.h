@@ -10,6 +10,7 @@
 #define BERTH_BROKER_E2B_H
 
 #include "base/digest.h"
+#include "broker/answers.h"
 #include "broker/config.h"
 #include "server/server.h"
 
@@ -29,10 +30,8 @@ void e2b_free(struct e2b *e2b); /* NULL is fine */
 extern const struct server_route e2b_routes[];
 extern const size_t e2b_route_count;
 
-/* Whether the request speaks E2B's language: by its path, or by a header that only its clients send. False where compat.e2b is off. */
-bool e2b_is_asked(const struct server_request *request);
+/* Of requests that speak E2B's language: by their path, or by a header that only its clients send. None do where compat.e2b is off. */
+extern const struct answers_form e2b_form;
 void e2b_answer_error(struct server_request *request, unsigned status, const char *message);
-/* 501: this part of the interface is not there. */
-void e2b_answer_uncovered(struct server_request *request);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "broker/answers.h"
 #include "broker/e2b_token.h"
 #include "sessions/workspace_tree.h"
 
@@ -32,12 +33,15 @@ static bool enter(struct server_request *request, const struct door_caller *call
 void e2b_call_begin(struct server_request *request) {
         const struct broker *broker = request->context;
         const char *key = server_header(request, "X-API-Key");
+        struct door_refusal refusal;
         struct door_caller caller;
 
         if (!key)
                 (void)refuse(request, 401, "send a client's token as E2B_API_KEY: the request has none");
-        else if (door_admit_token(broker->door, request, key, &caller))
+        else if (door_admit_token(broker->door, request, key, &caller, &refusal))
                 (void)!enter(request, &caller);
+        else
+                answers_refuse(request, refusal.code, refusal.detail);
 }
 
 void e2b_call_end(struct server_request *request) {
@@ -91,6 +95,7 @@ static bool admit(struct server_request *request, enum e2b_token_kind kind) {
                    *header = kind == E2B_TOKEN_ACCESS ? access_header : traffic_header,
                    *token = server_header(request, header), *owner;
         const struct broker_client *client;
+        struct door_refusal refusal;
         struct door_caller caller;
 
         if (!token)
@@ -100,8 +105,11 @@ static bool admit(struct server_request *request, enum e2b_token_kind kind) {
                 return refuse_gone(request);
         if (!is_port(request))
                 return refuse(request, 501, "ports of a sandbox cannot be reached from outside");
-        return door_admit_again(broker->door, request, client, owner, &caller) && enter(request, &caller) &&
-               enter_sandbox(request, sandbox);
+        if (!door_admit_again(broker->door, request, client, owner, &caller, &refusal)) {
+                answers_refuse(request, refusal.code, refusal.detail);
+                return false;
+        }
+        return enter(request, &caller) && enter_sandbox(request, sandbox);
 }
 
 void e2b_call_begin_by_access(struct server_request *request) {

@@ -17,7 +17,6 @@
 #include "broker/door.h"
 #include "broker/jwks.h"
 #include "broker/jwt.h"
-#include "broker/measures.h"
 #include "http/http.h"
 
 #include <pthread.h>
@@ -58,6 +57,7 @@ struct issuers {
         const struct broker_client *clients;
         size_t count, source_count;
         struct metrics *metrics;
+        size_t fetches; /* the family that counts them */
         struct interrupt stop;
         struct source *sources;
         struct source **of_client; /* NULL: it has a token */
@@ -184,7 +184,7 @@ static void attempt(struct source *source) {
         source->attempts++;
         if (source->stopping)
                 return;
-        metrics_add(source->issuers->metrics, MEASURE_KEY_FETCHES, 1,
+        metrics_add(source->issuers->metrics, source->issuers->fetches, 1,
                     (const char *const[METRICS_LABELS]){ source->client->name,
                                                          result == 0 ? "fetched" : "failed" });
         tell(source, result == 0 ? NULL : err.message);
@@ -383,7 +383,7 @@ static int open_source(struct source *source, struct error *err) {
         return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
 }
 
-int issuers_new(const struct broker_client *clients, size_t count, struct metrics *metrics,
+int issuers_new(const struct broker_client *clients, size_t count, struct metrics *metrics, size_t fetches,
                 struct issuers **ret, struct error *err) {
         struct issuers *issuers = calloc(1, sizeof(*issuers));
 
@@ -393,6 +393,7 @@ int issuers_new(const struct broker_client *clients, size_t count, struct metric
         issuers->clients = clients;
         issuers->count = count;
         issuers->metrics = metrics;
+        issuers->fetches = fetches;
         issuers->stop.reached[0] = issuers->stop.reached[1] = -1;
         if (interrupt_init(&issuers->stop, err) < 0) {
                 issuers_free(issuers);

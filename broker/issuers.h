@@ -21,8 +21,8 @@
 #define ISSUERS_WAITING_MAX 64 /* requests that wait, for each issuer */
 
 struct issuers;
-/* All borrowed. Fetching begins. */
-int issuers_new(const struct broker_client *clients, size_t count, struct metrics *metrics,
+/* All borrowed. Fetching begins; `fetches` is the family of `metrics` that counts it. */
+int issuers_new(const struct broker_client *clients, size_t count, struct metrics *metrics, size_t fetches,
                 struct issuers **ret, struct error *err) MUST_USE;
 /* Nobody waits for keys any more. NULL is fine. */
 void issuers_stop(struct issuers *issuers);

@@ -72,12 +72,12 @@ void mcp_answer_fault(struct server_request *request, const struct mcp_message *
         answers_json(request, by_status ? fault->status : 200, mcp_message_fault(message->id, fault));
 }
 
-bool mcp_is_asked(const struct server_request *request) {
+static bool is_asked(const struct server_request *request) {
         return request->path && strcmp(request->path, MCP_PATH) == 0;
 }
 
 /* The message was not read, and its id is unknown: "id" is null. Clients do not accept an error without the member. */
-void mcp_answer_refusal(struct server_request *request, const struct answers_problem *problem) {
+static void answer_refusal(struct server_request *request, const struct answers_problem *problem) {
         json_t *json = json_checked(
                 json_pack("{s:s, s:n, s:{s:i, s:o, s:{s:s, s:i}}}", "jsonrpc", "2.0", "id", "error", "code",
                           problem->status >= 500 ? MCP_INTERNAL_ERROR : MCP_INVALID_REQUEST, "message",
@@ -88,6 +88,8 @@ void mcp_answer_refusal(struct server_request *request, const struct answers_pro
 
         answers_json(request, problem->status, json);
 }
+
+const struct answers_form mcp_form = { is_asked, answer_refusal, NULL };
 
 static void accept_message(struct server_request *request) {
         server_answer(request, 202, NULL, "", 0);

@@ -17,10 +17,8 @@ void mcp_answer_fault(struct server_request *request, const struct mcp_message *
 
 #define MCP_PATH "/mcp"
 
-/* Whether the request is one of MCP, whatever becomes of it: its problems are told as JSON-RPC errors, which clients show. */
-bool mcp_is_asked(const struct server_request *request);
-/* A problem from before the message was read: the token, a right, a limit. The status is HTTP's. */
-void mcp_answer_refusal(struct server_request *request, const struct answers_problem *problem);
+/* Problems from before the message was read (the token, a right, a limit) as JSON-RPC errors, which clients show. The status is HTTP's. */
+extern const struct answers_form mcp_form;
 
 /*
  * An Mcp-Session-Id for this client and owner; and whether one that came is. It lets nobody do anything: who calls is known by the token.

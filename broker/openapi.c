@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "broker/answers.h"
+#include "broker/api.h"
 #include "broker/config.h"
 #include "broker/shapes.h"
 #include "schema/json_check.h"
@@ -35,7 +36,7 @@ const struct operation *openapi_next(size_t *at, bool with_sessions) {
         const struct operation *operation;
 
         do
-                operation = operation_next(at, with_sessions);
+                operation = api_next(at, with_sessions);
         while (operation && !operation->id);
         return operation;
 }
@@ -157,7 +158,7 @@ static json_t *parameters_json(const struct writer *writer, const struct operati
         const char *name;
 
         for (size_t i = 0; (name = openapi_path_parameter(operation->route.path, i, writer->arena)); i++)
-                json_add(list, parameter(writer, operation_path_field(name), "path"));
+                json_add(list, parameter(writer, api_path_field(name), "path"));
         for (const struct field *field = operation->query; field && field->name; field++)
                 json_add(list, parameter(writer, field, "query"));
         if (operation->needs <= OPERATION_NEEDS_OWNER)

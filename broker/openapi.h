@@ -17,7 +17,7 @@ void openapi_markdown(FILE *stream);
 
 /* --- what both tell of an operation --- */
 
-/* As operation_next(), but only what documents tell of. */
+/* As api_next(), but only what documents tell of. */
 const struct operation *openapi_next(size_t *at, bool with_sessions);
 /* The codes of the problems that it may answer, by their status; ended by NULL. */
 const char *const *openapi_codes(const struct operation *operation, struct arena *arena);

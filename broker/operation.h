@@ -52,9 +52,6 @@ struct operation {
                 problems; /* codes, beside those that any operation of its kind has; ended by NULL; or NULL */
 };
 
-/* What a parameter of a path means, by its name in it. */
-const struct field *operation_path_field(const char *name);
-
 /* The row of the request's route; NULL where the route has none. */
 const struct operation *operation_of(const struct server_request *request);
 
@@ -63,11 +60,5 @@ const struct operation *operation_of(const struct server_request *request);
  * query as an object of JSON, numbers as numbers and what may stand several times as lists: a new reference.
  */
 bool operation_parameters(struct server_request *request, json_t **ret) MUST_USE;
-
-/*
- * The rows that are served, in the order in which they are told: a loop ends where it returns NULL. *at is 0 at first. Without sessions
- * theirs are left out.
- */
-const struct operation *operation_next(size_t *at, bool with_sessions);
 
 #endif

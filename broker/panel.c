@@ -75,6 +75,7 @@ static json_t *rights_json(unsigned rights) {
 
 static void answer_self(struct server_request *request) {
         const struct broker *broker = request->context;
+        struct door_refusal refusal;
         struct door_caller caller;
         json_t *json;
 
@@ -82,8 +83,10 @@ static void answer_self(struct server_request *request) {
                 answers_json(request, 200, json_checked(json_pack("{s:b}", "known", 0)));
                 return;
         }
-        if (!door_admit(broker->door, request, false, &caller))
+        if (!door_admit(broker->door, request, false, &caller, &refusal)) {
+                answers_refuse(request, refusal.code, refusal.detail);
                 return;
+        }
         json = json_checked(json_pack("{s:b, s:s, s:s?, s:s}", "known", 1, "client", caller.client, "owner",
                                       caller.owner, "actsFor", caller.itself ? "itself" : "users"));
         json_put(json, "may", rights_json(caller.rights));

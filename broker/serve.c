@@ -12,6 +12,7 @@
 #include "base/libc.h"
 #include "base/log.h"
 #include "broker/answers.h"
+#include "broker/api.h"
 #include "broker/approvals.h"
 #include "broker/broker.h"
 #include "broker/e2b.h"
@@ -19,7 +20,6 @@
 #include "broker/issuers.h"
 #include "broker/mcp.h"
 #include "broker/measures.h"
-#include "broker/operation.h"
 #include "broker/panel.h"
 #include "broker/unbuilt.h"
 #include "server/listen.h"
@@ -32,6 +32,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Clients of these read their own form of errors. */
+static const struct answers_form *const forms[] = { &e2b_form, &mcp_form, NULL };
 
 #define LOOK_MS 1000
 #define WORKING 384 /* requests at a time: of one address half of them */
@@ -62,11 +65,11 @@ static void gather_routes(struct broker *broker, struct arena *arena) {
         struct server_route *routes;
         size_t count = 0;
 
-        for (size_t at = 0; operation_next(&at, with_sessions);)
+        for (size_t at = 0; api_next(&at, with_sessions);)
                 count++;
         routes = arena_array(arena, count + panel_route_count + mcp_route_count + e2b_route_count,
                              sizeof(*routes));
-        for (size_t at = 0; (operation = operation_next(&at, with_sessions));) {
+        for (size_t at = 0; (operation = api_next(&at, with_sessions));) {
                 routes[at - 1] = operation->route;
                 routes[at - 1].about = operation;
         }
@@ -181,8 +184,8 @@ static int start(struct serving *serving, const struct broker_config *config, co
                                                      : applied_new(folder);
         if (e2b_new(config, folder, &serving->broker.e2b, err) < 0)
                 return -1;
-        if (issuers_new(serving->clients, config->client_count, serving->broker.metrics, &serving->issuers,
-                        err) < 0)
+        if (issuers_new(serving->clients, config->client_count, serving->broker.metrics, MEASURE_KEY_FETCHES,
+                        &serving->issuers, err) < 0)
                 return -1;
         serving->broker.door = door_new(serving->clients, config->client_count, serving->issuers);
         serving->broker.load = load_new();
@@ -298,9 +301,10 @@ static void end(struct serving *serving) {
 int serve_run(const struct broker_config *config, const char *folder, const struct broker_places *places,
               struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct serving serving = { .broker = { .instance = INSTANCE_NONE, .ready = { .wakes = -1 } },
-                                   .clients = arena_array(arena, config->client_count + 1,
-                                                          sizeof(*serving.clients)) };
+        struct serving serving = {
+                .broker = { .instance = INSTANCE_NONE, .ready = { .wakes = -1 }, .forms = forms },
+                .clients = arena_array(arena, config->client_count + 1, sizeof(*serving.clients))
+        };
         int result;
 
         /*

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "broker/answers.h"
+#include "broker/api.h"
 #include "broker/openapi.h"
 #include "parts.h"
 #include "served.h"
@@ -389,7 +390,7 @@ static const struct operation *operation_asked(const char *bytes, size_t length,
         size_t seen = 0;
         ssize_t end = head_end(bytes, length, &seen);
 
-        for (size_t at = 0; is_first && (operation = operation_next(&at, true));) {
+        for (size_t at = 0; is_first && (operation = api_next(&at, true));) {
                 require(route_count < ROUTES_MAX);
                 routes[route_count] = operation->route;
                 routes[route_count++].about = operation;

@@ -66,7 +66,7 @@ static void keys_change_under_a_crowd(void **state) {
         snprintf(path, sizeof(path), "%s/keys", folder);
         snprintf(next, sizeof(next), "%s/next", folder);
         folder_write(folder, "keys", old_keys);
-        assert_int_equal(issuers_new(&client, 1, NULL, &crowd.issuers, &err), 0);
+        assert_int_equal(issuers_new(&client, 1, NULL, 0, &crowd.issuers, &err), 0);
         assert_int_equal(ask(crowd.issuers, new_token), ISSUERS_STRANGER);
         for (size_t i = 0; i < ASKING; i++)
                 assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &crowd), 0);

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "broker/answers.h"
+#include "broker/api.h"
 #include "page.h"
 #include "schema/json_check.h"
 
@@ -39,7 +40,7 @@ static void rows_are_whole(void **state) {
                 assert_non_null(operation->title);
                 assert_int_not_equal(operation->answers->status, 0);
                 for (size_t i = 0; (name = openapi_path_parameter(operation->route.path, i, arena)); i++)
-                        assert_non_null(operation_path_field(name));
+                        assert_non_null(api_path_field(name));
                 for (const char *const *code = operation->problems; code && *code; code++)
                         assert_non_null(answers_code(*code));
                 if (operation->example) {
