@@ -12,7 +12,7 @@
 #include "base/libc.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
-#include "runtime/descendants.h"
+#include "process/descendants.h"
 
 #include <errno.h>
 #include <fcntl.h>

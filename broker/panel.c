@@ -8,9 +8,9 @@
 
 #include "base/digest.h"
 #include "base/json.h"
-#include "broker/answers.h"
-#include "broker/broker.h"
 #include "broker/panel_files.h"
+#include "broker/request/answers.h"
+#include "broker/service/broker.h"
 #include "sessions/conditions.h"
 
 #include <string.h>

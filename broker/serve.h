@@ -3,8 +3,8 @@
 #ifndef BERTH_BROKER_SERVE_H
 #define BERTH_BROKER_SERVE_H
 
-#include "broker/config.h"
-#include "broker/sessions.h"
+#include "broker/auth/config.h"
+#include "broker/service/sessions.h"
 
 /*
  * Serves the stack whose state lies in `folder`, which is made where it is absent, until a signal asks it to end (base/interrupt.h:

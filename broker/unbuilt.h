@@ -3,7 +3,7 @@
 #ifndef BERTH_BROKER_UNBUILT_H
 #define BERTH_BROKER_UNBUILT_H
 
-#include "broker/config.h"
+#include "broker/auth/config.h"
 
 /* Logs it: a line for each. */
 void unbuilt_tell(const struct broker_config *config);

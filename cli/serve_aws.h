@@ -3,7 +3,7 @@
 #ifndef BERTH_CLI_SERVE_AWS_H
 #define BERTH_CLI_SERVE_AWS_H
 
-#include "broker/sessions.h"
+#include "broker/service/sessions.h"
 
 /* As broker_places.open(). `sessions`: that part of the Server's spec, or NULL. */
 int serve_aws_open(const struct value *sessions, const char *folder, struct applied *applied,

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
-#include "broker/config.h"
+#include "broker/auth/config.h"
 #include "cli/shell.h"
 
 #include <stdlib.h>

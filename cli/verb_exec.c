@@ -11,7 +11,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "providers/exec.h"
-#include "runtime/request.h"
+#include "runtime/protocol/request.h"
 
 #include <errno.h>
 #include <locale.h>

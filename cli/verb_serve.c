@@ -7,7 +7,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "broker/openapi.h"
+#include "broker/api/openapi.h"
 #include "broker/serve.h"
 #include "cli/launcher.h"
 #include "cli/serve_aws.h"

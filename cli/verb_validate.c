@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* validate: everything that can be said of manifests without a provider; of a Controller's or a Server's file as well. */
 #include "base/files.h"
-#include "broker/config.h"
+#include "broker/auth/config.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "gitops/config.h"

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "containers/container_ports.h"
-#include "runtime/request.h"
+#include "runtime/protocol/request.h"
 #include "sessions/record.h"
 
 #include <stdio.h>

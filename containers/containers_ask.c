@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
-#include "runtime/request.h"
+#include "runtime/protocol/request.h"
 #include "sessions/checks.h"
 #include "sessions/record.h"
 

@@ -4,9 +4,9 @@
  * API; standard error is for what goes wrong with the runtime itself.
  */
 #include "base/files.h"
-#include "runtime/lambda.h"
-#include "runtime/report.h"
-#include "runtime/runtime.h"
+#include "runtime/lambda/lambda.h"
+#include "runtime/protocol/report.h"
+#include "runtime/serve/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>

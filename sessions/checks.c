@@ -3,7 +3,7 @@
 
 #include "base/terminal.h"
 #include "base/text.h"
-#include "runtime/request.h"
+#include "runtime/protocol/request.h"
 #include "sessions/place.h"
 
 #include <string.h>

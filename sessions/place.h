@@ -18,7 +18,7 @@
  * about; beyond that the code waits in its next print. An engine that keeps less output than comes says early that it has heard.
  *
  * Everything that an event carries comes out of a sandbox, and may be anything that its code wanted to say: bounded by
- * runtime/content.h and checked for its form (texts are UTF-8 without NUL, but for output and the bytes of displays). That it
+ * runtime/protocol/content.h and checked for its form (texts are UTF-8 without NUL, but for output and the bytes of displays). That it
  * belongs to the execution that runs, and that each execution ends once, is held by the place.
  */
 #ifndef BERTH_SESSIONS_PLACE_H
@@ -26,8 +26,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "runtime/report.h"
-#include "runtime/request.h"
+#include "runtime/protocol/report.h"
+#include "runtime/protocol/request.h"
 
 #include <jansson.h>
 #include <stdbool.h>

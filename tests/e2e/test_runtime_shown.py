@@ -14,7 +14,7 @@ import pytest
 from binary import ROOT
 from runtime_client import Runtime
 
-SOURCES = [ROOT / "runtime" / name for name in ("kernel.py", "notebook.py")]
+SOURCES = [ROOT / "runtime/serve" / name for name in ("kernel.py", "notebook.py")]
 # matplotlib as far as the kernel knows it: figures by number, a current one, show() that shows nothing.
 PYPLOT = """
 figures, calls = {}, []

@@ -118,7 +118,7 @@ def test_readiness_means_it(offline):
 
 
 def known():
-    source = "".join((binary.ROOT / name).read_text() for name in ("broker/measures.c",))
+    source = "".join((binary.ROOT / name).read_text() for name in ("broker/service/measures.c",))
     return set(re.findall(r'"(berth_serve_[a-z_]+)"', source))
 
 

@@ -11,9 +11,9 @@
  */
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "broker/answers.h"
-#include "broker/api.h"
-#include "broker/openapi.h"
+#include "broker/api/api.h"
+#include "broker/api/openapi.h"
+#include "broker/request/answers.h"
 #include "parts.h"
 #include "served.h"
 #include "server/chunks.h"

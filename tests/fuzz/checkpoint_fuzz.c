@@ -4,7 +4,7 @@
  * it was; so must the whole file where it is one.
  */
 #include "parts.h"
-#include "runtime/checkpoint.h"
+#include "runtime/protocol/checkpoint.h"
 
 #include <stdint.h>
 #include <stdlib.h>

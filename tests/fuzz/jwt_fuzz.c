@@ -7,8 +7,8 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "broker/door.h"
-#include "broker/jwt.h"
+#include "broker/auth/door.h"
+#include "broker/auth/jwt.h"
 #include "parts.h"
 
 #include <openssl/evp.h>

@@ -5,9 +5,9 @@
  * types; and names of files come back from the resources that they become.
  */
 #include "base/json.h"
-#include "broker/mcp_message.h"
-#include "broker/mcp_tools.h"
-#include "broker/mcp_uri.h"
+#include "broker/mcp/mcp_message.h"
+#include "broker/mcp/mcp_tools.h"
+#include "broker/mcp/mcp_uri.h"
 #include "parts.h"
 
 #include <stdlib.h>

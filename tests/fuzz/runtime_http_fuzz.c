@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An answer of HTTP, in pieces whose size the first byte says: read in pieces and at once it must be the same. */
 #include "parts.h"
-#include "runtime/lambda_http.h"
+#include "runtime/lambda/lambda_http.h"
 
 #include <stdint.h>
 #include <stdlib.h>

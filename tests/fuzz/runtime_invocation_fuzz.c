@@ -4,7 +4,7 @@
  * written and read again, and must be as it was.
  */
 #include "parts.h"
-#include "runtime/invocation.h"
+#include "runtime/protocol/invocation.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
  * be as it was.
  */
 #include "parts.h"
-#include "runtime/checkpoint.h"
-#include "runtime/kernel_word.h"
-#include "runtime/report.h"
-#include "runtime/request.h"
+#include "runtime/protocol/checkpoint.h"
+#include "runtime/protocol/report.h"
+#include "runtime/protocol/request.h"
+#include "runtime/serve/kernel_word.h"
 
 #include <stdint.h>
 #include <stdlib.h>

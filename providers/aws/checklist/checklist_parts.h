@@ -7,7 +7,7 @@
 #include "providers/aws/services/s3.h"
 #include "providers/aws/session/invoke.h"
 #include "providers/aws/shared/provider_aws.h"
-#include "runtime/invocation.h"
+#include "runtime/protocol/invocation.h"
 
 #define CHECKLIST_TAG "berth:doctor"
 #define CHECKLIST_TAG_AT "berth:doctor-at"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer of an invocation as events. It comes out of a sandbox: each message is bounded and checked by itself (runtime/report.h,
- * runtime/invocation.h), and here against what is known, which is that one execution was asked for and has not ended. Output is passed on as it
+ * The answer of an invocation as events. It comes out of a sandbox: each message is bounded and checked by itself (runtime/protocol/report.h,
+ * runtime/protocol/invocation.h), and here against what is known, which is that one execution was asked for and has not ended. Output is passed on as it
  * comes. Its end waits for the end of the whole answer, which alone knows of files and of the environment.
  *
  * The same answer may come twice, where the first was cut off: from the bucket then. What was said is not said again: of one session

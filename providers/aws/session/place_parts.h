@@ -8,7 +8,7 @@
 #include "providers/aws/session/invoke.h"
 #include "providers/aws/session/place.h"
 #include "providers/aws/workspace/workspace_index.h"
-#include "runtime/invocation.h"
+#include "runtime/protocol/invocation.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

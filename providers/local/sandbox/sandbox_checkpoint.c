@@ -2,8 +2,8 @@
 #include "providers/local/sandbox/sandbox_checkpoint.h"
 
 #include "base/files.h"
-#include "runtime/report.h"
-#include "runtime/request.h"
+#include "runtime/protocol/report.h"
+#include "runtime/protocol/request.h"
 
 #include <errno.h>
 #include <stdio.h>

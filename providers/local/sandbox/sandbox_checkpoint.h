@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "runtime/message.h"
+#include "runtime/protocol/message.h"
 
 #include <stdbool.h>
 #include <stddef.h>

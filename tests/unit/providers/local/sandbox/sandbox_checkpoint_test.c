@@ -3,8 +3,8 @@
 
 #include "base/arena.h"
 #include "base/files.h"
-#include "runtime/report.h"
-#include "runtime/request.h"
+#include "runtime/protocol/report.h"
+#include "runtime/protocol/request.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
