@@ -1,496 +1,395 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion scripts, made from the tables of verbs and options. */
+/*
+ * Completion of a command line, for three shells. Each has a short script that asks this program what
+ * can stand at the cursor, so one function answers all of them, out of the tables of verbs and options:
+ *
+ *      berth completion answer -- WORD...      the words behind "berth", the last one as far as it is typed
+ *
+ *      words | files | folders                 what the shell is to offer; with "words", those follow,
+ *      WORD TAB DESCRIPTION                     a line each
+ */
+#include "base/arena.h"
+#include "base/strbuf.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "process/run.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-static void list_verbs(const char *separator) {
-        for (const struct verb *verb = verbs; verb->name; verb++)
-                printf("%s%s", verb == verbs ? "" : separator, verb->name);
+#define NAMES_MAX (1024 * 1024) /* bytes, of what a state or a store of images may list */
+
+/* A command line up to the word that is typed. */
+struct told {
+        const struct verb *verb;
+        const struct verb_command *command;
+        size_t operands;                 /* behind the verb, or behind its command */
+        const struct option_row *valued; /* the option whose value is typed; NULL: none */
+        bool only_operands;              /* "--" was given */
+        /* The options that say where the state is, to ask it for names. */
+        const char *where[16];
+        size_t where_count;
+};
+
+struct answer {
+        const char *typed; /* what each word must begin with */
+        /* Of "--env=we" the first six bytes, which stand before each word: `typed` begins behind them. */
+        const char *before;
+        size_t before_length;
+        struct strbuf words;
+};
+
+static void offer(struct answer *answer, const char *word, size_t length, const char *doc) {
+        size_t typed = strlen(answer->typed);
+
+        if (length < typed || memcmp(word, answer->typed, typed) != 0)
+                return;
+        strbuf_append_bytes(&answer->words, answer->before, answer->before_length);
+        strbuf_append_bytes(&answer->words, word, length);
+        strbuf_printf(&answer->words, "\t%s\n", doc);
 }
 
-/* Of one of the verb's commands, or, with NULL, of the verb. */
-static bool takes(const struct verb *verb, const struct verb_command *command, const struct option_row *row) {
-        return command ? commands_take(command, row) : options_row_takes(row, verb);
-}
+/* --- what was told --- */
 
-static void list_options(const struct verb *verb, const struct verb_command *command) {
+static const struct option_row *row_of_name(const char *name, size_t length) {
         for (const struct option_row *row = options_rows; row->name; row++) {
-                if (takes(verb, command, row))
-                        printf(" --%s", row->name);
+                if (strlen(row->name) == length && memcmp(row->name, name, length) == 0)
+                        return row;
         }
+        return NULL;
 }
 
-/* The first command of a verb that has a name; NULL where it has no commands. */
-static const struct verb_command *first_command(const struct verb *verb) {
-        return verb->commands && !verb->commands->name[0] ? verb->commands + 1 : verb->commands;
-}
-
-static void list_commands(const struct verb *verb, const char *separator) {
-        for (const struct verb_command *command = first_command(verb); command->name; command++)
-                printf("%s%s", command == first_command(verb) ? "" : separator, command->name);
-}
-
-static bool has_letter(const struct option_row *row) {
-        return row->id < 256;
-}
-
-/* Those behind which a value stands, as they are typed. */
-static void list_options_with_values(const char *separator) {
-        const char *between = "";
-
+static const struct option_row *row_of_letter(char letter) {
         for (const struct option_row *row = options_rows; row->name; row++) {
-                if (!row->argument)
+                if (row->id == letter)
+                        return row;
+        }
+        return NULL;
+}
+
+static void keep_where(struct told *told, const struct option_row *row, const char *value) {
+        if ((row->id != 'f' && strcmp(row->name, "state") != 0) || told->where_count + 2 > 16)
+                return;
+        told->where[told->where_count++] = row->id == 'f' ? "-f" : "--state";
+        told->where[told->where_count++] = value;
+}
+
+/* An option whose value stands in the same word, or is the next one. */
+static void read_option(struct told *told, const char *word) {
+        const struct option_row *row;
+        const char *value;
+
+        if (word[1] == '-') {
+                size_t length = strcspn(word + 2, "=");
+
+                row = row_of_name(word + 2, length);
+                value = word[2 + length] ? word + 2 + length + 1 : "";
+        } else {
+                /* Letters without a value may share a word with others. */
+                while ((row = row_of_letter(*++word)) && !row->argument && word[1])
                         continue;
-                if (has_letter(row))
-                        printf("%s-%c", between, row->id);
-                printf("%s--%s", has_letter(row) ? separator : between, row->name);
-                between = separator;
+                value = row ? word + 1 : "";
+        }
+        if (!row || !row->argument)
+                return;
+        if (*value)
+                keep_where(told, row, value);
+        else
+                told->valued = row;
+}
+
+static void read_operand(struct told *told, const char *word) {
+        struct error ignored;
+
+        if (!told->verb && told->operands == 0) {
+                if (options_find_verb(word, &told->verb, &ignored) == 0)
+                        return;
+        } else if (told->verb && told->verb->commands && !told->command && told->operands == 0) {
+                told->command = commands_find(told->verb, word);
+                if (told->command)
+                        return;
+        }
+        told->operands++;
+}
+
+static void read_told(const char *const *words, size_t count, struct told *ret) {
+        *ret = (struct told){ 0 };
+        for (size_t i = 0; i < count; i++) {
+                if (ret->valued) {
+                        keep_where(ret, ret->valued, words[i]);
+                        ret->valued = NULL;
+                } else if (!ret->only_operands && strcmp(words[i], "--") == 0) {
+                        ret->only_operands = true;
+                } else if (!ret->only_operands && words[i][0] == '-' && words[i][1]) {
+                        read_option(ret, words[i]);
+                } else {
+                        read_operand(ret, words[i]);
+                        /* What follows the file of `exec` belongs to the program. */
+                        if (ret->verb && ret->verb->traits & VERB_RUNS_PROGRAM && ret->operands > 0)
+                                ret->only_operands = true;
+                }
         }
 }
+
+/* --- what can stand there --- */
 
 /*
- * The words that can follow a verb or an option, from its usage ("show|release"): alternatives in lower case. Words in
- * capitals stand for the user's own.
+ * The words that a usage names ("show|release"): alternatives in lower case. Words in capitals stand for
+ * the user's own.
  */
-static const char *first_word(const char *usage) {
-        return usage + (usage[0] == '[');
-}
-
 static bool has_words(const char *usage) {
-        return usage && *first_word(usage) >= 'a' && *first_word(usage) <= 'z';
+        usage += usage[0] == '[';
+        return *usage >= 'a' && *usage <= 'z';
 }
 
-static void list_words(const char *usage) {
-        for (const char *at = first_word(usage); *at >= 'a' && *at <= 'z';) {
+static void offer_words(struct answer *answer, const char *usage) {
+        for (const char *at = usage + (usage[0] == '['); *at >= 'a' && *at <= 'z';) {
                 size_t length = strcspn(at, "| []");
 
-                printf("%s%.*s", at == first_word(usage) ? "" : " ", (int)length, at);
+                offer(answer, at, length, "");
                 at += length + (at[length] == '|');
         }
 }
 
 /*
- * The kind whose names can stand there, by the usage's word in capitals: "" for whole addresses, NULL for none. They are those that
- * were applied: berth get says them from the state.
+ * Names that this program lists, a line each. A shell's user may take one without a look at it: those
+ * with more than letters and a few signs are left out, whatever a registry or a state calls its own.
  */
-static const char *kind_of_names(const char *option, const char *usage) {
+static void offer_listed(struct answer *answer, const struct told *told, const char *verb, const char *kind) {
+        static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:-";
+        struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
+        const char *arguments[24] = { "berth", verb };
+        struct run_args args = {
+                .process = { .arguments = arguments,
+                             .program = "/proc/self/exe",
+                             .environment = (const char *const *)environ,
+                             .group = PROCESS_OUR_GROUP },
+                .output_max = NAMES_MAX,
+                .errors = RUN_ERRORS_DROPPED,
+                .deadline_ms = RUN_NO_DEADLINE,
+        };
+        struct error ignored;
+        size_t count = 2;
+
+        if (kind && *kind)
+                arguments[count++] = kind;
+        arguments[count++] = "-o";
+        arguments[count++] = "name";
+        memcpy(arguments + count, told->where, told->where_count * sizeof(told->where[0]));
+        if (run_to_end(&args, &result, &ignored) < 0)
+                return;
+        for (const char *at = strbuf_text(&result.output), *end; (end = strchr(at, '\n')); at = end + 1) {
+                const char *slash = kind && *kind ? memchr(at, '/', (size_t)(end - at)) : NULL;
+                const char *name = slash ? slash + 1 : at;
+
+                if (strspn(name, signs) == (size_t)(end - name))
+                        offer(answer, name, (size_t)(end - name), "");
+        }
+}
+
+/* The kind whose names stand there, by the word of its usage: "" where they are addresses; NULL: none. */
+static const char *kind_of_usage(const char *usage) {
         static const struct {
                 const char *word, *kind;
         } words[] = { { "ENV", "Environment" }, { "ADDR", "" }, { "KIND[/NAME]", "" } };
 
-        if (option && strcmp(option, "agent") == 0)
-                return "Agent";
-        for (size_t i = 0; usage && i < sizeof(words) / sizeof(words[0]); i++) {
+        usage += usage[0] == '[';
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
                 size_t length = strlen(words[i].word);
 
-                if (strncmp(first_word(usage), words[i].word, length) == 0 &&
-                    !isupper((unsigned char)first_word(usage)[length]))
+                if (strncmp(usage, words[i].word, length) == 0 && !isupper((unsigned char)usage[length]))
                         return words[i].kind;
         }
         return NULL;
 }
 
-/* Behind these commands stands an image's name, behind others files and names that are made. */
-static const char *const image_words[] = { "check", "runtime", "remove" };
+/* NULL: `answer` has the words; else what else the shell offers there. */
+static const char *answer_value(struct answer *answer, const struct told *told) {
+        const struct option_row *row = told->valued;
+        const char *kind = strcmp(row->name, "agent") == 0 ? "Agent" : kind_of_usage(row->argument);
 
-static bool takes_images(const struct verb_command *command) {
-        return command && strncmp(command->operands, "IMAGE", 5) == 0;
-}
-
-static void list_image_words(const char *separator) {
-        for (size_t i = 0; i < sizeof(image_words) / sizeof(image_words[0]); i++)
-                printf("%s%s", i == 0 ? "" : separator, image_words[i]);
-}
-
-/* What bash offers behind a verb, or behind one of its commands. */
-static void print_bash_words(const struct verb *verb, const struct verb_command *command) {
-        const char *operands = command ? command->operands : verb->operands;
-        const char *kind = command ? NULL : kind_of_names(NULL, operands);
-
-        fputs("COMPREPLY=($(compgen -W \"", stdout);
-        list_options(verb, command);
-        if (has_words(operands)) {
-                printf(" $([[ ${told[%d]} ]] || echo ", command ? 2 : 1);
-                list_words(operands);
-                putchar(')');
-        }
         if (kind)
-                printf(" $([[ $word == -* ]] || _berth_names %s)", kind);
-        fputs("\" -- \"$word\"))", stdout);
+                offer_listed(answer, told, "get", kind);
+        else if (has_words(row->argument))
+                offer_words(answer, row->argument);
+        else
+                return strcmp(row->name, "state") == 0 ? "folders" : "files";
+        return NULL;
 }
 
-static void print_bash_verb(const struct verb *verb) {
-        if (!verb->commands) {
-                printf("    %s/) ", verb->name);
-                print_bash_words(verb, NULL);
-                fputs(" ;;\n", stdout);
-                return;
-        }
-        for (const struct verb_command *command = first_command(verb); command->name; command++) {
-                printf("    %s/%s) ", verb->name, command->name);
-                if (takes_images(command))
-                        fputs("[[ $word == -* ]] || { _berth_images; return; }; ", stdout);
-                print_bash_words(verb, command);
-                fputs(" ;;\n", stdout);
-        }
-        printf("    %s/*) COMPREPLY=($(compgen -W \"$([[ $word == -* ]] && echo", verb->name);
-        list_options(verb, NULL);
-        fputs(" || echo ", stdout);
-        list_commands(verb, " ");
-        fputs(")\" -- \"$word\")) ;;\n", stdout);
-}
-
-static void list_verbs_with_commands(const char *separator) {
-        const char *between = "";
-
-        for (const struct verb *verb = verbs; verb->name; verb++) {
-                if (!verb->commands)
-                        continue;
-                printf("%s%s", between, verb->name);
-                between = separator;
-        }
-}
-
-static void print_bash(void) {
-        fputs("# berth completion for bash: source <(berth completion bash)\n"
-              "_berth_told() {\n"
-              "    local i where=()\n"
-              "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-              "        case ${COMP_WORDS[i]} in\n"
-              "        -f|--manifests|--state) where+=(\"${COMP_WORDS[i]}\" \"${COMP_WORDS[i+1]}\") ;;\n"
-              "        esac\n"
-              "    done\n"
-              /* compgen expands what it is given, as the shell would: what a registry or a state calls by more than letters is left out. */
-              "    \"${COMP_WORDS[0]}\" \"$@\" -o name \"${where[@]}\" 2>/dev/null | LC_ALL=C grep -xE '[A-Za-z0-9._/:-]+'\n"
-              "}\n"
-              "_berth_names() { _berth_told get $1 | sed \"${1:+s|.*/||}\"; }\n"
-              "# Readline parts words at a colon, and puts what it is given in the place of the last part.\n"
-              "_berth_images() {\n"
-              "    local line=${COMP_LINE:0:COMP_POINT} parted=\n"
-              "    line=${line##*[[:space:]]}\n"
-              "    [[ $line != *:* || $COMP_WORDBREAKS != *:* ]] || parted=${line%:*}:\n"
-              "    COMPREPLY=($(compgen -W \"$(_berth_told images)\" -- \"$line\"))\n"
-              "    COMPREPLY=(\"${COMPREPLY[@]#\"$parted\"}\")\n"
-              "}\n"
-              "_berth() {\n"
-              "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} told=() command= i\n"
-              /* The verb, its command and what stands behind: neither options nor their values. At "=" words are parted as well. */
-              "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-              "        case ${COMP_WORDS[i]} in\n"
-              "        ",
-              stdout);
-        list_options_with_values("|");
-        fputs(") [[ ${COMP_WORDS[i+1]} != = ]] || ((i++)); ((i++)) ;;\n"
-              "        -*) ;;\n"
-              "        *) told+=(\"${COMP_WORDS[i]}\") ;;\n"
-              "        esac\n"
-              "    done\n"
-              "    case ${told[0]} in\n"
-              "    ",
-              stdout);
-        list_verbs_with_commands("|");
-        fputs(") command=${told[1]} ;;\n"
-              "    esac\n"
-              "    case $previous in\n"
-              "    -f|--manifests|-o|--output) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
-              "    --state) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n",
-              stdout);
+static void offer_options(struct answer *answer, const struct told *told) {
         for (const struct option_row *row = options_rows; row->name; row++) {
-                const char *kind = kind_of_names(row->name, row->argument);
+                struct strbuf name STRBUF_CLEANUP = STRBUF_INIT;
 
-                if (!has_words(row->argument) && !kind)
+                if (told->command ? !commands_take(told->command, row)
+                                  : told->verb && !options_row_takes(row, told->verb))
                         continue;
-                printf("    --%s) COMPREPLY=($(compgen -W \"", row->name);
-                if (kind)
-                        printf("$(_berth_names %s)", kind);
-                else
-                        list_words(row->argument);
-                fputs("\" -- \"$word\")); return ;;\n", stdout);
+                strbuf_printf(&name, "--%s", row->name);
+                offer(answer, strbuf_text(&name), name.length, row->doc);
         }
-        fputs("    esac\n"
-              "    case ${told[0]}/$command in\n"
-              "    /) COMPREPLY=($(compgen -W \"",
-              stdout);
-        list_verbs(" ");
-        fputs("\" -- \"$word\")) ;;\n", stdout);
+}
+
+static void offer_verbs(struct answer *answer) {
         for (const struct verb *verb = verbs; verb->name; verb++)
-                print_bash_verb(verb);
-        fputs("    esac\n}\ncomplete -o default -F _berth berth\n", stdout);
+                offer(answer, verb->name, strlen(verb->name), verb->doc);
 }
 
-/* A text inside of single quotes for zsh and fish, with a backslash before each of the characters in `escaped`. */
-static void print_quoted(const char *text, const char *escaped) {
-        for (; *text; text++) {
-                if (*text == '\'') {
-                        fputs("'\\''", stdout);
-                        continue;
-                }
-                if (strchr(escaped, *text))
-                        putchar('\\');
-                putchar(*text);
+static void offer_commands(struct answer *answer, const struct verb *verb) {
+        for (const struct verb_command *command = verb->commands; command->name; command++) {
+                if (command->name[0])
+                        offer(answer, command->name, strlen(command->name), command->doc);
         }
 }
 
-/* The options and operands of a verb, or of one of its commands, which is itself an operand then. */
-static void print_zsh_arguments(const struct verb *verb, const struct verb_command *command) {
-        const char *operands = command ? command->operands : verb->operands;
+static const char *answer_operand(struct answer *answer, const struct told *told) {
+        const char *usage = told->command ? told->command->operands : told->verb->operands;
+        const char *kind = kind_of_usage(usage);
 
-        fputs("_arguments", stdout);
-        for (const struct option_row *row = options_rows; row->name; row++) {
-                if (!takes(verb, command, row))
-                        continue;
-                /* What takes a value may be given again; _arguments counts it and its value under either name. */
-                if (row->argument)
-                        fputs(" '*'", stdout);
-                else if (has_letter(row))
-                        printf(" '(-%c --%s)'", row->id, row->name);
-                else
-                        putchar(' ');
-                if (has_letter(row))
-                        printf("{-%c,--%s}'[", row->id, row->name);
-                else
-                        printf("'--%s[", row->name);
-                print_quoted(row->doc, "[]:");
-                fputs("]", stdout);
-                if (row->argument)
-                        printf(":%s:", row->name);
-                if (kind_of_names(row->name, row->argument)) {
-                        printf(" _berth_names %s'", kind_of_names(row->name, row->argument));
-                } else if (has_words(row->argument)) {
-                        fputs("(", stdout);
-                        list_words(row->argument);
-                        fputs(")'", stdout);
-                } else {
-                        fputs(row->argument ? "_files'" : "'", stdout);
-                }
-        }
-        if (command)
-                printf(" '1:command:(%s)'", command->name);
-        if (!command && kind_of_names(NULL, operands))
-                printf(" '1:name: _berth_names %s'", kind_of_names(NULL, operands));
-        if (verb->commands && !command) {
-                fputs(" '1:command:(", stdout);
-                list_commands(verb, " ");
-                fputs(")'", stdout);
-        } else if (has_words(operands)) {
-                printf(" '%d:what:(", command ? 2 : 1);
-                list_words(operands);
-                fputs(")'", stdout);
-        }
-        if (takes_images(command))
-                fputs(" '2:image:_berth_images'", stdout);
-        fputs(" '*:file:_files' ;;\n", stdout);
+        if (told->verb->commands && !told->command && told->operands == 0)
+                offer_commands(answer, told->verb);
+        else if (kind && !told->command)
+                offer_listed(answer, told, "get", kind);
+        else if (told->command &&
+                 text_is_among(told->command->name,
+                               (const char *const[]){ "check", "runtime", "remove", NULL }) &&
+                 text_begins_with(usage, "IMAGE") && told->operands == 0)
+                offer_listed(answer, told, "images", NULL);
+        else if (has_words(usage) && told->operands == 0)
+                offer_words(answer, usage);
+        else if (!*usage && !told->only_operands)
+                offer_options(answer, told);
+        else
+                return "files";
+        return NULL;
 }
 
-static void print_zsh_verb(const struct verb *verb) {
-        printf("    %s) ", verb->name);
-        if (verb->commands) {
-                fputs("case $command in\n", stdout);
-                for (const struct verb_command *command = first_command(verb); command->name; command++) {
-                        printf("        %s) ", command->name);
-                        print_zsh_arguments(verb, command);
-                }
-                fputs("        *) ", stdout);
+static const char *answer_word(struct answer *answer, struct told *told) {
+        const char *equals = strchr(answer->typed, '=');
+
+        if (!told->valued && !told->only_operands && text_begins_with(answer->typed, "--") && equals) {
+                told->valued = row_of_name(answer->typed + 2, (size_t)(equals - answer->typed) - 2);
+                if (!told->valued || !told->valued->argument)
+                        return NULL;
+                answer->typed = equals + 1;
+                answer->before_length = (size_t)(answer->typed - answer->before);
         }
-        print_zsh_arguments(verb, NULL);
-        if (verb->commands)
-                fputs("        esac ;;\n", stdout);
+        if (told->valued)
+                return answer_value(answer, told);
+        if (!told->verb && told->operands > 0)
+                return NULL; /* there is no such verb */
+        if (!told->only_operands && answer->typed[0] == '-')
+                offer_options(answer, told);
+        else if (!told->verb)
+                offer_verbs(answer);
+        else
+                return answer_operand(answer, told);
+        return NULL;
 }
 
-static void print_zsh(void) {
-        fputs("#compdef berth\n"
-              "# berth completion for zsh: source <(berth completion zsh)\n"
-              "_berth_told() {\n"
-              "    local -a where\n"
-              "    local i\n"
-              "    for ((i = 2; i < CURRENT; i++)); do\n"
-              "        [[ $words[i] == (-f|--manifests|--state) ]] && where+=($words[i] $words[i+1])\n"
-              "    done\n"
-              "    names=(${(f)\"$(${program:-$words[1]} $@ -o name $where 2>/dev/null)\"})\n"
-              "}\n"
-              "_berth_names() {\n"
-              "    local -a names\n"
-              "    _berth_told get $1\n"
-              "    [[ -n $1 ]] && names=(${names##*/})\n"
-              "    compadd -a names\n"
-              "}\n"
-              "_berth_images() {\n"
-              "    local -a names\n"
-              "    [[ ${words[(r)(",
-              stdout);
-        list_image_words("|");
-        fputs(")]} != '' ]] || { _files; return }\n"
-              "    _berth_told images\n"
-              "    compadd -a names\n"
-              "}\n"
-              "_berth() {\n"
-              "    local -a verbs\n"
-              "    verbs=(\n",
-              stdout);
-        for (const struct verb *verb = verbs; verb->name; verb++) {
-                printf("        '%s:", verb->name);
-                print_quoted(verb->doc, ":");
-                fputs("'\n", stdout);
-        }
-        fputs("    )\n"
-              "    if (( CURRENT == 2 )); then\n"
-              "        _describe 'verb' verbs\n"
-              "        return\n"
-              "    fi\n"
-              "    local program=$words[1] command= i\n" /* what _arguments counts begins behind the verb */
-              "    shift words\n"
-              "    (( CURRENT-- ))\n"
-              "    for ((i = 2; i < CURRENT; i++)); do\n"
-              "        case $words[i] in\n"
-              "        ",
-              stdout);
-        list_options_with_values("|");
-        fputs(") ((i++)) ;;\n"
-              "        -*) ;;\n"
-              "        *) command=$words[i]; break ;;\n"
-              "        esac\n"
-              "    done\n"
-              "    case $words[1] in\n",
-              stdout);
-        for (const struct verb *verb = verbs; verb->name; verb++)
-                print_zsh_verb(verb);
-        /* In a file of $fpath this is the function's own body; sourced, it has to be made known. */
-        fputs("    esac\n}\n"
-              "if [[ $funcstack[1] == _berth ]]; then\n"
-              "    _berth \"$@\"\n"
-              "else\n"
-              "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
-              "    compdef _berth berth\n"
-              "fi\n",
-              stdout);
+static void answer_line(const struct options *options) {
+        static const char *const nothing[] = { "" };
+        bool any = options->operand_count > 1;
+        const char *const *words = any ? options->operands + 1 : nothing;
+        size_t told_count = any ? options->operand_count - 2 : 0;
+        struct answer answer = { .typed = words[told_count], .before = words[told_count] };
+        const char *others;
+        struct told told;
+
+        read_told(words, told_count, &told);
+        others = answer_word(&answer, &told);
+        printf("%s\n%s", others ? others : "words", others ? "" : strbuf_text(&answer.words));
+        strbuf_release(&answer.words);
 }
 
-/* `at`: where it can stand, as what __berth_at takes. */
-static void print_fish_option(const char *at, const struct option_row *row) {
-        printf("complete -c berth -n '__berth_at %s' -l %s%s", at, row->name, row->argument ? " -r" : "");
-        if (has_letter(row))
-                printf(" -s %c", row->id);
-        fputs(" -d '", stdout);
-        print_quoted(row->doc, "");
-        if (kind_of_names(row->name, row->argument)) {
-                printf("' -f -a '(__berth_names %s)", kind_of_names(row->name, row->argument));
-        } else if (has_words(row->argument)) {
-                fputs("' -f -a '", stdout);
-                list_words(row->argument);
-        }
-        fputs("'\n", stdout);
-}
+/* --- the scripts --- */
 
-/* For the options and operands of a verb, or of one of its commands. */
-static void print_fish_arguments(const struct verb *verb, const struct verb_command *command) {
-        const char *operands = command ? command->operands : verb->operands;
-        char at[64];
+/* Readline parts words at = and :, and puts what it is given in the place of the last part. */
+static const char bash_script[] =
+        "# berth completion for bash: source <(berth completion bash)\n"
+        "_berth() {\n"
+        "    local words=() word glued= offers candidate doc i\n"
+        "    for ((i = 1; i <= COMP_CWORD; i++)); do\n"
+        "        word=${COMP_WORDS[i]}\n"
+        "        if [[ ${#words[@]} -gt 0 && ( $glued || $word == [:=]* ) ]]; then\n"
+        "            words[${#words[@]}-1]+=$word\n"
+        "        else\n"
+        "            words+=(\"$word\")\n"
+        "        fi\n"
+        "        [[ $word == [:=]* ]] && glued=yes || glued=\n"
+        "    done\n"
+        "    word=${words[${#words[@]}-1]}\n"
+        "    COMPREPLY=()\n"
+        "    while IFS=$'\\t' read -r candidate doc; do\n"
+        "        if [[ ! $offers ]]; then\n"
+        "            offers=$candidate\n"
+        "        else\n"
+        "            COMPREPLY+=(\"${candidate#\"${word%\"${word##*[:=]}\"}\"}\")\n"
+        "        fi\n"
+        "    done < <(\"${COMP_WORDS[0]}\" completion answer -- \"${words[@]}\" 2>/dev/null)\n"
+        "    [[ $offers != folders ]] || mapfile -t COMPREPLY < <(compgen -d -- \"${word##*[:=]}\")\n"
+        "}\n"
+        "complete -o default -F _berth berth\n";
 
-        snprintf(at, sizeof(at), "%s%s%s", verb->name, command ? " " : "", command ? command->name : "");
-        if (!command && kind_of_names(NULL, operands))
-                printf("complete -c berth -n '__berth_at %s' -f -a '(__berth_names %s)'\n", at,
-                       kind_of_names(NULL, operands));
-        if (has_words(operands)) {
-                printf("complete -c berth -n '__berth_at %s; and __berth_is %d' -f -a '", at,
-                       command ? 2 : 1);
-                list_words(operands);
-                fputs("'\n", stdout);
-        }
-        if (takes_images(command))
-                printf("complete -c berth -n '__berth_at %s' -f -a '(__berth_told images)'\n", at);
-        for (const struct option_row *row = options_rows; row->name; row++) {
-                if (takes(verb, command, row))
-                        print_fish_option(at, row);
-        }
-}
+/* In a file of $fpath this is the function's own body; sourced, it has to be made known. */
+static const char zsh_script[] =
+        "#compdef berth\n"
+        "# berth completion for zsh: source <(berth completion zsh)\n"
+        "_berth() {\n"
+        "    local -a answer\n"
+        "    answer=(\"${(@f)$($words[1] completion answer -- \"${(@Q)words[2,CURRENT]}\" 2>/dev/null)}\")\n"
+        "    case $answer[1] in\n"
+        "    files) compset -P '--*='; _files ;;\n"
+        "    folders) compset -P '--*='; _files -/ ;;\n"
+        "    *)\n"
+        "        answer=(\"${(@)answer[2,-1]//:/\\\\:}\")\n"
+        "        answer=(\"${(@)answer//$'\\t'/:}\")\n"
+        "        _describe -t words word answer ;;\n"
+        "    esac\n"
+        "}\n"
+        "if [[ $funcstack[1] == _berth ]]; then\n"
+        "    _berth \"$@\"\n"
+        "else\n"
+        "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
+        "    compdef _berth berth\n"
+        "fi\n";
 
-static void print_fish_commands(const struct verb *verb) {
-        char at[64];
-
-        for (const struct verb_command *command = first_command(verb); command->name; command++) {
-                printf("complete -c berth -n '__berth_at %s; and __berth_is 1' -f -a %s -d '", verb->name,
-                       command->name);
-                print_quoted(command->doc, "");
-                fputs("'\n", stdout);
-                print_fish_arguments(verb, command);
-        }
-        /* In front of the command, and without one. */
-        snprintf(at, sizeof(at), "%s; and __berth_is 1", verb->name);
-        for (const struct option_row *row = options_rows; row->name; row++) {
-                if (options_row_takes(row, verb))
-                        print_fish_option(at, row);
-        }
-}
-
-static void print_fish(void) {
-        fputs("# berth completion for fish: berth completion fish > ~/.config/fish/completions/berth.fish\n"
-              "function __berth_told\n"
-              "    set -l words (commandline -opc)\n"
-              "    set -l where\n"
-              "    for i in (seq 2 (count $words))\n"
-              "        contains -- $words[$i] -f --manifests --state; and set -a where $words[$i] $words[(math $i + 1)]\n"
-              "    end\n"
-              "    $words[1] $argv -o name $where 2>/dev/null\n"
-              "end\n"
-              "function __berth_names\n"
-              "    set -l names (__berth_told get $argv)\n"
-              "    test -n \"$argv\"; and set names (string replace -r '.*/' '' -- $names)\n"
-              "    printf '%s\\n' $names\n"
-              "end\n"
-              "# The verb, its command and what stands behind: neither options nor their values.\n"
-              "function __berth_operands\n"
-              "    set -l skip no\n"
-              "    for word in (commandline -opc)[2..-1]\n"
-              "        if test $skip = yes\n"
-              "            set skip no\n"
-              "        else if contains -- $word ",
-              stdout);
-        list_options_with_values(" ");
-        fputs("\n"
-              "            set skip yes\n"
-              "        else if not string match -q -- '-*' $word\n"
-              "            printf '%s\\n' $word\n"
-              "        end\n"
-              "    end\n"
-              "end\n"
-              "# Whether the line goes so; whether it has so many operands yet.\n"
-              "function __berth_at\n"
-              "    set -l operands (__berth_operands)\n"
-              "    set -l count (count $argv)\n"
-              "    test \"$operands[1..$count]\" = \"$argv\"\n"
-              "end\n"
-              "function __berth_is\n"
-              "    test (count (__berth_operands)) -eq $argv[1]\n"
-              "end\n",
-              stdout);
-        for (const struct verb *verb = verbs; verb->name; verb++) {
-                fputs("complete -c berth -n '__berth_is 0' -f -a ", stdout);
-                printf("%s -d '", verb->name);
-                print_quoted(verb->doc, "");
-                fputs("'\n", stdout);
-                if (verb->commands)
-                        print_fish_commands(verb);
-                else
-                        print_fish_arguments(verb, NULL);
-        }
-}
+static const char fish_script[] =
+        "# berth completion for fish: berth completion fish > ~/.config/fish/completions/berth.fish\n"
+        "function __berth\n"
+        "    set -l told (commandline -opc)\n"
+        "    set -l word (commandline -ct)\n"
+        "    set -l answer ($told[1] completion answer -- $told[2..-1] \"$word\" 2>/dev/null)\n"
+        "    switch \"$answer[1]\"\n"
+        "        case files\n"
+        "            __fish_complete_path \"$word\"\n"
+        "        case folders\n"
+        "            __fish_complete_directories \"$word\"\n"
+        "        case '*'\n"
+        "            string match -rv '^words$' -- $answer\n"
+        "    end\n"
+        "end\n"
+        "complete -c berth -f -a '(__berth)'\n";
 
 int verb_completion(const struct options *options, struct error *err) {
         static const struct {
-                const char *name;
-                void (*print)(void);
-        } shells[] = { { "bash", print_bash }, { "zsh", print_zsh }, { "fish", print_fish } };
+                const char *name, *script;
+        } shells[] = { { "bash", bash_script }, { "zsh", zsh_script }, { "fish", fish_script } };
+        const char *asked = options->operands[0];
 
+        if (strcmp(asked, "answer") == 0) {
+                answer_line(options);
+                return EXIT_DONE;
+        }
         for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
-                if (strcmp(options->operands[0], shells[i].name) == 0) {
-                        shells[i].print();
+                if (strcmp(asked, shells[i].name) == 0 && options->operand_count == 1) {
+                        fputs(shells[i].script, stdout);
                         return EXIT_DONE;
                 }
         }
-        return error_set(err, "berth completion takes bash, zsh or fish, not \"%s\"", options->operands[0]);
+        return error_set(err, "berth completion takes bash, zsh or fish, not \"%s\"",
+                         options->operands[options->operand_count - 1]);
 }

@@ -217,37 +217,47 @@ def test_version(offline):
 def test_completion_scripts_parse(offline, shell, tmp_path):
     script = tmp_path / "completion"
     script.write_text(offline("completion", shell).expect(0).out)
-    for verb in VERBS:
-        assert verb in script.read_text()
     if not shutil.which(shell):
         pytest.skip(f"no {shell} on this machine")
     subprocess.run([shell, "-n", str(script)], check=True)
 
 
-def test_bash_completes(offline):
-    words = "source <(\"$0\" completion bash); COMP_WORDS=(berth {}); COMP_CWORD={}; _berth; echo \"${{COMPREPLY[@]}}\""
+def completed(berth, *words):
+    """What shells are told to offer for the last of the words; None where they offer files."""
+    offers, *lines = berth("completion", "answer", "--", *words).expect(0).out.splitlines()
+    return [line.partition("\t")[0] for line in lines] if offers == "words" else None
 
-    def complete(line, at):
-        command = words.format(line, at)
-        return subprocess.run(
-            ["bash", "-c", command, str(offline.binary)], capture_output=True, text=True, check=True, env=offline.env
-        ).stdout.split()
 
-    assert complete("pl", 1) == ["plan"]
-    assert "--detailed-exitcode" in complete("plan --det", 2)
-    assert complete("validate --detailed", 2) == []
-    assert complete("state ver", 2) == ["verify"]
-    assert complete("plan --refresh ''", 3) == ["sweep", "full", "none"]
-    assert complete("--provider l", 2) == ["local"]
+def test_completion_of_verbs_and_options(offline):
+    def complete(line):
+        return completed(offline, *line.split(" "))
+
+    assert set(VERBS) <= set(complete(""))
+    assert complete("pl") == ["plan"]
+    assert "--detailed-exitcode" in complete("plan --det")
+    assert complete("validate --detailed") == []
+    assert complete("state ver") == ["verify"]
+    assert complete("plan --refresh ") == ["sweep", "full", "none"]
+    assert complete("plan --refresh=f") == ["--refresh=full"]
+    assert complete("plan --yes=f") == complete("plan --unknown=f") == complete("nonsense --re") == []
+    assert complete("--provider l") == ["local"]
+    assert "--json" in complete("plan ")
+    assert complete("completion ") == ["bash", "zsh", "fish"]
+    # Files, where nothing else is known, and behind the file that `exec` runs.
+    assert complete("fmt ") is complete("plan -f ") is complete("exec x.py --j") is complete("exec -- --j") is None
+    assert offline("completion", "answer", "--", "plan", "--state", "x").expect(0).out == "folders\n"
     # Commands behind their verb, wherever options stand; and behind each command its own options.
-    assert complete("session ''", 2) == list(commands_of(offline, "session"))
-    assert complete("image -f run pr", 4) == ["prune"]
-    assert complete("--env = list session sh", 5) == ["show"]
-    assert complete("session list --i", 3) == []
-    assert sorted(complete("session run --i", 3)) == ["--idle", "--interactive"]
-    assert complete("session files z", 3) == ["zip"]
-    assert complete("session files zip g", 4) == []
-    assert complete("controller s", 2) == ["status", "sync", "suspend"]
+    assert complete("session ") == list(commands_of(offline, "session"))
+    assert complete("image -f run pr") == ["prune"]
+    assert complete("image -vf run pr") == ["prune"]
+    assert complete("image -frun pr") == ["prune"]
+    assert complete("--env=list session sh") == ["show"]
+    assert complete("session list --i") == []
+    assert sorted(complete("session run --i")) == ["--idle", "--interactive"]
+    assert complete("session files z") == ["zip"]
+    assert complete("session files zip g") is None
+    assert complete("controller s") == ["status", "sync", "suspend"]
+    assert offline("completion", "answer").expect(0).out == offline("completion", "answer", "--", "").expect(0).out
 
 
 @pytest.fixture
@@ -263,20 +273,21 @@ def named(offline):
     return run
 
 
-def test_bash_completes_names(named, offline):
+def test_completion_of_names(named, offline):
     def complete(*words):
-        script = 'source <(berth completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; echo "${COMPREPLY[@]}"'
-        return named("bash", "-c", script, "bash", *words)
+        return completed(offline, *words)
 
-    assert complete("berth", "exec", "--env", "") == ["east", "west"]
-    assert complete("berth", "exec", "--agent", "a") == ["a-one"]
-    assert complete("berth", "disassociate", "w") == ["west"]
-    assert complete("berth", "plan", "--target", "Environment/w") == ["Environment/west"]
-    assert complete("berth", "get", "Agent") == ["Agent/a-one"]
-    assert complete("berth", "map", "--j") == ["--json"]
+    assert complete("exec", "--env", "") == ["east", "west"]
+    assert complete("exec", "--env=w") == ["--env=west"]
+    assert complete("exec", "--agent", "a") == ["a-one"]
+    assert complete("disassociate", "w") == ["west"]
+    assert complete("plan", "--target", "Environment/w") == ["Environment/west"]
+    assert complete("get", "Agent") == ["Agent/a-one"]
+    assert complete("get", "") == ["Stack/team", "Environment/east", "Environment/west", "Agent/a-one"]
+    assert complete("map", "--j") == ["--json"]
     (offline.stack / "none").mkdir()
-    assert complete("berth", "-f", "none", "exec", "--env", "") == []
-    assert complete("berth", "-f", offline.stack, "exec", "--env", "") == ["east", "west"]
+    assert complete("-f", "none", "exec", "--env", "") == []
+    assert complete("-f", str(offline.stack), "exec", "--env", "") == ["east", "west"]
 
 
 @pytest.fixture
@@ -289,49 +300,46 @@ def imaged(named, offline, tmp_path):
     return named
 
 
-def test_bash_completes_images(imaged):
-    """Readline parts words at the colon, and puts what it is given behind it."""
+def test_completion_of_images(imaged, offline):
+    def complete(*words):
+        return completed(offline, *words)
 
-    def complete(line, *words):
-        script = 'source <(berth completion bash); COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; echo "${COMPREPLY[@]}"'
-        return imaged("bash", "-c", script, "bash", line, *words)
+    assert complete("image", "check", "") == complete("image", "remove", "-f", ".", "") == ["data/etl:1", "data/etl:stable"]
+    assert complete("image", "remove", "data/etl:s") == ["data/etl:stable"]
+    assert complete("image", "remove", "data/etl:1", "") is complete("image", "build", "") is None
 
-    assert complete("berth image check ", "berth", "image", "check", "") == ["data/etl:1", "data/etl:stable"]
-    assert complete("berth image remove data/etl:s", "berth", "image", "remove", "data/etl", ":", "s") == ["stable"]
-    assert complete("berth image runtime data/etl:", "berth", "image", "runtime", "data/etl", ":") == ["1", "stable"]
-    assert complete("berth image che", "berth", "image", "che") == ["check"]
-    assert complete("berth image build ", "berth", "image", "build", "")[0].startswith("--")
-    assert complete("berth image check --j", "berth", "image", "check", "--j") == ["--json"]
+
+def test_bash_parts_words(imaged):
+    """Readline parts words at colons and equals signs, and puts what it is given in the place of the last part."""
+
+    def complete(*words):
+        script = 'source <(berth completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; echo "${COMPREPLY[@]}"'
+        return imaged("bash", "-c", script, "bash", "berth", *words)
+
+    assert complete("image", "check", "") == ["data/etl:1", "data/etl:stable"]
+    assert complete("image", "remove", "data/etl", ":", "s") == ["stable"]
+    assert complete("image", "runtime", "data/etl", ":") == ["1", "stable"]
+    assert complete("exec", "--env", "=", "w") == complete("exec", "--env", "w") == ["west"]
+    assert complete("exec", "--env", "=") == ["east", "west"]
+    assert complete("plan", "--state", "sta") == complete("fmt", "none") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_names_are_not_run(offline, tmp_path, shell):
-    """What a registry calls an image reaches a shell's completion as it is."""
+    """What reaches a shell's completion is shown as it is."""
     if not shutil.which(shell):
         pytest.skip(f"no {shell} on this machine")
     (tmp_path / "completion").write_text(offline("completion", shell).expect(0).out)
-    (tmp_path / "berth").write_text("#!/bin/sh\nprintf '%s\\n' '$(touch got)' '`touch got`' 'a;touch got' 'team/good:1'\n")
+    (tmp_path / "berth").write_text("#!/bin/sh\nprintf '%s\\n' words '$(touch got)' '`touch got`' 'a;touch got' 'team/good:1'\n")
     (tmp_path / "berth").chmod(0o755)
     script = {
-        "bash": 'source ./completion; COMP_LINE="berth image check "; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(berth image check ""); COMP_CWORD=3; _berth; echo "${COMPREPLY[@]}"',
-        "zsh": "source ./completion; compadd() { print -l ${(P)2} }; words=(berth image check ''); CURRENT=4; _berth_images",
+        "bash": 'source ./completion; COMP_WORDS=(berth image check ""); COMP_CWORD=3; _berth; echo "${COMPREPLY[@]}"',
+        "zsh": "source ./completion; _describe() { print -l ${(P)4} }; words=(berth image check ''); CURRENT=4; _berth",
         "fish": "source ./completion; complete -C 'berth image check '",
     }[shell]
     env = {**offline.env, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run([shell, *(["-f"] if shell == "zsh" else []), "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert "team/good:1" in done.stdout and not (tmp_path / "got").exists(), done.stdout + done.stderr
-
-
-@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
-def test_fish_completes_images(imaged):
-    def complete(line):
-        return imaged("fish", "-c", f"berth completion fish | source; complete -C '{line}'")
-
-    assert {"data/etl:1", "data/etl:stable"} <= set(complete("berth image remove "))
-    assert "data/etl:1" not in complete("berth image ")
-    # What stands behind a word is no word again, and an option's value is none either.
-    assert complete("berth image remove -f . ") == ["data/etl:1", "data/etl:stable"]
-    assert complete("berth get -f . Ag") == ["Agent/a-one"]
+    assert "$(touch got)" in done.stdout and "team/good" in done.stdout and not (tmp_path / "got").exists(), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("shell, words", [("bash", "--norc --noprofile"), ("zsh", "-f"), ("fish", "--no-config")])
@@ -379,35 +387,6 @@ def test_shells_at_a_terminal(imaged, offline, tmp_path, shell, words):
         process.wait()
         reader.join()
         os.close(ours)
-
-
-@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh on this machine")
-def test_zsh_completes_names(named):
-    script = "source <(berth completion zsh); print $_comps[berth]; compadd() { print -l ${(P)2} }; words=(berth exec --env ''); CURRENT=4; "
-    assert named("zsh", "-f", "-c", script + "_berth_names Environment") == ["_berth", "east", "west"]
-    assert named("zsh", "-f", "-c", script + "_berth_names") == ["_berth", "Stack/team", "Environment/east", "Environment/west", "Agent/a-one"]
-
-
-@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
-def test_fish_completes_names(named):
-    def complete(line):
-        return named("fish", "-c", f"berth completion fish | source; complete -C '{line}'")
-
-    assert {"east", "west"} <= set(complete("berth exec --env "))
-    assert complete("berth get Ag") == ["Agent/a-one"]
-    assert {"west"} <= set(complete("berth session create --env w"))
-
-
-@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
-def test_fish_completes_commands(named, offline):
-    def complete(line):
-        return named("fish", "-c", f"berth completion fish | source; complete -C '{line}' | string split -f1 '\t'; true")
-
-    assert sorted(complete("berth session ")) == sorted(commands_of(offline, "session"))
-    assert complete("berth image -f run pr") == ["prune"]
-    assert complete("berth session list --i") == []
-    assert sorted(complete("berth session run --i")) == ["--idle", "--interactive"]
-    assert complete("berth session files z") == ["zip"]
 
 
 def test_get_in_other_forms(offline):
