@@ -345,12 +345,13 @@ static void write_once_ends(struct engine *engine, struct session *none, void *c
         engine->writing_once_ends = false;
 }
 
-/* By the servers' thread: what one held that is no more has to be looked for. */
-static void server_died(void *context) {
+/* By the servers' thread: what a server held that has ended is looked for, and what waited until this one may act goes on. */
+static void servers_changed(void *context) {
         struct engine *engine = context;
 
         pthread_mutex_lock(&engine->lock);
         engine->last_orphans_ms = pace_ms() - ORPHANS_MS;
+        engine->last_sweep_ms = pace_ms() - SWEEP_MS;
         pthread_mutex_unlock(&engine->lock);
         engine_wake(engine);
 }
@@ -703,7 +704,7 @@ static int open_servers(struct engine *engine, struct error *err) {
                 .number = engine->number,
                 .beat_ms = engine->config.beat_ms,
                 .silent_ms = engine->config.silent_ms,
-                .died = server_died,
+                .changed = servers_changed,
                 .context = engine,
         };
 

@@ -42,8 +42,9 @@ struct servers {
         struct process process;
         pthread_t thread;
         pthread_mutex_t lock; /* of all below */
-        pthread_cond_t stop;
+        pthread_cond_t wake;
         bool started, stopping;
+        bool hurries;     /* the next record is due at once: this server may not act before it */
         int64_t valid_ms; /* others take it for living until then at least */
         uint64_t lapses;  /* how often that was over before the next record was written */
         bool lapsed;      /* it is over, and counted */
@@ -131,13 +132,15 @@ static void count_lapse(struct servers *servers) {
                 return;
         servers->lapsed = true;
         servers->lapses++;
+        servers->hurries = true;
+        pthread_cond_signal(&servers->wake);
 }
 
 /*
  * Its time counts from before the write: whoever looks sees the record later than that. It is written whatever is there: who was taken for
  * dead lives again, and what it held is by then somebody else's, or still its own, as the sessions' records say.
  */
-static int beat(struct servers *servers, struct error *err) {
+static int beat(struct servers *servers, bool *ret_recovered, struct error *err) {
         char *text = own_text(servers);
         const struct session_change change = { SESSION_TABLE_SESSIONS, servers->key, text,
                                                SESSION_EXPECT_NOTHING, 0 };
@@ -149,7 +152,8 @@ static int beat(struct servers *servers, struct error *err) {
                 return -1;
         pthread_mutex_lock(&servers->lock);
         count_lapse(servers);
-        servers->lapsed = false;
+        *ret_recovered = servers->lapsed;
+        servers->lapsed = servers->hurries = false;
         servers->valid_ms = begun_ms + servers->config.silent_ms - spare_ms;
         pthread_mutex_unlock(&servers->lock);
         return 0;
@@ -275,18 +279,20 @@ static void *run(void *context) {
         pthread_mutex_lock(&servers->lock);
         while (!servers->stopping) {
                 const struct timespec until = clock_after_ms(servers->config.beat_ms);
+                bool recovered = false;
                 struct error err = { 0 };
 
-                while (!servers->stopping &&
-                       pthread_cond_timedwait(&servers->stop, &servers->lock, &until) != ETIMEDOUT)
+                while (!servers->stopping && !servers->hurries &&
+                       pthread_cond_timedwait(&servers->wake, &servers->lock, &until) != ETIMEDOUT)
                         continue;
                 if (servers->stopping)
                         break;
+                servers->hurries = false;
                 pthread_mutex_unlock(&servers->lock);
-                if (beat(servers, &err) < 0)
+                if (beat(servers, &recovered, &err) < 0)
                         log_warning("that this server lives cannot be written: %s", err.message);
-                if (check_others(servers))
-                        servers->config.died(servers->config.context);
+                if (check_others(servers) || recovered)
+                        servers->config.changed(servers->config.context);
                 pthread_mutex_lock(&servers->lock);
         }
         pthread_mutex_unlock(&servers->lock);
@@ -294,7 +300,7 @@ static void *run(void *context) {
 }
 
 static void free_servers(struct servers *servers) {
-        pthread_cond_destroy(&servers->stop);
+        pthread_cond_destroy(&servers->wake);
         pthread_mutex_destroy(&servers->lock);
         array_free_alone(servers->others);
         free(servers->key);
@@ -304,6 +310,7 @@ static void free_servers(struct servers *servers) {
 int servers_open(const struct servers_config *config, struct servers **ret, struct error *err) {
         struct servers *servers = calloc(1, sizeof(*servers));
         pthread_condattr_t monotonic;
+        bool recovered;
         int code;
 
         if (!servers)
@@ -317,9 +324,9 @@ int servers_open(const struct servers_config *config, struct servers **ret, stru
         pthread_mutex_init(&servers->lock, NULL);
         pthread_condattr_init(&monotonic);
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&servers->stop, &monotonic);
+        pthread_cond_init(&servers->wake, &monotonic);
         pthread_condattr_destroy(&monotonic);
-        if (beat(servers, err) < 0) {
+        if (beat(servers, &recovered, err) < 0) {
                 free_servers(servers);
                 return -1;
         }
@@ -343,7 +350,7 @@ void servers_close(struct servers *servers) {
         pthread_mutex_lock(&servers->lock);
         servers->stopping = true;
         servers->valid_ms = 0;
-        pthread_cond_signal(&servers->stop);
+        pthread_cond_signal(&servers->wake);
         pthread_mutex_unlock(&servers->lock);
         if (servers->started)
                 pthread_join(servers->thread, NULL);

@@ -31,8 +31,8 @@ struct servers_config {
         struct session_store *store; /* borrowed; a shared one */
         const char *number;          /* this server's: 128 random bits in hex */
         int64_t beat_ms, silent_ms;  /* 0: as above. For tests: a spare fifth of the latter */
-        /* Some server does not live any more, or may not: by the thread of this, without any lock. */
-        void (*died)(void *context);
+        /* Another server has ended, or this one may hold again what it could not: by a thread of this, without any lock. */
+        void (*changed)(void *context);
         void *context;
 };
 

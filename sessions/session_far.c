@@ -314,15 +314,15 @@ static int take_over(struct engine *engine, struct session *session, struct prob
 
 /*
  * Its record still says that this server has what is open of it. Where others could take this server for dead
- * meanwhile, one of them may be about to write: only a write of our own shows that none was first. 1: this server
- * has it; 0: the record has to be read once more.
+ * meanwhile, one of them may be about to write: only a write of our own shows that none was first. An end that
+ * is still to be written is such a write, and comes next. 1: this server has it; 0: the record has to be read once more.
  */
 static int go_on_holding(struct engine *engine, struct session *session, struct record_session *fresh,
                          uint64_t term, struct problem *problem) {
         if (fresh->version != session->record.version)
                 merge(session, fresh);
         session->stale = false;
-        if (term != 0 && session->term != term) {
+        if (term != 0 && session->term != term && !session->unwritten) {
                 int stored = session_try_record(engine, session, NULL, 0, problem);
 
                 if (stored <= 0)

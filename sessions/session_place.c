@@ -374,9 +374,10 @@ void session_go_on(struct engine *engine, struct session *session) {
         if (session->far || session->stale ||
             (session->unknown > 0 && !engine_revive_unknown(engine, session)))
                 return;
-        if ((session->phase == SESSION_OPEN || session_wants(session)) && !session_may_act(session))
+        if (session->unwritten ||
+            ((session->phase == SESSION_OPEN || session_wants(session)) && !session_may_act(session)))
                 return;
-        if (session->unwritten || park_next(engine, session) || bring_files(engine, session))
+        if (park_next(engine, session) || bring_files(engine, session))
                 return;
         /* What is said to begin does so first: a session that is parked has nothing that runs, as its record says. */
         begun = session->waiting > 0 && session->record.taken_n >= session->first_waiting->n;
