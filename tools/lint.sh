@@ -99,6 +99,8 @@ python_names_are_sound() {
 
 words_are_plain() { python3 tools/words.py; }
 
+sizes_and_names() { "$VENV/bin/python" tools/ceilings.py; }
+
 formatting() {
     tracked '*.c' '*.h' | xargs -r clang-format --dry-run -Werror 2>&1 | sed -n 's/:[0-9]*:[0-9]*: error: .*//p' |
         sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2: \1 places; .\/dev format mends them/'
@@ -130,6 +132,7 @@ run_lint() {
     check "no banned function is called" nothing_banned_is_called
     check "names in Python" python_names_are_sound
     check "plain words" words_are_plain
+    check "sizes and names" sizes_and_names
     check "formatting" formatting
     check "each header compiles alone" each_header_compiles_alone
     check "clang builds everything without a warning" clang_builds_it

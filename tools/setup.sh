@@ -20,7 +20,7 @@ if [ "$(. /etc/os-release 2>/dev/null && echo "${VERSION_ID:-}")" != 12 ]; then
     TEST_PACKAGES+=(libwtmpdb0)
     UNPACKED_PACKAGES=(openssh-server promtool)
 fi
-LINT_PACKAGES=(clang clang-format clang-tidy flake8)
+LINT_PACKAGES=(clang clang-format clang-tidy flake8 universal-ctags)
 
 VENV=build/venv
 
@@ -172,6 +172,7 @@ need_tests() {
 need_lint() {
     need_packages "${BUILD_PACKAGES[@]}" "${PRESET_PACKAGES[@]}" "${LINT_PACKAGES[@]}"
     need_carried
+    need_python
 }
 
 # configure PRESET: says something only where that fails.
