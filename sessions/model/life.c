@@ -18,7 +18,7 @@ static bool fits(const struct life_row *row, const struct life_state *state, uns
                has(row->when.writing, state->writing) && has(row->when.sandbox, state->sandbox) &&
                has(row->when.slot, state->slot) && has(row->when.files, state->files) &&
                has(row->when.parking, state->parking) && is_number(row->when.waiting, state->waiting) &&
-               is_number(row->when.ends, state->ends) &&
+               is_number(row->when.ends, state->ends) && is_number(row->when.restarts, state->restarts) &&
                (!row->when.quiet || (!state->command && state->processes == 0));
 }
 
@@ -54,6 +54,8 @@ static void change(struct life_state *state, const struct life_row *row) {
         change_member(&state->parking, row->make.parking);
         if (row->make.command > 0)
                 state->command = row->make.command == LIFE_TO(true);
+        if (row->make.no_restarts)
+                state->restarts = 0;
         if (row->make.all_end) {
                 add(&state->ends, state->waiting);
                 state->waiting = 0;
@@ -61,26 +63,41 @@ static void change(struct life_state *state, const struct life_row *row) {
         add(&state->waiting, row->make.waiting);
         add(&state->ends, row->make.ends);
         add(&state->processes, row->make.processes);
+        add(&state->restarts, row->make.restarts);
+}
+
+static const struct life_row *take(const struct life_row *rows, size_t count, const struct life_state *state,
+                                   unsigned event, struct life_state *ret_state, unsigned *ret_effects) {
+        const struct life_row *row = life_find_row(rows, count, state, event);
+
+        *ret_state = *state;
+        *ret_effects = row ? row->effects : 0;
+        if (row)
+                change(ret_state, row);
+        return row;
 }
 
 bool life_next_by(const struct life_row *rows, size_t count, const struct life_state *state,
                   enum life_event event, struct life_state *ret_state, unsigned *ret_effects) {
-        const struct life_row *row = life_find_row(rows, count, state, event);
+        const struct life_row *row = take(rows, count, state, event, ret_state, ret_effects);
+        struct life_state taken = *ret_state;
+        unsigned more;
 
-        *ret_state = *state;
-        *ret_effects = 0;
-        if (!row)
+        if (!row || !row->then_go_on)
+                return row != NULL;
+        if (!take(rows, count, &taken, LIFE_GO_ON, ret_state, &more))
                 return false;
-        change(ret_state, row);
-        *ret_effects = row->effects;
-        if (!row->then_go_on)
-                return true;
-        row = life_find_row(rows, count, ret_state, LIFE_GO_ON);
-        if (!row)
-                return false;
-        change(ret_state, row);
-        *ret_effects |= row->effects;
+        *ret_effects |= more;
         return true;
+}
+
+bool life_take(const struct life_state *state, enum life_event event, struct life_state *ret_state,
+               unsigned *ret_effects) {
+        return take(life_rows, life_row_count, state, event, ret_state, ret_effects) != NULL;
+}
+
+bool life_go_on(const struct life_state *state, struct life_state *ret_state, unsigned *ret_effects) {
+        return take(life_rows, life_row_count, state, LIFE_GO_ON, ret_state, ret_effects) != NULL;
 }
 
 bool life_next(const struct life_state *state, enum life_event event, struct life_state *ret_state,
@@ -119,6 +136,7 @@ const char *life_event_name(enum life_event event) {
                 "asked: interrupt",
                 "asked: withdraw one that waits",
                 "asked: files",
+                "asked: restart a kernel",
                 "asked: park",
                 "asked: freeze",
                 "asked: snapshot",
@@ -140,6 +158,7 @@ const char *life_event_name(enum life_event event) {
                 "checkpointed",
                 "stayed",
                 "leaving",
+                "dying",
                 "ended",
                 "stored",
                 "store failed",
@@ -155,7 +174,7 @@ const char *life_event_name(enum life_event event) {
 const char *life_effect_name(enum life_effect effect) {
         static const char *const names[] = {
                 "release slot", "store", "acquire slot", "open", "join",   "execute",
-                "interrupt",    "park",  "bring",        "end",  "notify",
+                "interrupt",    "park",  "bring",        "end",  "notify", "restart kernels",
         };
         unsigned i = 0;
 

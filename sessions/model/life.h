@@ -130,6 +130,7 @@ struct life_state {
         uint16_t waiting;   /* executions that were accepted and not begun */
         uint16_t ends;      /* executions whose end is known and not recorded */
         uint16_t processes; /* that run beside executions */
+        uint16_t restarts;  /* kernels that must be replaced by fresh ones */
 };
 
 /* Grouped by what gives them. */
@@ -146,6 +147,8 @@ enum life_event {
         /* Of an execution that waits. */
         LIFE_ASKED_WITHDRAWAL,
         LIFE_ASKED_FILES,
+        /* A kernel must be replaced by a fresh one, whatever runs in it. */
+        LIFE_ASKED_RESTART,
         /* Also given where another session of the agent needs the slot. */
         LIFE_ASKED_PARK,
         LIFE_ASKED_FREEZE,
@@ -180,6 +183,8 @@ enum life_event {
         LIFE_STAYED,
         /* Its worker was told to end, by others than this server. */
         LIFE_LEAVING,
+        /* It takes nothing more, whatever the reason. LIFE_ENDED follows, or LIFE_OPEN_FAILED where it never opened. */
+        LIFE_DYING,
         /* No process of it is left. */
         LIFE_ENDED,
 
@@ -223,7 +228,9 @@ enum life_effect {
         /* The sandbox's kernels leave what they have to leave, then it is killed: LIFE_ENDED. */
         LIFE_DO_END = 1 << 9,
         /* Tells clients that follow the session. */
-        LIFE_DO_NOTIFY = 1 << 10
+        LIFE_DO_NOTIFY = 1 << 10,
+        /* Replaces the kernels that must be fresh ones. No answer. */
+        LIFE_DO_RESTART = 1 << 11
 };
 
 /*
@@ -232,6 +239,14 @@ enum life_effect {
  */
 bool life_next(const struct life_state *state, enum life_event event, struct life_state *ret_state,
                unsigned *ret_effects);
+
+/*
+ * The two halves of life_next(), for a caller that may not begin anything yet: what the event alone makes of the state; and what
+ * comes next where nothing is under way, as often as it has effects. As life_next() otherwise.
+ */
+bool life_take(const struct life_state *state, enum life_event event, struct life_state *ret_state,
+               unsigned *ret_effects);
+bool life_go_on(const struct life_state *state, struct life_state *ret_state, unsigned *ret_effects);
 
 /*
  * What the record says in that state: LIFE_PARKED, LIFE_QUEUED, LIFE_OPEN with what runs, LIFE_ENDING,

@@ -24,14 +24,15 @@ struct life_row {
         uint16_t in; /* set of enum life */
         struct {     /* sets, and enum life_number */
                 uint8_t execution, writing, sandbox, slot, files, parking;
-                uint8_t waiting, ends;
+                uint8_t waiting, ends, restarts;
                 bool quiet; /* no command and no process runs */
         } when;
         /* Members that change, as their new value with LIFE_TO(); 0: unchanged. */
         struct {
                 uint8_t life, execution, writing, sandbox, slot, files, parking, command;
-                int8_t waiting, ends, processes; /* added */
-                bool all_end;                    /* all that wait have ended */
+                int8_t waiting, ends, processes, restarts; /* added */
+                bool all_end;                              /* all that wait have ended */
+                bool no_restarts;                          /* no kernel has to be replaced any more */
         } make;
         bool then_go_on;
         uint16_t effects; /* set of enum life_effect */

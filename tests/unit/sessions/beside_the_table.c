@@ -37,7 +37,8 @@ void __wrap_engine_close(struct engine *engine);
 #define ENGINES_MAX 8
 #define SESSIONS_MAX 4096
 #define PAIRS_MAX 65536
-#define EVENTS_MAX 24 /* between two looks: an engine may hear much under one lock */
+/* Between two looks: a whole line of executions begins and ends while a session is somebody's turn, by three events each. */
+#define EVENTS_MAX (3 * (ENGINE_QUEUE_MAX + 2))
 #define LOCKED_MAX 8
 #define REACHED_MAX 8192
 #define SAID(event) (UINT64_C(1) << (event))
@@ -201,8 +202,9 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
                                 /* It was taken over again before anybody looked. */
                                 if (event == LIFE_LEASE_LOST)
                                         next = life_recorded(&reached.states[i]);
+                                /* Of kernels to be restarted the flags say nothing here: one stands for all. */
                                 if (next.waiting <= from->waiting + to->waiting + 1 &&
-                                    next.ends <= from->ends + to->ends + 1)
+                                    next.ends <= from->ends + to->ends + 1 && next.restarts <= 1)
                                         reach(&reached, &next);
                         }
                 }

@@ -94,6 +94,8 @@ static void print_when(FILE *stream, const struct life_row *row) {
                 fprintf(item(&cell), "%s waiting", numbers[row->when.waiting]);
         if (row->when.ends)
                 fprintf(item(&cell), "%s ends", numbers[row->when.ends]);
+        if (row->when.restarts)
+                fprintf(item(&cell), "%s restarts", numbers[row->when.restarts]);
         if (row->when.quiet)
                 fprintf(item(&cell), "no command, no process");
 }
@@ -116,11 +118,14 @@ static void print_then(FILE *stream, const struct life_row *row) {
         }
         if (row->make.command)
                 fprintf(item(&cell), "command %s", row->make.command == LIFE_TO(true) ? "running" : "none");
+        if (row->make.no_restarts)
+                fprintf(item(&cell), "no restarts");
         if (row->make.all_end)
                 fprintf(item(&cell), "all that wait have ended");
         print_number(&cell, "waiting", row->make.waiting);
         print_number(&cell, "ends", row->make.ends);
         print_number(&cell, "processes", row->make.processes);
+        print_number(&cell, "restarts", row->make.restarts);
         if (row->then_go_on)
                 fprintf(item(&cell), "[what comes next](#what-comes-next)");
 }
@@ -171,8 +176,8 @@ static void print_next_server(FILE *stream, const struct life_state *state) {
 }
 
 static bool can_run(unsigned life) {
-        return life != LIFE_QUEUED && life != LIFE_PARKED && life != LIFE_PARKING && life != LIFE_FREEZING &&
-               life != LIFE_FROZEN && life != LIFE_WAKING && life != LIFE_SNAPSHOTTING;
+        return life != LIFE_QUEUED && life != LIFE_PARKING && life != LIFE_FREEZING && life != LIFE_FROZEN &&
+               life != LIFE_WAKING && life != LIFE_SNAPSHOTTING;
 }
 
 static void print_deaths(FILE *stream) {

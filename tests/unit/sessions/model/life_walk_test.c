@@ -316,6 +316,7 @@ static const struct {
         bool deep;
 } cases[] = {
         { { .executions = 2, .files = 2, .parks = 1, .leavings = 1 }, false },
+        { { .executions = 2, .files = 1, .parks = 1, .restarts = 2, .open_faults = 1 }, false },
         { { .executions = 2, .slot_losses = 1, .stays = 1, .store_faults = 1 }, false },
         { { .executions = 2, .crashes = 1, .sandbox_deaths = 1 }, false },
         { { .executions = 4, .crashes = 1 }, false },

@@ -41,7 +41,7 @@ enum property {
 struct limits {
         uint8_t executions, crashes, lapses;
         uint8_t store_faults, sandbox_deaths, open_faults, slot_losses, stays;
-        uint8_t withdrawals, files, parks, leavings;
+        uint8_t withdrawals, files, parks, leavings, restarts;
         const struct life_row *rows;
         size_t row_count;
         uint32_t *taken; /* how often each row was; NULL: not counted */
@@ -82,9 +82,10 @@ struct world {
         struct server servers[SERVERS];
         struct {
                 uint8_t crashes, lapses, store_faults, sandbox_deaths, open_faults, slot_losses, stays;
-                uint8_t withdrawals, files, parks, leavings;
+                uint8_t withdrawals, files, parks, leavings, restarts;
         } used;
         uint8_t broken;
+        uint8_t unused; /* else there would be padding */
 };
 
 enum step_type {
@@ -408,6 +409,9 @@ static inline void hear(struct world *world, const struct limits *limits, uint8_
         case LIFE_ASKED_FILES:
                 world->used.files++;
                 break;
+        case LIFE_ASKED_RESTART:
+                world->used.restarts++;
+                break;
         case LIFE_ASKED_PARK:
                 world->used.parks++;
                 break;
@@ -603,6 +607,8 @@ static inline void add_asks(const struct world *world, const struct limits *limi
                 add_event(steps, s, LIFE_ASKED_WITHDRAWAL);
         if (world->used.files < limits->files)
                 add_event(steps, s, LIFE_ASKED_FILES);
+        if (world->used.restarts < limits->restarts)
+                add_event(steps, s, LIFE_ASKED_RESTART);
         if (world->used.parks < limits->parks)
                 add_event(steps, s, LIFE_ASKED_PARK);
         if (!(world->record.accepted & ~server->known))
@@ -612,13 +618,19 @@ static inline void add_asks(const struct world *world, const struct limits *limi
 static inline void add_news(const struct world *world, const struct limits *limits, size_t s,
                             struct steps *steps) {
         const struct server *server = &world->servers[s];
+        const struct life_state *view = &server->view;
 
         if (server->open_answer) {
                 add_event(steps, s, (enum life_event)(server->open_answer - 1));
+                if (server->open_answer != LIFE_OPENED + 1 &&
+                    server->open_answer != LIFE_OPENED_RUNNING + 1 && view->sandbox == LIFE_SANDBOX_ASKED)
+                        add_event(steps, s, LIFE_DYING);
                 return;
         }
         if (server->joined && !world->sandbox.lives) {
                 add_event(steps, s, LIFE_ENDED);
+                if (view->sandbox != LIFE_SANDBOX_ENDING)
+                        add_event(steps, s, LIFE_DYING);
                 return;
         }
         if (!server->joined)
