@@ -729,7 +729,6 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
         limits->history_most = limits->history_most ? limits->history_most : 10000;
         limits->keys_bytes = limits->keys_bytes ? limits->keys_bytes : (uint64_t)512 << 20;
         limits->checkpoint_ms = limits->checkpoint_ms ? limits->checkpoint_ms : 5000;
-        engine->config.thread_idle_ms = config->thread_idle_ms ? config->thread_idle_ms : 60000;
         random_bytes(number, sizeof(number));
         digest_hex(number, sizeof(number), engine->number);
         pthread_mutex_init(&engine->lock, NULL);

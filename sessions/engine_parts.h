@@ -8,6 +8,7 @@
 #ifndef BERTH_SESSIONS_ENGINE_PARTS_H
 #define BERTH_SESSIONS_ENGINE_PARTS_H
 
+#include "jobs/jobs.h"
 #include "sessions/engine.h"
 #include "sessions/execution.h"
 #include "sessions/once_share.h"
@@ -128,34 +129,6 @@ struct engine_notice {
 #define ENGINE_NOTICES 4096         /* who is further behind than that misses some, and is told so */
 
 #define ENGINE_BUCKETS 4096
-#define ENGINE_JOB_THREADS 64
-
-struct engine_job;
-
-struct engine_thread {
-        struct engine *engine;
-        pthread_t thread;
-        enum {
-                ENGINE_THREAD_NONE,
-                ENGINE_THREAD_STARTS, /* the starter has not come back from it */
-                ENGINE_THREAD_LIVES,
-                ENGINE_THREAD_ENDED /* and is to be joined */
-        } state;
-        pthread_cond_t call; /* by the monotonic clock */
-        bool called;         /* and no longer among the idle ones */
-        struct engine_thread *next_idle;
-};
-
-struct engine_jobs {
-        struct engine_job *waiting, *running;
-        struct engine_thread threads[ENGINE_JOB_THREADS];
-        struct engine_thread *idle; /* the one that became so last comes first */
-        size_t thread_count;        /* that live, or start */
-        size_t fresh_count;         /* of them those that have not looked for work yet */
-        pthread_t starter;
-        pthread_cond_t wanted; /* for the starter: none is idle */
-        bool stopping;
-};
 
 struct once_end;      /* once.c */
 struct far_execution; /* engine_far.c */
@@ -195,7 +168,7 @@ struct engine {
         struct once_end *unwritten_ends;
         struct once_shares once_shares;
         bool once_counting; /* the first purge adds what the store had before */
-        struct engine_jobs jobs;
+        struct jobs *jobs;
 };
 
 /* --- engine.c --- */
