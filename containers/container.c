@@ -678,8 +678,7 @@ static void clear_sandbox(struct containers *containers, struct container *conta
         containers_wake(containers);
 }
 
-static void begin_job(struct container *container,
-                      void (*work)(struct containers *containers, struct container *container)) {
+static void begin_job(struct container *container, container_work *work) {
         container->phase = CONTAINER_OPENING;
         containers_job_add(container->containers, container, work);
 }

@@ -3,7 +3,7 @@
  * All of them: how they begin, the thread that hears them, how one is found.
  *
  * The thread waits with poll(2) for all sandboxes at once, without the lock, and for nothing else. Each round it hears those that have
- * something to say, and sees to all: what is to be opened, ended or left is given to containers_jobs.c.
+ * something to say, and sees to all: what is to be opened, ended or left is given to the pool of threads.
  */
 #include "containers/containers_parts.h"
 
@@ -19,6 +19,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define THREADS 8
+#define THREADS_OF_OWNER 2
 #define ROUND_MS 1000
 #define PAGE 500
 
@@ -181,6 +183,36 @@ static void *run(void *context) {
         return NULL;
 }
 
+/* --- what takes long --- */
+
+struct container_job {
+        struct containers *containers;
+        struct container *container;
+        container_work *work;
+};
+
+static void do_job(void *context) {
+        struct container_job *job = context;
+        struct containers *containers = job->containers;
+
+        pthread_mutex_lock(&containers->lock);
+        if (!containers->stopping) {
+                job->work(containers, job->container);
+                containers_wake(containers);
+        }
+        pthread_mutex_unlock(&containers->lock);
+        free(job);
+}
+
+void containers_job_add(struct containers *containers, struct container *container, container_work *work) {
+        struct container_job *job = malloc(sizeof(*job));
+
+        if (!job)
+                abort();
+        *job = (struct container_job){ containers, container, work };
+        jobs_add(containers->jobs, container->record.owner, do_job, job);
+}
+
 /* --- life --- */
 
 /* What ran is looked for; what was to be started is; what was about to go goes. */
@@ -241,6 +273,7 @@ static void sort(struct containers *containers) {
 }
 
 int containers_open(const struct containers_config *config, struct containers **ret, struct error *err) {
+        const struct jobs_config pool = { .threads = THREADS, .per_owner = THREADS_OF_OWNER };
         struct containers *containers = calloc(1, sizeof(*containers));
         pthread_condattr_t monotonic;
         int code;
@@ -251,7 +284,6 @@ int containers_open(const struct containers_config *config, struct containers **
         containers->last = &containers->first;
         containers->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         pthread_mutex_init(&containers->lock, NULL);
-        pthread_cond_init(&containers->job_added, NULL);
         if (pthread_condattr_init(&monotonic) != 0 ||
             pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
             pthread_cond_init(&containers->settled, &monotonic) != 0)
@@ -264,7 +296,7 @@ int containers_open(const struct containers_config *config, struct containers **
         if (folder_make(config->folder, err) < 0 || read_records(containers, err) < 0)
                 goto failed;
         sort(containers);
-        if (containers_jobs_start(containers, err) < 0)
+        if (jobs_open(&pool, &containers->jobs, err) < 0)
                 goto failed;
         code = pthread_create(&containers->thread, NULL, run, containers);
         if (code != 0) {
@@ -289,7 +321,7 @@ void containers_close(struct containers *containers) {
                 containers_wake(containers);
                 pthread_join(containers->thread, NULL);
         }
-        containers_jobs_stop(containers);
+        jobs_close(containers->jobs);
         while (containers->first) {
                 struct container *container = containers->first;
 
@@ -299,7 +331,6 @@ void containers_close(struct containers *containers) {
                 free_container(container);
         }
         close_descriptor(&containers->wake);
-        pthread_cond_destroy(&containers->job_added);
         pthread_cond_destroy(&containers->settled);
         pthread_mutex_destroy(&containers->lock);
         free(containers->folder);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files behind containers.h share. Everything is guarded by one lock, which is held while a sandbox is spoken to: that returns
- * at once. What may take long (place.h says what) is done without it, by threads of containers_jobs.c or by who asked.
+ * at once. What may take long (place.h says what) is done without it, by a pool of threads or by who asked.
  */
 #ifndef BERTH_CONTAINERS_CONTAINERS_PARTS_H
 #define BERTH_CONTAINERS_CONTAINERS_PARTS_H
@@ -10,6 +10,7 @@
 #include "containers/container_ports.h"
 #include "containers/container_record.h"
 #include "containers/containers.h"
+#include "jobs/jobs.h"
 #include "sessions/execution.h"
 #include "sessions/place.h"
 
@@ -66,16 +67,6 @@ struct container_watch {
         struct container_watch *next_waiting;
 };
 
-struct container_job {
-        struct container_job *next;
-        struct container *container;
-        void (*work)(struct containers *containers, struct container *container);
-        bool running;
-};
-
-#define CONTAINERS_THREADS 8
-#define CONTAINERS_THREADS_OF_OWNER 2
-
 struct containers {
         struct containers_config config;
         char *folder;
@@ -86,18 +77,18 @@ struct containers {
         uint64_t cpu_us;                 /* that containers have used, as far as this server saw */
         struct container *first, **last; /* in the order in which they were made */
         size_t count;
-        pthread_cond_t job_added;
         pthread_cond_t
                 settled; /* some container has a sandbox, or has none, where that was not known before */
         uint64_t names_version; /* rises with each name that comes or goes */
-        struct container_job *jobs;
-        pthread_t threads[CONTAINERS_THREADS];
-        size_t thread_count;
+        struct jobs *jobs;
 };
 
 /* --- containers.c --- */
 
 void containers_wake(struct containers *containers);
+typedef void container_work(struct containers *containers, struct container *container);
+/* Has it done soon, by another thread, which calls it with the lock. Work that has not begun when all is closed is left undone. */
+void containers_job_add(struct containers *containers, struct container *container, container_work *work);
 int64_t containers_now(const struct containers *containers); /* wall time */
 /* The one of that owner and id that the caller may use, or of any owner; NULL: PROBLEM_NOT_FOUND. */
 struct container *containers_find(struct containers *containers, const struct engine_caller *caller,
@@ -132,15 +123,6 @@ bool container_waits_for_neighbours(const struct container *container);
 const char *container_network_name(const struct container *container, struct arena *arena);
 /* Tells its sandbox what its neighbours are called, where that is not as it was told last. */
 void container_tell_names(struct container *container);
-
-/* --- containers_jobs.c --- */
-
-/* Called with the lock, to be returned with it. */
-void containers_job_add(struct containers *containers, struct container *container,
-                        void (*work)(struct containers *containers, struct container *container));
-int containers_jobs_start(struct containers *containers, struct error *err) MUST_USE;
-/* Those that have not begun are not done. */
-void containers_jobs_stop(struct containers *containers);
 
 /* --- container.c: one container's life --- */
 
