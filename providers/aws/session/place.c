@@ -440,9 +440,6 @@ static void close_place(struct place *base) {
 
         place_jobs_stop(place);
         aws_client_close(place->config.client);
-        pthread_cond_destroy(&place->added);
-        pthread_cond_destroy(&place->quiet);
-        pthread_mutex_destroy(&place->lock);
         arena_free(place->arena);
         free(place);
 }
@@ -480,9 +477,6 @@ int aws_place_open(const struct aws_place_config *config, struct place **ret, st
                 place->config.running_max = RUNNING_MAX;
         if (place->config.throttled_ms == 0)
                 place->config.throttled_ms = THROTTLED_MS;
-        pthread_mutex_init(&place->lock, NULL);
-        pthread_cond_init(&place->quiet, NULL);
-        pthread_cond_init(&place->added, NULL);
         if (place_jobs_start(place, err) < 0) {
                 close_place(&place->place);
                 return -1;

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/interrupt.h"
+#include "jobs/jobs.h"
 #include "providers/aws/session/invoke.h"
 #include "providers/aws/session/place.h"
 #include "providers/aws/workspace/workspace_index.h"
@@ -17,15 +18,8 @@ struct aws_place {
         struct place place; /* the first */
         struct aws_place_config config;
         struct arena *arena;
-        atomic_bool streams_missing; /* InvokeWithResponseStream is not to be had here */
-        /* place_jobs.c */
-        pthread_mutex_t lock;
-        pthread_cond_t quiet; /* no thread lives but the one that stays */
-        pthread_cond_t added; /* there is a job, or the place is closed */
-        pthread_t staying;
-        struct place_job *first, *last;
-        size_t threads, urgent_threads;
-        bool stays, ends;
+        atomic_bool streams_missing;       /* InvokeWithResponseStream is not to be had here */
+        struct jobs *invocations, *urgent; /* place_jobs.c */
 };
 
 /*
@@ -102,15 +96,10 @@ struct place_session {
 /* --- place_jobs.c: threads, a bounded number of them --- */
 
 typedef void place_work(struct place_session *session);
-struct place_job {
-        struct place_job *next;
-        struct place_session *session;
-        place_work *work;
-};
 int place_jobs_start(struct aws_place *place, struct error *err) MUST_USE;
 /* Has it done soon. Urgent is what takes a moment, and what others wait for. `session->lock` is not held. */
 void place_jobs_add(struct aws_place *place, struct place_session *session, place_work *work, bool urgent);
-/* Waits until no thread lives. */
+/* Does all that was added, and waits until no thread lives. */
 void place_jobs_stop(struct aws_place *place);
 
 /* --- place.c --- */
