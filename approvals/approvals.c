@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "jobs/jobs.h"
 #include "sessions/record.h"
 
 #include <errno.h>
@@ -48,7 +49,6 @@ struct approval {
 
 struct approvals {
         pthread_mutex_t lock;
-        pthread_cond_t idle; /* nothing runs any more */
         struct audit *audit;
         struct approval *newest;
         void *by_id; /* tsearch(3) */
@@ -57,6 +57,7 @@ struct approvals {
         json_t *variables, *trusted;
         char *state; /* the state's folder, without links */
         int64_t expiry_seconds;
+        struct jobs *jobs; /* commands that run */
         size_t running;
         int stop; /* readable once it is to stop */
         void (*tell)(void *context, const struct approvals_news *news);
@@ -305,7 +306,7 @@ static void write_end(struct approvals *approvals, const char *id, json_t *resul
         tell(approvals, id);
 }
 
-static void *run_job(void *context) {
+static void run_job(void *context) {
         struct job *job = context;
         struct approvals *approvals = job->approvals;
         struct host_opened opened = { -1, -1, false };
@@ -330,33 +331,20 @@ static void *run_job(void *context) {
         json_decref(result);
         json_decref(asked);
         approvals->running--;
-        pthread_cond_broadcast(&approvals->idle);
         pthread_mutex_unlock(&approvals->lock);
         free(job);
-        return NULL;
 }
 
-/* The lock is held. Where there is no thread it is written down that it did not run. */
+/* The lock is held. */
 static void start_job(struct approvals *approvals, const char *id) {
-        struct job *job = calloc(1, sizeof(*job));
-        pthread_attr_t attributes;
-        pthread_t thread;
-        json_t *result;
+        struct job *job = malloc(sizeof(*job));
 
-        if (!job || pthread_attr_init(&attributes) != 0)
+        if (!job)
                 abort();
         job->approvals = approvals;
         memcpy(job->id, id, sizeof(job->id));
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
         approvals->running++;
-        if (pthread_create(&thread, &attributes, run_job, job) != 0) {
-                approvals->running--;
-                free(job);
-                result = host_failed("it did not run: there is no thread for it");
-                write_end(approvals, id, result);
-                json_decref(result);
-        }
-        pthread_attr_destroy(&attributes);
+        jobs_add(approvals->jobs, "", run_job, job);
 }
 
 /* --- seen --- */
@@ -773,10 +761,10 @@ static int find_user(struct approvals *approvals, const char *name, struct error
 
 int approvals_open(const struct approvals_config *config, struct approvals **ret, struct error *err) {
         char *folder TEXT_CLEANUP = path_join(config->state, APPROVALS_FOLDER);
+        const struct jobs_config pool = { .threads = APPROVALS_RUNNING_MAX };
         struct approvals *approvals = calloc(1, sizeof(*approvals));
 
-        if (!approvals || pthread_mutex_init(&approvals->lock, NULL) != 0 ||
-            pthread_cond_init(&approvals->idle, NULL) != 0)
+        if (!approvals || pthread_mutex_init(&approvals->lock, NULL) != 0)
                 abort();
         approvals->expiry_seconds = config->expiry_seconds;
         approvals->tell = config->tell;
@@ -792,7 +780,7 @@ int approvals_open(const struct approvals_config *config, struct approvals **ret
         if (find_user(approvals, config->user, err) < 0 || check_trusted(approvals, err) < 0 ||
             audit_open(folder, now_ms() - APPROVALS_KEPT_MS - config->expiry_seconds * 1000, take_kept,
                        approvals, &approvals->audit, err) < 0 ||
-            settle(approvals, err) < 0)
+            settle(approvals, err) < 0 || jobs_open(&pool, &approvals->jobs, err) < 0)
                 goto failed;
         approvals_look(approvals);
         *ret = approvals;
@@ -809,10 +797,7 @@ void approvals_close(struct approvals *approvals) {
                 return;
         if (approvals->stop >= 0)
                 (void)!descriptor_write(approvals->stop, &one, sizeof(one));
-        pthread_mutex_lock(&approvals->lock);
-        while (approvals->running > 0)
-                pthread_cond_wait(&approvals->idle, &approvals->lock);
-        pthread_mutex_unlock(&approvals->lock);
+        jobs_close(approvals->jobs);
         while (approvals->newest) {
                 struct approval *next = approvals->newest->next;
 
@@ -825,7 +810,6 @@ void approvals_close(struct approvals *approvals) {
         json_decref(approvals->trusted);
         close_descriptor(&approvals->stop);
         free(approvals->state);
-        pthread_cond_destroy(&approvals->idle);
         pthread_mutex_destroy(&approvals->lock);
         free(approvals);
 }

@@ -2,7 +2,7 @@
 /*
  * Commands on the host, asked for by agents and decided on by people.
  *
- *      approvals_open -> approvals_ask -> approvals_decide -> (it runs, on a thread of its own) -> approvals_show
+ *      approvals_open -> approvals_ask -> approvals_decide -> (it runs, on a thread of the pool) -> approvals_show
  *
  * All that is asked, decided and run is an entry of the audit log (audit.h), on the disk before it is answered; what is known here is what
  * stands there, read again at each start. A command is begun once: `began` is written before it is run, and what has begun, or was to
