@@ -411,7 +411,7 @@ static bool is_over(const struct approval *approval) {
                 approval->until_ms <= clock_system.monotonic_ms(&clock_system));
 }
 
-/* Whatever the disk says: its time is over. */
+/* Also where the log cannot be written: the next server finds the time over, too. */
 static void expire(struct approvals *approvals, struct approval *approval) {
         struct error ignored;
 
@@ -420,6 +420,7 @@ static void expire(struct approvals *approvals, struct approval *approval) {
                 return;
         approval->status = EXPIRED;
         approval->ended_ms = now_ms();
+        tell(approvals, approval->id);
 }
 
 int approvals_show(struct approvals *approvals, const struct approvals_caller *caller, const char *id,

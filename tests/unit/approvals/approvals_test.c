@@ -30,6 +30,7 @@
 struct fixture {
         char state[64], audit[80];
         char user[64];
+        struct strbuf told; /* statuses, in their order */
 };
 
 /* --- what jansson has of memory: how many pieces, and how many there were at most --- */
@@ -69,14 +70,21 @@ static int tear_down(void **state) {
         struct fixture *fixture = *state;
 
         folder_remove(fixture->state);
+        strbuf_release(&fixture->told);
         free(fixture);
         return 0;
 }
 
-static struct approvals *open_approvals(const struct fixture *fixture, int64_t expiry_seconds) {
+static void tell(void *context, const struct approvals_news *news) {
+        strbuf_printf(context, "%s ", news->status);
+}
+
+static struct approvals *open_approvals(struct fixture *fixture, int64_t expiry_seconds) {
         const struct approvals_config config = { .state = fixture->state,
                                                  .user = fixture->user,
-                                                 .expiry_seconds = expiry_seconds };
+                                                 .expiry_seconds = expiry_seconds,
+                                                 .tell = tell,
+                                                 .context = &fixture->told };
         struct approvals *approvals = NULL;
         struct error err = { 0 };
 
@@ -165,7 +173,7 @@ static size_t count_listed(struct approvals *approvals) {
 
 /* Agents choose how much is asked for in a week: what is known of it at once, while it is read too, has a bound. */
 static void test_a_log_longer_than_what_is_kept(void **state) {
-        const struct fixture *fixture = *state;
+        struct fixture *fixture = *state;
         struct approvals *approvals;
         long before, kept;
 
@@ -191,9 +199,9 @@ static int show(struct approvals *approvals, const char *id, const char **ret_st
         return result;
 }
 
-/* What is over and cannot be written down is over all the same, and whoever asked is told so. */
+/* An approval expires when its time is over, also where that cannot be written down. Its client and the followers of events are told. */
 static void test_expired_while_nothing_can_be_written(void **state) {
-        const struct fixture *fixture = *state;
+        struct fixture *fixture = *state;
         const struct approvals_caller caller = { .client = "c", .owner = "alice" };
         json_t *command = json_pack("[s]", "true"), *asked = NULL, *shown = NULL;
         const struct approvals_wish wish = {
@@ -216,6 +224,7 @@ static void test_expired_while_nothing_can_be_written(void **state) {
         approvals_look(approvals);
         assert_int_equal(show(approvals, id, &status, &shown), 0);
         assert_string_equal(status, "expired");
+        assert_string_equal(strbuf_text(&fixture->told), "pending expired ");
         json_decref(shown);
         assert_int_equal(rmdir(head), 0);
         assert_int_equal(rename(kept, head), 0);
