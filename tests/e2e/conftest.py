@@ -5,6 +5,7 @@ import collections
 import functools
 import os
 import random
+import re
 import signal
 import sys
 from pathlib import Path
@@ -82,13 +83,25 @@ def pytest_generate_tests(metafunc):
 TAKE_TURNS = ("escape/test_limits.py", "escape/test_kernel_memory.py")
 
 
+# A fixture of a whole file, with its name.
+SHARED = re.compile(r'@pytest\.fixture\(scope="module".*\ndef (\w+)')
+
+
+@functools.cache
+def shared_of(lib):
+    """The names of those in a module of lib/."""
+    return SHARED.findall((Path(__file__).parent / lib.replace(".", "/")).with_suffix(".py").read_text())
+
+
 @functools.cache
 def unit_of_file(file):
     """In runs in several processes (`-n`, tools/test.sh): the name of those tests that go to one of them together, or None."""
     if file.endswith(TAKE_TURNS):
         return "take turns"
     text = (Path(__file__).parent / file).read_text()
-    return file if 'scope="module"' in text or 'scope="session"' in text else None
+    imported = re.findall(r"^from (lib\.\w+) import (.*)", text, re.MULTILINE)
+    shares = 'scope="module"' in text or 'scope="session"' in text
+    return file if shares or any(re.search(rf"\b{name}\b", names) for lib, names in imported for name in shared_of(lib)) else None
 
 
 def unit_of(nodeid):

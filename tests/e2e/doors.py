@@ -16,9 +16,9 @@ from pathlib import Path
 import stacks
 from binary import ROOT, Berth, find_binary
 from controllers import PATIENCE
+from lib.lab import TOKENS, client
 from model_stub import PROMPT, ModelStub
 from serving import Serve
-from test_serve import TOKENS, client
 
 PROGRAMS = Path(__file__).parent / "frameworks"
 

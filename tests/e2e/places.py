@@ -7,7 +7,7 @@ machine's sandbox take a place, and so are run on both.
 import stacks
 from binary import Berth
 from cloud import Cloud
-from test_serve import stack
+from lib.lab import stack
 
 TABLE = "lab-sessions"
 

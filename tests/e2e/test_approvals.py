@@ -23,14 +23,14 @@ from mcp.client.streamable_http import streamable_http_client
 import stacks
 from clocks import Clocks
 from controllers import PATIENCE, wait_until
+from lib.container_events import Events
+from lib.lab import TOKENS, client, stack
+from lib.openapi import Judge
+from lib.page import Looking, chromium, go  # noqa: F401
+from lib.sessions import Sessions
 from mcp_client import Client, meta
 from model_services import refusals
 from playwright.sync_api import expect
-from test_openapi import Judge
-from test_serve import TOKENS, client, stack
-from test_page import Looking, chromium, go  # noqa: F401
-from test_containers_usage import Events
-from test_serve_sessions import Sessions
 
 ROOT = os.geteuid() == 0
 USER = "nobody" if ROOT else getpass.getuser()

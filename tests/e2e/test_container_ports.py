@@ -12,24 +12,9 @@ import pytest
 
 from controllers import PATIENCE, wait_until
 from git_servers import free_port
-from test_containers import kill_server, kill_workers, serve, workers_of  # noqa: F401
+from lib.container_ports import ASK, answers, ask, connect, counter, host_port
+from lib.containers import kill_server, kill_workers, serve, workers_of  # noqa: F401
 
-# A server of one's own, whose answers say what it has heard: reads to the end, and answers with how much and its sum.
-COUNT = r"""
-import hashlib, socketserver, sys
-class Answer(socketserver.BaseRequestHandler):
-    def handle(self):
-        seen, count = hashlib.sha256(), 0
-        while piece := self.request.recv(1 << 20):
-            seen.update(piece)
-            count += len(piece)
-        self.request.sendall(f"{count} {seen.hexdigest()}".encode())
-class Server(socketserver.ThreadingTCPServer):
-    request_queue_size = 128
-    allow_reuse_address = True
-    daemon_threads = True
-Server(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
-"""
 ECHO = r"""
 import asyncio, sys
 async def answer(reader, writer):
@@ -74,24 +59,6 @@ with socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET) as
     while True:
         threading.Thread(target=answer, args=(made.accept()[0],)).start()
 """
-ASK = r"""
-import socket, sys
-with socket.create_connection((sys.argv[1], int(sys.argv[2])), 20) as made:
-    made.sendall(sys.argv[3].encode())
-    made.shutdown(socket.SHUT_WR)
-    print(made.makefile().read())
-"""
-
-
-def connect(port):
-    return socket.create_connection(("127.0.0.1", port), 30 * PATIENCE)
-
-
-def answers(port):
-    try:
-        return ask(port, b"x").startswith(b"1 ")
-    except OSError:
-        return False
 
 
 def listen(port):
@@ -99,24 +66,6 @@ def listen(port):
         return socket.create_server(("127.0.0.1", port))
     except OSError:
         return None
-
-
-def ask(port, data):
-    with connect(port) as made:
-        made.sendall(data)
-        made.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: made.recv(65536), b""))
-
-
-def counter(serve, port=7000, expose=0, **wish):
-    made = serve.service("python3", "-c", COUNT, str(port), ports=[{"name": "count", "port": port, "expose": expose}], **wish)
-    if expose is not None:
-        wait_until(lambda: answers(host_port(serve, made, **wish)), timeout=60 * PATIENCE)
-    return made
-
-
-def host_port(serve, container, owner=None, **ignored):
-    return serve.show(container, owner)["ports"][0]["hostPort"]
 
 
 def test_a_port_is_reached_on_loopback_and_outlives_the_server(serve):

@@ -10,8 +10,8 @@ import layouts
 import stacks
 from controllers import PATIENCE, wait_until
 from layouts import Made, file, folder, link
-from test_containers import CLIENTS, Containers, kill_server, kill_workers, workers_of
-from test_serve import TOKENS, stack
+from lib.containers import CLIENTS, Containers, kill_server, kill_workers, workers_of
+from lib.lab import TOKENS, stack
 
 START = """set -e
 export LANG=C LC_ALL=C

@@ -18,9 +18,10 @@ import pytest
 import stacks
 from binary import ROOT
 from controllers import PATIENCE, wait_until
-from test_containers import AGENTS, CLIENTS, TOKENS, Containers, kill_server, kill_workers, served
-from test_serve import client, stack
-from test_sessions_launcher import Launcher, as_the_unit, box  # noqa: F401
+from lib.containers import AGENTS, CLIENTS, Containers, kill_server, kill_workers, loops, served
+from lib.lab import TOKENS, client, stack
+from lib.launched_sessions import box  # noqa: F401
+from lib.launchers import Launcher, as_the_unit
 
 BOTH = client("users", actsFor="users", realm="company", may=["execute", "containers"])
 HERE = "/v1/workspaces/agent:analyst"
@@ -307,14 +308,6 @@ def test_a_death_of_everything_but_the_kernel(serve):
         assert serve.finish("cat", "n")["stdout"].encode().startswith(before)
         serve.call("DELETE", f"{HERE}/files/n")
     assert len({device for device, image in loops() if str(serve.state) in image}) <= 1
-
-
-def loops():
-    found = []
-    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with contextlib.suppress(OSError):
-            found.append((file.parts[3], file.read_text()))
-    return found
 
 
 def test_hostile_files_are_data(serve):

@@ -13,11 +13,11 @@ import pytest
 
 from binary import ROOT
 from controllers import PATIENCE, wait_until
-from test_container_ports import ASK, answers, counter
-from test_containers import CLIENTS, COUNT, Containers, kill_server
-from test_containers_files import loops
-from test_serve import TOKENS
-from test_sessions_launcher import Launcher, alive, as_the_unit, box, launcher, nothing_left, user_of_worker, workers_of  # noqa: F401
+from lib.container_ports import ASK, answers, counter
+from lib.containers import CLIENTS, COUNT, Containers, kill_server, loops
+from lib.lab import TOKENS
+from lib.launched_sessions import alive, box, launcher, nothing_left, user_of_worker, workers_of  # noqa: F401
+from lib.launchers import Launcher, as_the_unit
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
 

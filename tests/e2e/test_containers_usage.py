@@ -1,45 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What containers use and who is told of it: figures, metrics, events, the list of all sandboxes, the terminal's table."""
 
-import http.client
 import json
 import re
 
 from controllers import PATIENCE, wait_until
-from test_containers import serve  # noqa: F401
-from test_serve import TOKENS
-from test_serve_ready import metrics
+from lib.container_events import Events
+from lib.containers import serve  # noqa: F401
+from lib.lab import TOKENS
+from lib.metrics import metrics
 
 SPIN = "while True: pass"
 HOLD = "import time\nheld = bytearray(64 << 20)\nfor n in range(0, len(held), 4096): held[n] = 1\ntime.sleep(600)"
-
-
-class Events:
-    """A stream of /v1/events that stays open."""
-
-    def __init__(self, serve, token, owner=None):  # noqa: F811
-        self.connection = http.client.HTTPConnection("127.0.0.1", serve.port, timeout=60 * PATIENCE)
-        headers = {"Authorization": f"Bearer {token}", **({"Berth-Owner": owner} if owner else {})}
-        self.connection.request("GET", "/v1/events", headers=headers)
-        self.answer = self.connection.getresponse()
-        assert self.answer.status == 200
-        assert self.answer.readline() == b":\n"
-
-    def until(self, wanted):
-        """What comes, up to the first that is wanted."""
-        found, fields = [], {}
-        while True:
-            line = self.answer.readline().decode().rstrip("\n")
-            if line and not line.startswith(":"):
-                name, _, fields[name] = line.partition(": ")
-            elif not line and fields:
-                data = json.loads(fields["data"])
-                assert data.pop("event") == fields["event"]
-                found.append((fields["event"], data))
-                fields = {}
-                if wanted(*found[-1]):
-                    self.connection.close()
-                    return found
 
 
 def test_cpu_and_memory_are_the_kernels(serve):  # noqa: F811

@@ -12,8 +12,6 @@ import subprocess
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ import stacks
 from binary import is_watched
 from controllers import Controller, source, wait_until
 from git_servers import PASSWORD, USER, Authority, Daemon, Https, Repository, free_port
+from lib.metrics import ask, metric
 
 SECRET = "a webhook's secret"
 TWO = (stacks.environment("etl"), stacks.environment("geo"), stacks.agent("loader", "etl"), stacks.agent("mapper", "geo"))
@@ -74,16 +73,6 @@ def make(berth, repository, daemon, tmp_path):
         one.stop()
 
 
-def ask(controller, path, data=None, headers=None):
-    """Status and text."""
-    request = urllib.request.Request(f"http://127.0.0.1:{controller.port}{path}", data, headers or {})
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
 def hook(controller, name="lab", secret=SECRET):
     body = b'{"ref": "refs/heads/main"}'
     mac = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
@@ -92,15 +81,6 @@ def hook(controller, name="lab", secret=SECRET):
 
 def names(cloud):
     return {name.removeprefix("alphaagent-env-") for name in cloud.functions()}
-
-
-def metric(controller, name, **labels):
-    wanted = {f'{key}="{value}"' for key, value in labels.items()}
-    total = 0.0
-    for line in ask(controller, "/metrics")[1].splitlines():
-        if line.startswith(name + "{") and all(label in line for label in wanted):
-            total += float(line.rsplit(" ", 1)[1])
-    return total
 
 
 def test_from_commit_to_function(cloud, make, repository):

@@ -12,8 +12,9 @@ import time
 import pytest
 
 import binary
-from test_controller_http import SECRET, Server, promtool
-from test_docs import write_alone
+from lib.controller_http import SECRET, Server
+from lib.documented import write_alone
+from lib.metrics import promtool
 
 EXAMPLES = binary.ROOT / "examples/controller"
 PAGE = (binary.ROOT / "docs/controller.md").read_text()

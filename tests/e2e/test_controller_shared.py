@@ -10,8 +10,8 @@ import pytest
 import stacks
 from controllers import Controller, source, wait_until
 from git_servers import Repository, free_port
-from test_controller_cloud import metric
-from test_shared_state import BUCKET, PLACE, Team, signals
+from lib.metrics import metric
+from lib.shared_state import BUCKET, PLACE, Team, signals
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.only("moto", "what a controller adds to a state in S3 is the same on either")]
 

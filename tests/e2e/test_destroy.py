@@ -5,6 +5,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import stacks
+from lib.left_over import nothing_is_left
 
 
 @pytest.fixture
@@ -20,13 +21,6 @@ def stack(cloud, berth, prebuilt):
     )  # fmt: skip
     berth.apply()
     return berth
-
-
-def nothing_is_left(cloud):
-    assert cloud.functions("alphaagent-") == {}
-    assert [r["RoleName"] for r in cloud.aws("iam").list_roles()["Roles"] if r["RoleName"].startswith("alphaagent")] == []
-    assert cloud.aws("logs").describe_log_groups(logGroupNamePrefix="/aws/lambda/alphaagent")["logGroups"] == []
-    assert [b["Name"] for b in cloud.aws("s3").list_buckets()["Buckets"] if b["Name"].startswith("alphaagent")] == []
 
 
 def test_destroy(cloud, stack):

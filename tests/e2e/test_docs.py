@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lib.documented import write_alone
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("README.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
@@ -27,14 +29,6 @@ def command_lines():
             match = re.match(r"^(?:    |\$ |    \$ )(berth .*)$", line)
             if match:
                 yield pytest.param(match.group(1).split("  #")[0].strip(), id=f"{page.name}: {match.group(1)[:40]}")
-
-
-def write_alone(berth, text):
-    """A Controller or Server, and the files of secrets and keys that it names, which must be there: none of the machine's own."""
-    text = re.sub(r"(?<=[\s\[])/(?=[\w.-]+/)", "", text)
-    berth.write("alone.yaml", text)
-    for name in re.findall(r"\b\w+File: ([\w./-]+)", text) + sum((k.split(", ") for k in re.findall(r"gpgKeys: \[(.*?)\]", text)), []):
-        berth.write(name, "a-secret-of-many-characters\n").chmod(0o600)
 
 
 @pytest.mark.parametrize("text", list(blocks("yaml")))

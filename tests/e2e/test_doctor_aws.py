@@ -12,7 +12,7 @@ import time
 import pytest
 
 from controllers import wait_until
-from test_sessions_aws import TABLE, bucket_of, world  # noqa: F401
+from lib.aws_sessions import TABLE, bucket_of, world  # noqa: F401
 
 pytestmark = [
     pytest.mark.timeout(300),

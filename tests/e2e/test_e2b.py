@@ -10,61 +10,11 @@ from e2b import FileType, NotFoundException, SandboxException, SandboxQuery, San
 from e2b.exceptions import AuthenticationException, InvalidArgumentException
 from e2b_code_interpreter import Sandbox
 
-from binary import Berth, is_watched
+from binary import Berth
 from controllers import PATIENCE
+from lib.e2b_client import NEVER, PNG, SHOWN, ask, box, error_of, options, shared, tokens  # noqa: F401
+from lib.lab import TOKENS, client, stack
 from serving import Serve
-from test_serve import TOKENS, client, stack
-
-PNG = "iVBORw0KGgo="
-NEVER = "s-" + "a" * 26
-SHOWN = "class Chart:\n    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'\n    def __repr__(self): return 'a chart'\n"
-
-
-@pytest.fixture(scope="module")
-def shared(place, binary, tmp_path_factory):
-    if is_watched(binary):
-        pytest.skip("the runtime of such a build needs more memory than a sandbox has")
-    berth = place.berth(binary, tmp_path_factory.mktemp("e2b"))
-    place.apply(berth)
-    clients = [client("self"), client("narrow", environments=["web"]), client("watcher", may=["observe", "administer"])]
-    clients.append(client("users", actsFor="users", realm="company"))
-    served = Serve(berth, clients=clients, compat={"e2b": True, "e2bTemplate": "data"})
-    served.start("--accept-degraded")
-    yield served
-    assert served.stop() == 0
-
-
-def options(shared, name="self"):
-    url = f"http://127.0.0.1:{shared.port}"
-    return {"api_key": TOKENS[name], "api_url": url, "sandbox_url": url, "request_timeout": 60 * PATIENCE}
-
-
-@pytest.fixture(scope="module")
-def box(shared):
-    """As a program written for E2B has it: by three variables."""
-    with pytest.MonkeyPatch.context() as patch:
-        url = f"http://127.0.0.1:{shared.port}"
-        for name, value in {"E2B_API_KEY": TOKENS["self"], "E2B_API_URL": url, "E2B_SANDBOX_URL": url}.items():
-            patch.setenv(name, value)
-        patch.delenv("E2B_DEBUG", raising=False)
-        with Sandbox.create(timeout=3000, metadata={"team": "a b", "n": "1"}, envs={"FROM": "create"}) as made:
-            yield made
-
-
-def tokens(box):
-    return {"X-Access-Token": box._envd_access_token, "E2B-Traffic-Access-Token": box.traffic_access_token}
-
-
-def ask(shared, path, headers=None, **kwargs):
-    return shared.ask(path, headers=list((headers or {}).items()), **kwargs)
-
-
-def error_of(answer, status):
-    assert answer.status == status, (answer.status, answer.body)
-    assert answer.headers["content-type"] == "application/json"
-    found = json.loads(answer.body)
-    assert set(found) == {"code", "message"} and found["code"] == status and found["message"]
-    return found["message"]
 
 
 # --- by the SDK ---
@@ -203,27 +153,27 @@ def test_file_system(box):
 
 def test_life(shared):
     given = options(shared)
-    box = Sandbox.create(timeout=500, metadata={"life": "1=2&3 %"}, **given)
-    info = box.get_info()
-    assert (info.sandbox_id, info.state, info.metadata, info.template_id) == (box.sandbox_id, SandboxState.RUNNING, {"life": "1=2&3 %"}, "data")
+    sandbox = Sandbox.create(timeout=500, metadata={"life": "1=2&3 %"}, **given)
+    info = sandbox.get_info()
+    assert (info.sandbox_id, info.state, info.metadata, info.template_id) == (sandbox.sandbox_id, SandboxState.RUNNING, {"life": "1=2&3 %"}, "data")
     assert 400 < (info.end_at - info.started_at).total_seconds() <= 501 and info.memory_mb == 2048
-    assert shared.ask(f"/v1/sessions/{box.sandbox_id}", TOKENS["self"]).json()["idleSeconds"] == 1209600
-    box.set_timeout(1000)
-    assert 900 < (box.get_info().end_at - info.started_at).total_seconds() <= 1003
-    Sandbox.connect(box.sandbox_id, timeout=10, **given)
-    assert 900 < (box.get_info().end_at - info.started_at).total_seconds() <= 1003
-    assert box.is_running()
+    assert shared.ask(f"/v1/sessions/{sandbox.sandbox_id}", TOKENS["self"]).json()["idleSeconds"] == 1209600
+    sandbox.set_timeout(1000)
+    assert 900 < (sandbox.get_info().end_at - info.started_at).total_seconds() <= 1003
+    Sandbox.connect(sandbox.sandbox_id, timeout=10, **given)
+    assert 900 < (sandbox.get_info().end_at - info.started_at).total_seconds() <= 1003
+    assert sandbox.is_running()
 
-    box.run_code("kept = 41")
-    assert box.pause() is not False
-    assert not box.is_running() and box.get_info().state == SandboxState.PAUSED
-    assert not box.pause()
+    sandbox.run_code("kept = 41")
+    assert sandbox.pause() is not False
+    assert not sandbox.is_running() and sandbox.get_info().state == SandboxState.PAUSED
+    assert not sandbox.pause()
     with pytest.raises(SandboxException):
-        box.run_code("kept")
+        sandbox.run_code("kept")
     listed = Sandbox.list(query=SandboxQuery(metadata={"life": "1=2&3 %"}, state=[SandboxState.PAUSED]), **given)
-    assert [found.sandbox_id for found in listed.next_items()] == [box.sandbox_id] and not listed.has_next
+    assert [found.sandbox_id for found in listed.next_items()] == [sandbox.sandbox_id] and not listed.has_next
     assert Sandbox.list(query=SandboxQuery(metadata={"life": "other"}), **given).next_items() == []
-    again = Sandbox.connect(box.sandbox_id, timeout=600, **given)
+    again = Sandbox.connect(sandbox.sandbox_id, timeout=600, **given)
     assert again.is_running() and again.run_code("kept + 1").text == "42"
     assert 500 < (again.get_info().end_at - info.started_at).total_seconds() < 900
 
@@ -232,16 +182,16 @@ def test_life(shared):
     ids = []
     while pages.has_next:
         ids += [found.sandbox_id for found in pages.next_items()]
-    assert {box.sandbox_id, other.sandbox_id} <= set(ids) and len(set(ids)) == len(ids)
+    assert {sandbox.sandbox_id, other.sandbox_id} <= set(ids) and len(set(ids)) == len(ids)
     assert other.kill() and not Sandbox.kill(other.sandbox_id, **given)
     assert not other.is_running()
-    box.set_timeout(0)
+    sandbox.set_timeout(0)
     deadline = time.monotonic() + 30 * PATIENCE
-    while box.is_running() and time.monotonic() < deadline:
+    while sandbox.is_running() and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert not box.is_running()
+    assert not sandbox.is_running()
     with pytest.raises(Exception, match="not found|no such"):
-        Sandbox.connect(box.sandbox_id, **given)
+        Sandbox.connect(sandbox.sandbox_id, **given)
 
 
 def test_what_is_not_there_says_so(shared, box):
@@ -263,10 +213,10 @@ def test_what_is_not_there_says_so(shared, box):
 def test_losses_are_named(shared):
     """Of variables that a pause could not keep, the next run names each; a pause that kept all is not spoken of."""
     given = options(shared)
-    with Sandbox.create(timeout=500, **given) as box:
-        box.run_code("import threading\nkept = 41\nlock = threading.Lock()\nlines = (line for line in 'ab')")
-        box.pause()
-        again = Sandbox.connect(box.sandbox_id, **given)
+    with Sandbox.create(timeout=500, **given) as sandbox:
+        sandbox.run_code("import threading\nkept = 41\nlock = threading.Lock()\nlines = (line for line in 'ab')")
+        sandbox.pause()
+        again = Sandbox.connect(sandbox.sandbox_id, **given)
         execution = again.run_code("kept + 1")
         told = "".join(execution.logs.stderr)
         assert execution.text == "42" and told.startswith("berth: ") and told.endswith("\n") and told.count("\n") == 1
@@ -274,11 +224,11 @@ def test_losses_are_named(shared):
         assert again.run_code("kept").logs.stderr == []
         again.run_code("del threading\n" + "\n".join(f"l{n} = (i for i in '')" for n in range(25)))
         again.pause()
-        again = Sandbox.connect(box.sandbox_id, **given)
+        again = Sandbox.connect(sandbox.sandbox_id, **given)
         told = "".join(again.run_code("1").logs.stderr)
         assert "; and 5 more" in told and "l0 (" in told
         again.pause()
-        assert Sandbox.connect(box.sandbox_id, **given).run_code("kept").logs.stderr == []
+        assert Sandbox.connect(sandbox.sandbox_id, **given).run_code("kept").logs.stderr == []
 
 
 # --- by others ---
@@ -319,7 +269,6 @@ def test_procedures_answer_their_errors(shared, box):
         answer = ask(shared, path, sent, method="POST", body=body)
         assert (answer.status, answer.headers["content-type"]) == (status, "application/json"), (path, change, answer.body)
         assert json.loads(answer.body)["code"] == code
-
 
 
 def test_the_key_opens_the_api_alone(shared, box):

@@ -14,9 +14,9 @@ from e2b_code_interpreter import AsyncSandbox
 
 from binary import ROOT
 from controllers import PATIENCE
-from test_e2b import PNG, SHOWN, options, shared  # noqa: F401 - a fixture
-from test_mcp_node import HERE, MODULES, NODE
-from test_serve import TOKENS
+from lib.e2b_client import PNG, SHOWN, options, shared  # noqa: F401
+from lib.lab import TOKENS
+from lib.node import HERE, MODULES, NODE
 
 
 @pytest.fixture(scope="module")

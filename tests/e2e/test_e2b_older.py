@@ -12,8 +12,8 @@ import pytest
 
 from binary import is_watched
 from controllers import PATIENCE
+from lib.e2b_client import NEVER, error_of
 from serving import Serve
-from test_e2b import NEVER, error_of
 
 HERE = Path(__file__).parent / "e2b_older"
 OLDER = Path(e2b.__file__).parents[1] / "e2b_older"

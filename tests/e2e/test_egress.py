@@ -15,10 +15,10 @@ import stacks
 import world as worlds
 from binary import Berth
 from controllers import wait_until
-from test_containers import CLIENTS as CONTAINER_CLIENTS
-from test_containers import Containers, kill_server
-from test_serve import TOKENS
-from test_sessions_launcher import Box, Launcher, nothing_left, workers_of
+from lib.containers import CLIENTS as CONTAINER_CLIENTS, Containers, kill_server
+from lib.lab import TOKENS
+from lib.launched_sessions import Box, nothing_left, workers_of
+from lib.launchers import Launcher
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces, and mounts in them")
 

@@ -13,7 +13,8 @@ import pytest
 
 from crossing import OTHER, READING
 from hurry import Hurry
-from test_death import EXHAUSTIVE, Trial
+from lib.steps import EXHAUSTIVE
+from lib.trial import Trial
 
 PACE = 30
 pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 600)

@@ -7,8 +7,8 @@ import pytest
 
 import doors
 from binary import ROOT, is_watched
+from lib.lab import TOKENS
 from model_stub import ModelStub
-from test_serve import TOKENS
 
 # The form of its model service, whether it asks for streams, and whether its tools are strict ones.
 PROGRAMS = {

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 from botocore.exceptions import ClientError
-from test_each_kind import World
 
 import stacks
+from lib.aws_stack import World
 
 FUNCTION = "alphaagent-env-x"
 

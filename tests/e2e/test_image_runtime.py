@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from images import DOCKER, Image, write_folder
 from layouts import Made, archive, digest_of, file, folder, link, write_layout
-from test_each_kind import World
 
 import stacks
+from lib.aws_stack import World
 
 PROGRAM = "opt/berth/berth-runtime"
 CONTENT = [folder("opt", 0o700), file("opt/note", "hello")]

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from images import DOCKER, OCI, Image
-from test_each_kind import World
 
 import stacks
+from lib.aws_stack import World
 
 FLAGS = "docker buildx build --platform linux/amd64 --provenance=false --sbom=false --push -t {uri} ."
 real_registry = pytest.mark.only("ministack", "images are pushed to a real registry, and tags move there")

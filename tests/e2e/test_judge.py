@@ -11,7 +11,7 @@ import pytest
 
 from binary import ROOT, Berth
 from judge import compare, kernels, programs
-from test_sessions_park import served
+from lib.parked import served
 
 pytestmark = pytest.mark.timeout(300)
 

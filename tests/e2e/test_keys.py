@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """aws.kmsKey: variables, bucket and log groups under a key of one's own; and that no key is taken away by saying nothing."""
 
-import json
-from urllib.parse import unquote
 
 import pytest
 
 import stacks
+from lib.bucket_keys import changed, fields, role_statements
 
 FUNCTION = "alphaagent-env-x"
 GROUP = f"/aws/lambda/{FUNCTION}"
-ROLE = "alphaagent-execution-us-east-1"
 
 
 @pytest.fixture
@@ -50,20 +48,6 @@ def function_key(cloud):
 def group(cloud):
     found = cloud.aws("logs").describe_log_groups(logGroupNamePrefix=GROUP)["logGroups"]
     return found[0] if found else None
-
-
-def role_statements(cloud):
-    document = cloud.aws("iam").get_role_policy(RoleName=ROLE, PolicyName="berth-execution")["PolicyDocument"]
-    document = document if isinstance(document, dict) else json.loads(unquote(document))
-    return {statement["Sid"]: statement for statement in document["Statement"]}
-
-
-def fields(plan):
-    return {(c["address"], f["path"]): (f["before"], f["after"]) for c in plan["changes"] for f in c["fields"]}
-
-
-def changed(cloud, mark):
-    return [c["operation"] for c in cloud.changing_calls(mark)]
 
 
 def test_everything_is_made_under_the_key(cloud, berth, prebuilt, key, bucket):

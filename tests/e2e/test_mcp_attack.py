@@ -7,9 +7,9 @@ import urllib.parse
 
 import pytest
 
+from lib.e2b_client import ask, box, shared, tokens  # noqa: F401
+from lib.lab import TOKENS
 from mcp_client import Client, messages
-from test_e2b import ask, box, shared, tokens  # noqa: F401 - fixtures
-from test_serve import TOKENS
 
 pytestmark = pytest.mark.timeout(600)
 

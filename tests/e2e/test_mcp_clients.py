@@ -12,8 +12,8 @@ import pytest
 
 from binary import ROOT
 from controllers import PATIENCE
-from test_mcp import shared  # noqa: F401 - a fixture
-from test_serve import TOKENS
+from lib.agent_loop import shared  # noqa: F401
+from lib.lab import TOKENS
 
 DOCS = (ROOT / "docs/mcp.md").read_text()
 

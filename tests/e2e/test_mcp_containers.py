@@ -11,11 +11,11 @@ import pytest
 from mcp.client.streamable_http import streamable_http_client
 
 from controllers import PATIENCE, wait_until
+from lib.agent_loop import TOOLS
+from lib.containers import serve, workers_of  # noqa: F401
+from lib.lab import TOKENS
 from mcp_client import Client
 from model_services import refusals
-from test_containers import serve, workers_of  # noqa: F401
-from test_mcp import TOOLS
-from test_serve import TOKENS
 
 CONTAINER_TOOLS = ["run_service", "list_containers", "container_logs", "stop_container"]
 NEVER = "c-" + "a" * 26

@@ -5,20 +5,16 @@ import json
 import os
 import socket
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from binary import ROOT, Berth, is_watched
+from binary import Berth, is_watched
 from controllers import PATIENCE
+from lib.agent_loop import TOOLS
+from lib.lab import TOKENS, client, stack
+from lib.node import HERE, MODULES, NODE
 from passers import Passer, break_off
 from serving import Serve
-from test_mcp import TOOLS
-from test_serve import TOKENS, client, stack
-
-HERE = Path(__file__).parent / "node"
-NODE = ROOT / "build/venv/bin/node"
-MODULES = ROOT / "build/tools/node/node_modules"
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ from mcp.client.stdio import stdio_client
 
 from binary import Berth, is_watched
 from controllers import PATIENCE, wait_until
+from lib.agent_loop import agent_loop
+from lib.lab import stack
 from mcp_client import meta
 from serving import Serve
-from test_mcp import agent_loop
-from test_serve import stack
 
 FOREVER = "import time\nprint('working', flush=True)\nwhile True: time.sleep(60)"
 

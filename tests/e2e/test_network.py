@@ -2,12 +2,12 @@
 """aws.network: where functions can connect to."""
 
 import json
-import subprocess
 
 import pytest
 
 import stacks
-from test_keys import ROLE, changed, fields, role_statements as statements
+from lib.bucket_keys import ROLE, changed, fields, role_statements as statements
+from lib.ended import end_of
 
 FUNCTION = "alphaagent-env-x"
 
@@ -34,12 +34,6 @@ def declare(berth, network=None, *more, **spec):
 def config(cloud, function=FUNCTION):
     found = cloud.aws("lambda").get_function(FunctionName=function)["Configuration"].get("VpcConfig") or {}
     return {"subnets": sorted(found.get("SubnetIds") or []), "securityGroups": sorted(found.get("SecurityGroupIds") or [])}
-
-
-def end_of(berth, verb, pidfile):
-    """The exit code; negative for a signal, for which `pidfile` tells whom to kill."""
-    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), verb, "--yes"]
-    return subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode
 
 
 def in_order(network):

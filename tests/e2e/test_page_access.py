@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 
 from binary import ROOT
 from controllers import PATIENCE
-from test_page import Looking, chromium, go, looking, preview, serve, session  # noqa: F401 - fixtures
-from test_serve import TOKENS
+from lib.lab import TOKENS
+from lib.page import Looking, chromium, go, looking, preview, serve, session  # noqa: F401
 
 pytestmark = pytest.mark.timeout(300 * PATIENCE)
 

@@ -12,9 +12,9 @@ from images import Image
 
 import stacks
 from binary import ROOT
+from lib.secrets_search import files_below, search
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 from servers import http
-from test_secrets import files_below, search
 
 EXAMPLE = ROOT / "examples" / "platform"
 PROD, STAGING, BUILDERS = "111122223333", "444455556666", "777788889999"

@@ -13,12 +13,12 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from lib.proxy_functions import make, refused, wait  # noqa: F401
 from proxy.environments import ENTRY
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 from runtime_api import Answer, Session, read_messages
 from runtime_client import wait_until
 from servers import open_url
-from test_proxy_functions import make, refused, wait  # noqa: F401
 
 pytestmark = pytest.mark.sampled("moto")
 

@@ -3,47 +3,20 @@
 
 import datetime
 import json
-import urllib.error
-import urllib.request
 
 import pytest
-from botocore.auth import S3SigV4Auth, SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from lib.proxy_requests import expect_violation, send
 from places import open_place
-from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
 LAMBDA_ROLE = "arn:aws:iam::123456789012:role/r"
-
-
-def send(cloud, method, path, service, body=b"", headers=None, secret=TEST_SECRET, key=TEST_ACCESS_KEY, token=None, region="us-east-1", after=None):
-    """One signed request by hand: (status, text). `after(request)` spoils it once it is signed."""
-    request = AWSRequest(method=method, url=cloud.url + path, data=body, headers=headers or {})
-    signer = S3SigV4Auth if service == "s3" else SigV4Auth
-    signer(Credentials(key, secret, token), service, region).add_auth(request)
-    if after:
-        after(request)
-    plain = urllib.request.Request(request.url, data=body or None, method=method, headers=dict(request.headers.items()))
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(plain, timeout=30) as reply:
-            return reply.status, reply.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def rpc(cloud, service, target, params, **kwargs):
     headers = {"X-Amz-Target": target, "Content-Type": kwargs.pop("content_type", "application/x-amz-json-1.1")}
     body = params if isinstance(params, bytes) else json.dumps(params).encode()
     return send(cloud, "POST", "/", service, body, headers, **kwargs)
-
-
-def expect_violation(cloud, words):
-    found = cloud.violations()
-    assert len(found) == 1, found
-    assert words in found[0]["text"]
-    cloud.expect_violations()
 
 
 def test_boto3_passes_for_every_service(cloud):

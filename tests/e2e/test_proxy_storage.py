@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from images import Image
+from lib.proxy_requests import expect_violation, send
 from servers import http
-from test_proxy_judge import expect_violation, send
 
 PREFIX = {"Prefix": "workspaces/sessions/"}
 TAGGED = {"And": {**PREFIX, "Tags": [{"Key": "berth:environment", "Value": "x"}]}}

@@ -16,18 +16,16 @@ import subprocess
 
 import pytest
 
-import test_death
 from binary import is_watched
 from controllers import PATIENCE, wait_until
+from lib.lab import TOKENS, client, stack
+from lib.launched_sessions import CLIENTS as LAUNCHED, box, launcher, serve as launched  # noqa: F401
+from lib.session_deaths import each, following, left_of, needs_root, start_anew, steps_program, worker_of  # noqa: F401
+from lib.sessions import Sessions
+from lib.steps import EXHAUSTIVE, SEED, note, sample
 from scarce import KINDS, Scarce
-from test_serve import TOKENS, client, stack
-from test_serve_sessions import Sessions
-from test_sessions_death import each, following, left_of, needs_root, start_anew, steps_program, worker_of  # noqa: F401
-from test_sessions_launcher import CLIENTS as LAUNCHED
-from test_sessions_launcher import box, launcher  # noqa: F401
-from test_sessions_launcher import serve as launched  # noqa: F401
 
-pytestmark = pytest.mark.timeout(14400 if test_death.EXHAUSTIVE else 600)
+pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 600)
 
 CLIENTS = [client("users", actsFor="users", realm="company", may=["execute", "containers", "shell"]), client("self", may=["approve"])]
 TRUE = (429, 500, 503, 507)  # a problem that says so
@@ -183,20 +181,20 @@ def test_each_call(serve, tmp_path, kind):
         assert serve.stop() == 0, note
 
     trial(0)
-    failures, chosen = [], test_death.sample(scarce.places(), 6, kind)
-    test_death.note(f"{kind}: {len(scarce.calls())} calls at {len(scarce.places())} places, of which {len(chosen)}")
+    failures, chosen = [], sample(scarce.places(), 6, kind)
+    note(f"{kind}: {len(scarce.calls())} calls at {len(scarce.places())} places, of which {len(chosen)}")
     assert chosen
     for at in chosen:
         try:
             trial(at)
         except Exception as error:
             failures.append(f"--- {kind} {at}: {scarce.failed()}\n{type(error).__name__}: {error}"[:3000])
-            test_death.note(failures[-1])
+            note(failures[-1])
             start_anew(serve)
             for session in serve.call("GET", "/v1/sessions").items():
                 serve.call("DELETE", f"/v1/sessions/{session['id']}")
             serve.stop()
-    assert not failures, f"{len(failures)} of {len(chosen)}; again with BERTH_SEED={test_death.SEED}\n" + "\n".join(failures[:10])
+    assert not failures, f"{len(failures)} of {len(chosen)}; again with BERTH_SEED={SEED}\n" + "\n".join(failures[:10])
 
 
 class LifeBelow(Life):
@@ -226,7 +224,7 @@ def sweep_below(serve, name, follow):
         return seen["count"]
 
     count = trial(0)
-    test_death.note(f"{name}: {count} calls")
+    note(f"{name}: {count} calls")
     assert count > 5
     each(serve, [(at,) for at in range(1, count + 1)], 5, trial, keeps_none=False)
 

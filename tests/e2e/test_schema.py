@@ -7,7 +7,7 @@ from jsonschema.validators import validator_for
 
 import stacks
 from binary import ROOT
-from test_validate import CASES, NOT_IN_SCHEMA, marked
+from lib.invalid_manifests import CASES, NOT_IN_SCHEMA, marked
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 
 from binary import Berth
 from controllers import PATIENCE
-from test_serve import TOKENS, client, stack
-from test_serve_sessions import JSON, Sessions
+from lib.lab import TOKENS, client, stack
+from lib.sessions import JSON, Sessions
 
 CLIENTS = [client("self"), client("users", actsFor="users", realm="company"), client("watcher", may=["observe"]), client("file", may=["administer"])]
 SANITIZED = "asan" in os.environ.get("BERTH_BIN", "") or "tsan" in os.environ.get("BERTH_BIN", "")

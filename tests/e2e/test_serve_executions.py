@@ -3,8 +3,6 @@
 
 import asyncio
 import base64
-import email.parser
-import email.policy
 import http.client
 import json
 import os
@@ -15,8 +13,9 @@ import aiohttp
 import pytest
 
 from controllers import PATIENCE, wait_until
-from test_serve import TOKENS
-from test_serve_files import serve, shared, workspace  # noqa: F401
+from lib.lab import TOKENS
+from lib.multipart import mixed
+from lib.session_files import serve, shared, workspace  # noqa: F401
 
 
 def form(*parts, boundary="XX", end="--\r\n"):
@@ -42,14 +41,6 @@ def nothing_is_staged(serve, session):
     """What was refused is removed when its answer has been sent."""
     wait_until(lambda: staged(serve, session) == [])
     return True
-
-
-def mixed(answer):
-    """The result and the files of a multipart/mixed, by Python's own parser of mail."""
-    head = f"Content-Type: {answer.headers['content-type']}\r\n\r\n".encode()
-    message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + answer.body)
-    first, *others = message.iter_parts()
-    return json.loads(first.get_payload(decode=True)), {p.get_filename(): p.get_payload(decode=True) for p in others}
 
 
 def test_files_in_json(serve, workspace):

@@ -18,59 +18,11 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-import stacks
 from binary import Berth, is_watched
 from controllers import PATIENCE, wait_until
-from test_serve import TOKENS, stack
-from test_serve_sessions import CLIENTS, Sessions
-
-POLICY = stacks.document("WorkspacePolicy", "keep", {"selector": {"environments": ["web"]}, "expireAfterDays": 30, "maxDownloadFileMB": 1})
-
-
-class Files(Sessions):
-    def put(self, workspace, path, data, headers=(), owner=None, **kwargs):
-        return self.call("PUT", f"/v1/workspaces/{workspace}/files/{quote(path)}", data, owner, headers=headers, **kwargs)
-
-    def get(self, workspace, path, headers=(), owner=None, method="GET"):
-        return self.call(method, f"/v1/workspaces/{workspace}/files/{quote(path)}", None, owner, headers=headers)
-
-    def paths(self, workspace, query=""):
-        return [f["path"] for f in self.call("GET", f"/v1/workspaces/{workspace}/files{query}").items()]
-
-    def zip(self, workspace, query=""):
-        answer = self.call("GET", f"/v1/workspaces/{workspace}/archive{query}")
-        assert (answer.status, answer.headers["content-type"]) == (200, "application/zip"), answer.body
-        return zipfile.ZipFile(io.BytesIO(answer.body))
-
-    def memory_mb(self):
-        with open(f"/proc/{self.process.pid}/status") as status:
-            found = next(line for line in status if line.startswith("VmHWM"))
-        return int(found.split()[1]) // 1024
-
-
-@pytest.fixture(scope="module")
-def shared(place, binary, tmp_path_factory):
-    """One server for all of these tests; each has sessions of its own."""
-    berth = place.berth(binary, tmp_path_factory.mktemp("files"))
-    place.apply(berth, POLICY)
-    made = Files(berth, clients=CLIENTS)
-    made.place = place.name
-    made.start("--accept-degraded")
-    yield made
-    assert made.stop() == 0
-
-
-@pytest.fixture
-def serve(shared):
-    yield shared
-    for owner in ("alice", "bob"):
-        for session in shared.call("GET", "/v1/sessions", owner=owner).items():
-            assert shared.call("DELETE", f"/v1/sessions/{session['id']}", owner=owner).status == 204
-
-
-@pytest.fixture
-def workspace(serve):
-    return serve.create()
+from lib.lab import TOKENS, stack
+from lib.session_files import Files, serve, shared, workspace  # noqa: F401
+from lib.sessions import CLIENTS
 
 
 def test_a_file_in_and_out(serve, workspace):
@@ -259,8 +211,8 @@ def test_links_on_a_damaged_disk_are_no_way_out(serve, workspace):
 
 def test_what_is_not_yours_is_not_there(serve):
     """For everything under an id: the same answer as for an id that never was, byte for byte."""
-    workspace, never = serve.create(owner="alice"), "s-" + "b" * 26
-    serve.put(workspace, "secret", b"alice only", owner="alice")
+    session, never = serve.create(owner="alice"), "s-" + "b" * 26
+    serve.put(session, "secret", b"alice only", owner="alice")
     mine = serve.create(owner="bob")
     serve.put(mine, "mine", b"bob's", owner="bob")
     for method, path, body in (
@@ -269,38 +221,38 @@ def test_what_is_not_yours_is_not_there(serve):
         ("POST", "/copy", {"from": {"workspace": mine, "paths": ["mine"]}}), ("POST", "/copy", {"nonsense": 1}),
     ):  # fmt: skip
         for caller in ({"owner": "bob"}, {"owner": "Alice"}, {"token": TOKENS["self"]}, {"token": TOKENS["narrow"]}):
-            theirs = serve.call(method, f"/v1/workspaces/{workspace}{path}", body, **caller)
+            theirs = serve.call(method, f"/v1/workspaces/{session}{path}", body, **caller)
             nobodys = serve.call(method, f"/v1/workspaces/{never}{path}", body, **caller)
             # What is wrong whosever it is may be said.
             assert theirs.status == (400 if "limit=x" in path or "=../" in path else 404) and theirs.body == nobodys.body, (method, path, caller, theirs.status, theirs.body, nobodys.body)
             if method != "HEAD" and theirs.status == 404:
                 theirs.problem(404, "not-found")
-    for source in (workspace, never):
+    for source in (session, never):
         serve.call("POST", f"/v1/workspaces/{mine}/copy", {"from": {"workspace": source, "paths": ["secret"]}}, owner="bob").problem(404, "not-found")
     assert [w["id"] for w in serve.call("GET", "/v1/workspaces?limit=1000", owner="bob").items()] == [mine]
-    assert serve.get(workspace, "secret", owner="alice").body == b"alice only"
+    assert serve.get(session, "secret", owner="alice").body == b"alice only"
 
 
 def test_who_looks_at_all_and_who_removes(serve):
-    workspace = serve.create()
-    serve.put(workspace, "f", b"content")
+    session = serve.create()
+    serve.put(session, "f", b"content")
     watcher, admin = TOKENS["watcher"], TOKENS["file"]
-    assert workspace in [w["id"] for w in serve.call("GET", "/v1/workspaces?limit=1000", token=watcher).items()]
-    shown = serve.call("GET", f"/v1/workspaces/{workspace}", token=watcher).json()
+    assert session in [w["id"] for w in serve.call("GET", "/v1/workspaces?limit=1000", token=watcher).items()]
+    shown = serve.call("GET", f"/v1/workspaces/{session}", token=watcher).json()
     assert (shown["owner"], shown["environment"], shown["files"], shown["bytes"]) == ("company/alice", "data", 1, 7)
     for method, path, body in (("GET", "/files", None), ("GET", "/files/f", None), ("PUT", "/files/f", b""), ("GET", "/archive", None), ("DELETE", "", None)):
-        serve.call(method, f"/v1/workspaces/{workspace}{path}", body, token=watcher).problem(403, "not-permitted")
+        serve.call(method, f"/v1/workspaces/{session}{path}", body, token=watcher).problem(403, "not-permitted")
     for caller in ({}, {"token": admin}):
-        serve.call("DELETE", f"/v1/workspaces/{workspace}", **caller).problem(409, "has-sessions")
-    serve.run(workspace, "1")
-    assert serve.call("DELETE", f"/v1/sessions/{workspace}").status == 204
+        serve.call("DELETE", f"/v1/workspaces/{session}", **caller).problem(409, "has-sessions")
+    serve.run(session, "1")
+    assert serve.call("DELETE", f"/v1/sessions/{session}").status == 204
     # Files and history outlive the session, and go together.
-    assert serve.get(workspace, "f").body == b"content"
-    assert len(serve.call("GET", f"/v1/sessions/{workspace}/executions").items()) == 1
-    assert serve.call("DELETE", f"/v1/workspaces/{workspace}", token=admin).status == 204
-    for path in (f"/v1/workspaces/{workspace}", f"/v1/sessions/{workspace}/executions", f"/v1/sessions/{workspace}/executions/1"):
+    assert serve.get(session, "f").body == b"content"
+    assert len(serve.call("GET", f"/v1/sessions/{session}/executions").items()) == 1
+    assert serve.call("DELETE", f"/v1/workspaces/{session}", token=admin).status == 204
+    for path in (f"/v1/workspaces/{session}", f"/v1/sessions/{session}/executions", f"/v1/sessions/{session}/executions/1"):
         serve.call("GET", path).problem(404, "not-found")
-    assert serve.call("DELETE", f"/v1/workspaces/{workspace}").status == 404
+    assert serve.call("DELETE", f"/v1/workspaces/{session}").status == 404
 
 
 def test_copies(serve):
@@ -322,19 +274,19 @@ def test_copies(serve):
 
 
 def test_archives(serve):
-    workspace = serve.create(environment="web")
-    serve.put(workspace, "small", b"s" * 1000)
-    serve.put(workspace, "large", b"l" * (1 << 20) + b"1")
-    serve.put(workspace, "in/x", b"x")
-    with serve.zip(workspace) as found:
+    session = serve.create(environment="web")
+    serve.put(session, "small", b"s" * 1000)
+    serve.put(session, "large", b"l" * (1 << 20) + b"1")
+    serve.put(session, "in/x", b"x")
+    with serve.zip(session) as found:
         assert found.namelist() == ["in/x", "small", "LEFT-OUT.txt"] and found.testzip() is None
         assert b"large: 1048577 bytes, and 1048576 may be downloaded" in found.read("LEFT-OUT.txt")
-    with serve.zip(workspace, "?prefix=in/") as found:
+    with serve.zip(session, "?prefix=in/") as found:
         assert found.namelist() == ["in/x"]
-    assert len(serve.get(workspace, "large").body) == (1 << 20) + 1  # each by itself can be had
+    assert len(serve.get(session, "large").body) == (1 << 20) + 1  # each by itself can be had
     for query in ("?prefix=../", "?limit=1", "?prefix=a&prefix=b"):
-        serve.call("GET", f"/v1/workspaces/{workspace}/archive{query}").problem(400, "invalid")
-    assert serve.call("HEAD", f"/v1/workspaces/{workspace}/archive").status == 200
+        serve.call("GET", f"/v1/workspaces/{session}/archive{query}").problem(400, "invalid")
+    assert serve.call("HEAD", f"/v1/workspaces/{session}/archive").status == 200
 
 
 def test_bodies_that_come_in_other_ways(serve, workspace):
@@ -434,37 +386,37 @@ def test_what_owners_may_hold(binary, tmp_path):
     berth = Berth(binary, tmp_path, "http://127.0.0.1:1")
     berth.write("stack.yaml", stack())
     berth("apply", "--yes").expect(0)
-    serve = Files(berth, clients=CLIENTS, workspaces={"perOwnerMB": 2})
-    serve.start("--accept-degraded")
-    one, two, mb = serve.create(), serve.create(), b"x" * (1 << 20)
+    server = Files(berth, clients=CLIENTS, workspaces={"perOwnerMB": 2})
+    server.start("--accept-degraded")
+    one, two, mb = server.create(), server.create(), b"x" * (1 << 20)
     try:
-        assert serve.put(one, "a", mb).status == 201
-        serve.put(two, "b", mb + mb).problem(507, "workspace-full")
-        assert serve.put(two, "b", mb).status == 201
-        full = serve.put(two, "c", b"xx").problem(507, "workspace-full")
+        assert server.put(one, "a", mb).status == 201
+        server.put(two, "b", mb + mb).problem(507, "workspace-full")
+        assert server.put(two, "b", mb).status == 201
+        full = server.put(two, "c", b"xx").problem(507, "workspace-full")
         assert "2097152 bytes together" in full["detail"]
-        serve.call("POST", "/v1/sessions", {"environment": "data"}).problem(507, "workspace-full")
-        serve.call("POST", f"/v1/workspaces/{two}/copy", {"from": {"workspace": one, "paths": ["a"]}}).problem(507, "workspace-full")
-        assert serve.put(two, "b", b"less").status == 200
-        assert serve.create(owner="bob")
-        skipped = serve.run(two, "open('big', 'w').write('x' * (1 << 20)); 1")["files"]["skipped"]
+        server.call("POST", "/v1/sessions", {"environment": "data"}).problem(507, "workspace-full")
+        server.call("POST", f"/v1/workspaces/{two}/copy", {"from": {"workspace": one, "paths": ["a"]}}).problem(507, "workspace-full")
+        assert server.put(two, "b", b"less").status == 200
+        assert server.create(owner="bob")
+        skipped = server.run(two, "open('big', 'w').write('x' * (1 << 20)); 1")["files"]["skipped"]
         assert skipped == [{"path": "big", "reason": "the owner's workspaces have no room for it together"}]
-        assert serve.stop() == 0
-        serve.configure(clients=CLIENTS, workspaces={"minFreeMB": 999999999})
-        serve.start("--accept-degraded")
-        assert "stay free" in serve.put(one, "c", b"x").problem(507, "workspace-full")["detail"]
-        assert "stay free" in serve.call("POST", f"/v1/sessions/{two}/executions", {"code": "1"}).problem(507, "workspace-full")["detail"]
-        serve.call("POST", "/v1/sessions", {"environment": "data"}, owner="bob").problem(507, "workspace-full")
+        assert server.stop() == 0
+        server.configure(clients=CLIENTS, workspaces={"minFreeMB": 999999999})
+        server.start("--accept-degraded")
+        assert "stay free" in server.put(one, "c", b"x").problem(507, "workspace-full")["detail"]
+        assert "stay free" in server.call("POST", f"/v1/sessions/{two}/executions", {"code": "1"}).problem(507, "workspace-full")["detail"]
+        server.call("POST", "/v1/sessions", {"environment": "data"}, owner="bob").problem(507, "workspace-full")
         # What a death left is cleared away at the start.
-        left = serve.state / f"local/lab/workspaces/sessions/{one}/incoming/left"
+        left = server.state / f"local/lab/workspaces/sessions/{one}/incoming/left"
         left.write_bytes(b"x")
-        assert serve.stop() == 0
-        serve.start("--accept-degraded")
+        assert server.stop() == 0
+        server.start("--accept-degraded")
         assert not left.exists()
     finally:
-        for session in serve.call("GET", "/v1/sessions", token=TOKENS["watcher"]).items():
-            serve.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"])
-        assert serve.stop() == 0
+        for session in server.call("GET", "/v1/sessions", token=TOKENS["watcher"]).items():
+            server.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"])
+        assert server.stop() == 0
 
 
 def test_pages_of_other_places(serve):

@@ -9,10 +9,10 @@ import pytest
 
 from binary import Berth
 from controllers import PATIENCE, wait_until
+from lib.jwt_issuer import KEYS, of_issuer, public, token
+from lib.lab import TOKENS, client, stack
+from lib.sessions import Sessions
 from mcp_client import refusal
-from test_serve import TOKENS, client, stack
-from test_serve_jwt import KEYS, of_issuer, public, token
-from test_serve_sessions import Sessions
 
 SLOW = "slow" + hashlib.sha256(b"slow").hexdigest()
 

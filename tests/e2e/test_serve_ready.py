@@ -12,9 +12,9 @@ import pytest
 import binary
 from binary import Berth
 from controllers import wait_until
+from lib.lab import CLIENTS, TOKENS, stack
+from lib.metrics import metrics, promtool
 from serving import Serve
-from test_controller_http import promtool
-from test_serve import CLIENTS, TOKENS, stack
 
 EXAMPLES = binary.ROOT / "examples/serve"
 
@@ -27,15 +27,6 @@ def serve(binary, tmp_path_factory):
     made = Serve(berth, clients=CLIENTS)
     yield made.start("--accept-degraded", "--json")
     assert made.stop() == 0
-
-
-def metrics(serve):
-    found = serve.ask("/metrics", TOKENS["self"])
-    assert found.status == 200
-    checked = subprocess.run([promtool(), "check", "metrics"], input=found.body, capture_output=True)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    lines = [line for line in found.body.decode().splitlines() if not line.startswith("#")]
-    return dict(line.rsplit(" ", 1) for line in lines)
 
 
 def test_sessions_and_requests_are_measured(serve):

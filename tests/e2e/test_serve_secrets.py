@@ -15,9 +15,9 @@ import pytest
 
 from binary import Berth, is_watched
 from controllers import PATIENCE
-from test_serve import TOKENS, client, stack
-from test_serve_jwt import KEYS, of_issuer, public, token
-from test_serve_sessions import JSON, Sessions
+from lib.jwt_issuer import KEYS, of_issuer, public, token
+from lib.lab import TOKENS, client, stack
+from lib.sessions import JSON, Sessions
 
 CLIENTS = [
     client("self"),

@@ -8,9 +8,9 @@ import pytest
 import stacks
 from binary import Berth
 from controllers import wait_until
+from lib.aws_sessions import TABLE, Session, own, post, text_of
+from lib.lab import CLIENTS
 from serving import Serve
-from test_serve import CLIENTS
-from test_sessions_aws import TABLE, Session, own, post, text_of
 
 BUCKET = "team-state"
 PLACE = f"s3://{BUCKET}/research"

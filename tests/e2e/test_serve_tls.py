@@ -15,8 +15,8 @@ import stacks
 from binary import Berth
 from certificates import Authority, pem_of_key, write_private
 from controllers import PATIENCE, wait_until
+from lib.lab import CLIENTS, TOKENS, stack
 from serving import Serve
-from test_serve import CLIENTS, TOKENS, stack
 
 
 class Secure(Serve):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controllers import wait_until
-from test_sessions_aws import TABLE, Session, begin, bucket_of, lose, post, result, text_of, transfers, world  # noqa: F401
+from lib.aws_sessions import TABLE, Session, begin, bucket_of, lose, post, result, text_of, transfers, world  # noqa: F401
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -7,9 +7,9 @@ import threading
 import time
 
 import pytest
-from test_network import end_of
 
 import stacks
+from lib.ended import end_of
 
 TABLE = "lab-sessions"
 CALLS = {"DescribeTable", "DescribeTimeToLive", "ListTagsOfResource"}

@@ -21,8 +21,8 @@ import pytest
 
 from binary import ROOT, Berth, is_watched
 from controllers import PATIENCE, wait_until
+from lib.lab import TOKENS, client
 from serving import Serve
-from test_serve import TOKENS, client
 
 NEVER = "s-" + "a" * 26
 PNG = "class P:\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'\nP()"

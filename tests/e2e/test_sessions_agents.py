@@ -7,9 +7,9 @@ import pytest
 
 import stacks
 from controllers import wait_until
-from test_serve import TOKENS
-from test_serve_sessions import CLIENTS, Sessions
-from test_sessions_limits import HOLD, PREFER, begin, create, status
+from lib.lab import TOKENS
+from lib.session_limits import HOLD, PREFER, begin, create, status
+from lib.sessions import CLIENTS, Sessions
 
 pytestmark = pytest.mark.timeout(300)
 

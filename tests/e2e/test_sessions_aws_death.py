@@ -19,11 +19,11 @@ import pytest
 
 from clocks import Clocks
 from controllers import PATIENCE, wait_until
+from lib.aws_sessions import of_servers
+from lib.sessions import CLIENTS, Sessions
+from lib.steps import EXHAUSTIVE, SEED, note, sample
 from places import Aws
 from servers import ACCOUNTS
-from test_death import EXHAUSTIVE, SEED, note, sample
-from test_serve_sessions import CLIENTS, Sessions
-from test_sessions_aws import of_servers
 
 pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 600)
 

@@ -7,7 +7,7 @@ import pytest
 
 from clocks import Clocks
 from controllers import wait_until
-from test_sessions_aws import Session, begin, index, lose, own, post, result, text_of, wait_for_output, world  # noqa: F401
+from lib.aws_sessions import Session, begin, index, lose, own, post, result, text_of, wait_for_output, world  # noqa: F401
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.sampled("moto")]
 

@@ -10,9 +10,9 @@ import json
 
 import pytest
 
+from lib.aws_sessions import Session, bucket_of, index, post, text_of, world  # noqa: F401
 from runtime_api import LENGTHS
 from runtime_client import pack
-from test_sessions_aws import Session, bucket_of, index, post, text_of, world  # noqa: F401
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.sampled("moto")]
 

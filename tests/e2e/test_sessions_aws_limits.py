@@ -15,8 +15,10 @@ import pytest
 import stacks
 from clocks import Clocks
 from controllers import wait_until
-from test_sessions_aws import TABLE, pytestmark  # noqa: F401
-from test_sessions_many import STATE, Team
+from lib.aws_sessions import TABLE
+from lib.many_servers import STATE, Team
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.sampled("moto")]
 
 ASYNC = [("Prefer", "respond-async")]
 

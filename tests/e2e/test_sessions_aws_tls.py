@@ -12,8 +12,8 @@ import ssl
 import pytest
 
 from certificates import Authority, pem_of_key
+from lib.aws_sessions import Session, text_of, world  # noqa: F401
 from passers import Passer
-from test_sessions_aws import Session, text_of, world  # noqa: F401
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.sampled("moto")]
 

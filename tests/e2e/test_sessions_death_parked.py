@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-import test_death
 from controllers import wait_until
-from test_sessions_death import VICTIMS, Disturbed, Life, dies_at_each_call, needs_root, serve, steps_program, worker_of  # noqa: F401
+from lib.session_deaths import VICTIMS, Disturbed, Life, dies_at_each_call, needs_root, serve, steps_program, worker_of  # noqa: F401
+from lib.steps import EXHAUSTIVE
 
-pytestmark = pytest.mark.timeout(14400 if test_death.EXHAUSTIVE else 600)
+pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 600)
 
 # As its memory is restored, it waits at a gate: whoever restores it can be followed from there on.
 GATE = """

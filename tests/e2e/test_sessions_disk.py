@@ -2,20 +2,17 @@
 """A session's copy of its workspace on the disk: its bounds, what it counts as, and that nothing of it outlives its session."""
 
 import os
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 from controllers import wait_until
-from test_serve import TOKENS
-from test_serve_sessions import CLIENTS, Sessions
-from test_sessions_limits import apply, create
-from test_sessions_warm import lives
-
-MB = 1 << 20
-QUOTA = 512 * MB
+from lib.lab import TOKENS
+from lib.session_limits import apply, create
+from lib.session_quotas import FILL, MB, QUOTA, missing
+from lib.sessions import CLIENTS, Sessions
+from lib.warm import lives
 
 
 def devices(serve):
@@ -27,19 +24,6 @@ def devices(serve):
         except OSError:
             pass  # it has gone meanwhile
     return found
-
-
-def missing(folder):
-    if os.geteuid() != 0:
-        return "only root can"
-    if not os.path.exists("/dev/loop-control") or not shutil.which("mke2fs", path="/sbin:/usr/sbin:/bin:/usr/bin"):
-        return "no loop devices, or no mke2fs"
-    if "ext4" not in Path("/proc/filesystems").read_text():
-        return "the kernel has no ext4"
-    disk = os.statvfs(folder)
-    if disk.f_bavail * disk.f_bsize < 4 * QUOTA + disk.f_blocks // 10 * disk.f_bsize:
-        return "too little of the disk would be left"
-    return None
 
 
 @pytest.fixture
@@ -56,22 +40,6 @@ def serve(offline):
         assert made.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"]).status == 204
     assert made.stop() == 0
     wait_until(lambda: devices(made) == [])
-
-
-FILL = f"""
-import os
-s = os.statvfs("/workspace")
-found = [s.f_bavail * s.f_bsize, os.listdir("/workspace"), oct(os.stat("/workspace").st_mode)]
-for name, size in (("half", {QUOTA // 2}), ("rest", {QUOTA // 2 + 4096})):
-    with open(name, "wb") as file:
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-            found.append(name)
-        except OSError as error:
-            found.append(error.strerror)
-for name in ("half", "rest"): os.unlink(name)
-found + [os.path.exists(p) for p in ("/dev/loop0", "/dev/loop-control")]
-"""
 
 
 def test_its_bounds_are_the_kernels(serve, offline):

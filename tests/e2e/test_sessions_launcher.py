@@ -2,13 +2,11 @@
 """`berth serve` as an ordinary user for whom a launcher of root's places the sandboxes: owners are kept apart without any right of its own."""
 
 import contextlib
-import glob
 import http.client
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -16,92 +14,15 @@ from pathlib import Path
 import pytest
 
 from controllers import wait_until
-from test_serve import TOKENS, client, stack
-from test_serve_sessions import Sessions
-from test_sessions_disk import FILL, QUOTA, missing
-from test_sessions_limits import family_of, manifests, quota
 
-sys.path.insert(0, str(Path(__file__).parent / "escape"))
-from launchers import ORDINARY, Launcher, as_the_unit  # noqa: E402, F401
+from lib.lab import TOKENS, stack
+from lib.launched_sessions import CLIENTS, alive, box, launcher, serve, user_of_worker, workers_of  # noqa: F401
+from lib.launchers import ORDINARY, Launcher
+from lib.session_limits import family_of, manifests, quota
+from lib.session_quotas import FILL, QUOTA, missing
+from lib.sessions import Sessions
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
-
-CLIENTS = [client("users", actsFor="users", realm="company"), client("watcher", may=["observe"]), client("file", may=["administer"])]
-DROP = f"exec setpriv --reuid {ORDINARY} --regid {ORDINARY} --clear-groups"
-
-
-class Box:
-    """A stack of the ordinary user's, applied. `binary` runs berth as that user, whoever starts it."""
-
-    def __init__(self, binary, manifests=None):
-        self.folder = Path(tempfile.mkdtemp(prefix="berth-served-"))
-        self.stack = self.folder / "stack"
-        self.stack.mkdir()
-        for name in ("berth", "berth-runtime"):
-            shutil.copy(Path(binary).with_name(name), self.folder / name)
-        self.binary = self.folder / "as-ordinary"
-        self.binary.write_text(f'#!/bin/sh\n{DROP} {self.folder}/berth "$@"\n')
-        self.binary.chmod(0o755)
-        (self.stack / "stack.yaml").write_text(manifests or stack())
-        self.env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
-        self.folder.chmod(0o755)
-        subprocess.run(["chown", "-R", f"{ORDINARY}:{ORDINARY}", self.folder], check=True)
-        subprocess.run([self.binary, "apply", "--yes", "-q", "-f", self.stack], env=self.env, cwd=self.folder, check=True)
-
-
-@pytest.fixture(scope="module")
-def box(binary):
-    made = Box(binary)
-    yield made
-    shutil.rmtree(made.folder)
-
-
-@pytest.fixture
-def launcher(binary):
-    made = Launcher(binary, "--accept-degraded", workers=True)
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def serve(box, launcher):
-    made = Sessions(box, clients=CLIENTS)
-    made.options = ["--accept-degraded", "--launcher", launcher.socket]
-    made.launcher = launcher
-    yield made.start(*made.options)
-    if launcher.process.poll() is not None:
-        launcher.start()
-    if made.process is None:
-        made.start(*made.options)
-    sessions = [s["id"] for s in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items()]
-    workers = workers_of(launcher)
-    for session in sessions:
-        assert made.call("DELETE", f"/v1/sessions/{session}", token=TOKENS["file"]).status == 204
-    assert made.stop() == 0
-    wait_until(lambda: nothing_left(launcher, workers))
-
-
-def workers_of(launcher):
-    """The processes that the launcher's records name."""
-    return [int(record.read_text().split("-")[0]) for record in launcher.workers.glob("*.worker")] if launcher.workers.is_dir() else []
-
-
-def nothing_left(launcher, workers):
-    groups = [g for base in ("/sys/fs/cgroup/*/berth", "/sys/fs/cgroup/berth") for pid in workers for g in glob.glob(f"{base}/**/run-{pid}-*", recursive=True)]
-    return not groups and not list(launcher.workers.iterdir()) and not [pid for pid in workers if alive(pid)]
-
-
-def alive(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def user_of_worker(launcher, session):
-    """Whose the session's worker is on the host, and so its processes."""
-    pid = (launcher.workers / f"{ORDINARY}.{session}.worker").read_text().split("-")[0]
-    return int(open(f"/proc/{pid}/status").read().split("Uid:")[1].split()[0])
 
 
 def test_owners_are_apart_and_files_go_both_ways(serve):
@@ -288,29 +209,29 @@ def test_a_stopped_launcher_that_is_to_be_told_of_cpus(serve, box):
 
 def test_without_a_launcher(box):
     """Refused, and the remedies are named; a launcher whose workers are elsewhere is none for sessions."""
-    serve = Sessions(box, clients=CLIENTS, shell={"enabled": True})
-    serve.start("--accept-degraded")
+    server = Sessions(box, clients=CLIENTS, shell={"enabled": True})
+    server.start("--accept-degraded")
     try:
-        assert "no sessions are served" in serve.lines() and "--launcher SOCKET" in serve.lines()
+        assert "no sessions are served" in server.lines() and "--launcher SOCKET" in server.lines()
         # Nothing else is said to be there: neither commands on the host, nor sessions at the end.
-        assert "commands run on this host" not in serve.lines() and "it serves what was applied, by HTTP" in serve.lines()
-        assert serve.call("GET", "/v1/sessions").status == 404
+        assert "commands run on this host" not in server.lines() and "it serves what was applied, by HTTP" in server.lines()
+        assert server.call("GET", "/v1/sessions").status == 404
     finally:
-        assert serve.stop() == 0
+        assert server.stop() == 0
 
 
 def test_workers_in_another_folder(box, binary):
     folder = Path(tempfile.mkdtemp(prefix="berth-workers-"))  # a socket's path is short
     folder.chmod(0o755)
     elsewhere = Launcher(binary, "--accept-degraded", "--workers", str(folder / "workers"))
-    serve = Sessions(box, clients=CLIENTS)
+    server = Sessions(box, clients=CLIENTS)
     try:
-        serve.start("--accept-degraded", "--launcher", elsewhere.socket)
-        answer = serve.call("POST", "/v1/sessions", {"environment": "data"})
+        server.start("--accept-degraded", "--launcher", elsewhere.socket)
+        answer = server.call("POST", "/v1/sessions", {"environment": "data"})
         assert f"--workers {elsewhere.workers}" in answer.problem(503, "place-failed")["detail"]
         wait_until(lambda: not list((folder / "workers").iterdir()))
     finally:
-        serve.stop()
+        server.stop()
         elsewhere.end()
         shutil.rmtree(folder)
 
@@ -349,8 +270,8 @@ def test_workspaces_on_the_launchers_disk(box, binary):
     disk = Path(tempfile.mkdtemp(prefix="berth-disk-", dir=box.folder))
     (box.stack / "stack.yaml").write_text(manifests(4, "reject", memoryMB=256))
     subprocess.run([box.binary, "apply", "--yes", "-q", "-f", box.stack], env=box.env, cwd=box.folder, check=True)
-    launcher = Launcher(binary, "--accept-degraded", "--disk", str(disk), workers=True)
-    serve = Sessions(box, clients=CLIENTS)
+    roots = Launcher(binary, "--accept-degraded", "--disk", str(disk), workers=True)
+    server = Sessions(box, clients=CLIENTS)
 
     def devices():
         found = []
@@ -360,27 +281,27 @@ def test_workspaces_on_the_launchers_disk(box, binary):
         return found
 
     try:
-        serve.start("--accept-degraded", "--launcher", launcher.socket)
-        session = serve.call("POST", "/v1/sessions", {"agent": "coder"}).json()["id"]
-        if "/workspace ext4" not in serve.run(session, "open('/proc/self/mounts').read()")["value"]["text"]:
+        server.start("--accept-degraded", "--launcher", roots.socket)
+        session = server.call("POST", "/v1/sessions", {"agent": "coder"}).json()["id"]
+        if "/workspace ext4" not in server.run(session, "open('/proc/self/mounts').read()")["value"]["text"]:
             pytest.skip("workspaces are in memory here")
-        found = serve.run(session, FILL)["value"]["text"]
+        found = server.run(session, FILL)["value"]["text"]
         assert found == repr([QUOTA, [], "0o40700", "half", "No space left on device", False, False]), found
         assert len(devices()) == 1 and list(disk.iterdir()) == []
-        assert [f["path"] for f in serve.run(session, "open('out', 'w').write('x')")["files"]["changed"]] == ["out"]
-        kept = serve.state / f"local/lab/workspaces/sessions/{session}/workspace"
+        assert [f["path"] for f in server.run(session, "open('out', 'w').write('x')")["files"]["changed"]] == ["out"]
+        kept = server.state / f"local/lab/workspaces/sessions/{session}/workspace"
         (kept / "in").write_text("from outside")
         os.chown(kept / "in", ORDINARY, ORDINARY)
-        assert serve.run(session, "open('in').read()")["value"]["text"] == "'from outside'"
+        assert server.run(session, "open('in').read()")["value"]["text"] == "'from outside'"
         # What is not larger than half of the memory is in memory, and so is every run that ends with its client.
-        assert "/workspace tmpfs" in serve.run(serve.create(), "open('/proc/self/mounts').read()")["value"]["text"]
-        launcher.kill()
-        launcher.start()
-        assert serve.run(session, "open('in').read()")["value"]["text"] == "'from outside'"
-        for ended in serve.call("GET", "/v1/sessions").items():
-            assert serve.call("DELETE", f"/v1/sessions/{ended['id']}").status == 204
+        assert "/workspace tmpfs" in server.run(server.create(), "open('/proc/self/mounts').read()")["value"]["text"]
+        roots.kill()
+        roots.start()
+        assert server.run(session, "open('in').read()")["value"]["text"] == "'from outside'"
+        for ended in server.call("GET", "/v1/sessions").items():
+            assert server.call("DELETE", f"/v1/sessions/{ended['id']}").status == 204
         wait_until(lambda: devices() == [])
     finally:
-        if serve.process:
-            serve.stop()
-        launcher.end()
+        if server.process:
+            server.stop()
+        roots.end()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent's limits in its sessions: how many live at once, with what `exec` runs for it, and how much memory each has."""
 
-import contextlib
 import glob
 import os
 import subprocess
@@ -10,29 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import stacks
 from controllers import wait_until
-from test_serve import TOKENS
-from test_serve_sessions import CLIENTS, Sessions
-from test_sessions_death import worker_of
-
-PREFER = [("Prefer", "respond-async")]
-HOLD = "import os, time\nopen('on', 'w').close()\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)"
-
-
-def manifests(containers=1, on_limit="queue", **limits):
-    limits = {"containers": containers, "onLimit": on_limit, **limits}
-    return stacks.text(
-        stacks.document("Stack", "lab", {"provider": "local"}),
-        stacks.document("Environment", "data", {"image": {"prebuilt": "python"}}),
-        stacks.document("Agent", "coder", {"environment": "data", "limits": limits}),
-        stacks.document("Agent", "other", {"environment": "data", "limits": limits}),
-    )  # fmt: skip
-
-
-def apply(offline, *args, **limits):
-    offline.write("stack.yaml", manifests(*args, **limits))
-    offline("apply", "--yes").expect(0)
+from lib.lab import TOKENS
+from lib.session_deaths import worker_of
+from lib.session_limits import apply, begin, create, families, family_of, manifests, quota
+from lib.sessions import CLIENTS, Sessions
 
 
 @pytest.fixture
@@ -44,23 +25,6 @@ def serve(offline):
     for session in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items():
         assert made.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"]).status == 204
     assert made.stop() == 0
-
-
-def create(serve, owner="alice", status=201, agent="coder"):
-    answer = serve.call("POST", "/v1/sessions", {"agent": agent}, owner)
-    assert answer.status == status, answer.body
-    return answer.json()["id"] if status == 201 else answer.problem(status, "agent-limit")
-
-
-def begin(serve, session, code=HOLD, owner="alice"):
-    """Runs until it is interrupted."""
-    answer = serve.call("POST", f"/v1/sessions/{session}/executions", {"code": code}, owner, headers=PREFER)
-    assert answer.status == 202, answer.body
-    return answer.json()["n"]
-
-
-def status(serve, session, owner="alice"):
-    return serve.call("GET", f"/v1/sessions/{session}", owner=owner).json()["status"]
 
 
 def test_who_is_turned_away(serve, offline):
@@ -117,29 +81,6 @@ def test_an_idle_session_costs_next_to_nothing(serve):
 
 
 # --- CPUs ---
-
-
-def families(pid=None):
-    """The folders that share a quota, of all hierarchies; with `pid`, those in which the group of that process is."""
-    found = {path for base in ("/sys/fs/cgroup", "/sys/fs/cgroup/*") for path in glob.glob(f"{base}/berth/all-*")}
-    return {path for path in found if not pid or glob.glob(f"{path}/run-{pid}-*")}
-
-
-def quota(folder):
-    """Thousandths of a CPU; None: as many as there are."""
-    with contextlib.suppress(OSError):
-        given = int((Path(folder) / "cpu.cfs_quota_us").read_text())
-        return None if given < 0 else given // 100
-    with contextlib.suppress(OSError):
-        given = (Path(folder) / "cpu.max").read_text().split()[0]
-        return None if given == "max" else int(given) // 100
-    return "no controller"
-
-
-def family_of(pid):
-    """The one that has the quota, where hierarchies are many."""
-    (found,) = [path for path in families(pid) if quota(path) != "no controller"]
-    return found
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="groups are looked for where root makes them")

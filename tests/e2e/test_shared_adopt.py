@@ -3,7 +3,8 @@
 
 import pytest
 
-from test_shared_state import BUCKET, PLACE, team, write  # noqa: F401
+from lib.shared_state import BUCKET, PLACE, team, write  # noqa: F401
+
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,8 +17,8 @@ import pytest
 
 from clocks import Clocks
 from crossing import OTHER, READING, Crossing, manifest
-from test_death import EXHAUSTIVE, SEED, note, sample
-from test_shared_state import BUCKET, Running, Team, signals
+from lib.shared_state import BUCKET, Running, Team, signals
+from lib.steps import EXHAUSTIVE, SEED, note, sample
 
 pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 300)
 

@@ -14,8 +14,10 @@ import time
 
 import pytest
 
-from test_death import EXHAUSTIVE, SEED, note
-from test_shared_state import Team, write
+from lib.shared_state import Team, write
+
+from lib.steps import EXHAUSTIVE, SEED, note
+
 
 pytestmark = pytest.mark.timeout(7200 if EXHAUSTIVE else 300)
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from clocks import Clocks
-from test_shared_state import BUCKET, Running, Team, signals, write
+from lib.shared_state import BUCKET, Running, Team, signals, write
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -4,9 +4,9 @@
 import json
 
 import pytest
-from test_lineage import Team, bucket, first, note, second, sharing, strip, world  # noqa: F401
 
 import stacks
+from lib.two_states import Team, bucket, first, note, second, sharing, strip, world  # noqa: F401
 
 FUNCTION = "alphaagent-env-x"
 

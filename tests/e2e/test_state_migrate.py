@@ -8,7 +8,7 @@ import pytest
 
 import stacks
 from disk import Disk
-from test_shared_state import BUCKET, PLACE, Running, signals, team, write  # noqa: F401
+from lib.shared_state import BUCKET, PLACE, Running, signals, team, write  # noqa: F401
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.sampled("moto")]
 

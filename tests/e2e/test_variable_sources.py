@@ -13,9 +13,9 @@ import pytest
 from botocore.config import Config
 
 import stacks
+from lib.secrets_search import files_below, search
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 from binary import is_watched
-from test_secrets import files_below, search
 
 FUNCTION = "alphaagent-env-x"
 ADDRESS = "Environment/x"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from in_sessions import InServices, InSessions
-from launchers import ORDINARY, Launcher
+from lib.launchers import ORDINARY, Launcher
 
 _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE")
 _SESSION = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_reach import wait_for
+
+from lib.processes import wait_for
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import shutil
 
 import probes
 import pytest
-from launchers import Launcher
+from lib.launchers import Launcher
 
 
 def canaries(count):

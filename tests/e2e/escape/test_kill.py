@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from test_limits import gone
-from test_reach import python_of, uid_of, wait_for
+
+from lib.processes import gone, python_of, uid_of, wait_for
 
 RUN = f"kill-{os.getpid()}-{time.time_ns()}"
 

@@ -11,43 +11,18 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import launcher_client
 import pytest
-from launchers import CLIENT, ORDINARY, Launcher, as_the_unit
-from test_limits import gone
-from test_reach import uid_of, wait_for
+from lib.launched import RUN, holding, needs_root, ordinary_client
+from lib.launchers import CLIENT, ORDINARY, Launcher, as_the_unit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import layouts  # noqa: E402
+from lib.processes import gone, uid_of, wait_for
 
-RUN = f"launcher-{os.getpid()}-{time.time_ns()}"
 UNITS = Path(__file__).resolve().parents[3] / "examples/launcher"
-
-
-def needs_root():
-    if os.geteuid() != 0:
-        pytest.skip("the launcher has root's rights")
-
-
-@contextlib.contextmanager
-def holding(command, code):
-    """A client that runs the code until the block ends, killed then; what it prints."""
-    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        holder.stdin.write(code.encode())
-        holder.stdin.close()
-        yield holder.stdout
-    finally:
-        holder.kill()
-        holder.wait()
-        holder.stdout.close()
-
-
-def ordinary_client(ours):
-    return ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", sys.executable, ours.folder / "client.py"]
 
 
 @pytest.fixture(scope="module")

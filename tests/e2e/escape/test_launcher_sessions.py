@@ -5,10 +5,9 @@ import os
 import signal
 
 import pytest
-from launchers import ORDINARY, Launcher
-from test_launcher import RUN, holding, needs_root, ordinary_client
-from test_limits import gone
-from test_reach import uid_of, wait_for
+from lib.launched import RUN, holding, needs_root, ordinary_client
+from lib.launchers import ORDINARY, Launcher
+from lib.processes import gone, uid_of, wait_for
 
 # A session's worker with any program instead of the runtime: its client, the socket for files, and the files that tell what it uses.
 SESSION = """

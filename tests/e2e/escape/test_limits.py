@@ -17,19 +17,11 @@ import time
 from pathlib import Path
 
 import pytest
-from test_reach import uid_of, wait_for
+
+from lib.processes import gone, uid_of, wait_for
 
 MB = 1024 * 1024
 RUN = f"{os.getpid()}-{time.time_ns()}"  # beside other runs of these tests on the machine
-
-
-def gone(marker):
-    end = time.monotonic() + 60
-    while uid_of(marker) is not None:
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_fork_bomb(fresh):

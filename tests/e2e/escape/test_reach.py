@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import probes
+from lib.processes import uid_of, wait_for
 import pytest
 
 MARKER = f"berth-marker-{os.getpid()}-{time.time_ns()}-"  # beside other runs of these tests on the machine
@@ -145,35 +146,6 @@ def test_host_user_is_nobody(box):
     finally:
         process.kill()
         process.communicate()
-
-
-def python_of(marker):
-    """The process id of the one whose command line has the marker as a word, python's and no other; None where there is none."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            if words[0] == b"python3" and marker.encode() in words:
-                return int(folder.name)
-        except OSError:
-            continue
-    return None
-
-
-def uid_of(marker):
-    """The host user of that process."""
-    try:
-        return Path(f"/proc/{python_of(marker)}").stat().st_uid
-    except OSError:
-        return None
-
-
-def wait_for(look, seconds=60):
-    for _ in range(seconds * 20):
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not come")
 
 
 def test_environment_is_clean(sandbox):

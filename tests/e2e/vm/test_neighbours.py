@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_ways import STACK
+
+from lib.ways import STACK
 
 GROUPS = Path("/sys/fs/cgroup")
 WAITS = "print('on', flush=True); input(); print('alive')"

@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 import units
-from test_launcher_unit import SERVICE, SOCKET, STACK, STATE, Client
-from test_serve_unit import KEPT, SERVER
-from test_serve_unit import Unit as Server
-from test_sessions_park import CLIENTS
-from test_unit import NAME as CONTROLLER
-from test_unit import environment
+from lib.controller_unit import NAME as CONTROLLER, environment
+from lib.launcher_unit import SERVICE, SOCKET, STACK, STATE, Client
+from lib.parked import CLIENTS
+from lib.serve_unit import KEPT, SERVER, Unit as Server
 from units import setting, systemctl
 
 import stacks

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 import units
-from test_launcher_unit import SERVICE, SOCKET, STACK, STATE, Client
-from test_serve_unit import KEPT, SERVER
+from lib.containers import Containers
+from lib.lab import client
+from lib.launcher_unit import SERVICE, SOCKET, STACK, STATE, Client
+from lib.serve_unit import KEPT, SERVER
 from units import systemctl
 
 import stacks
 from binary import ROOT
 from controllers import wait_until
-from test_containers import Containers
-from test_serve import client
 
 BOOT = int(os.environ.get("BERTH_TEST_BOOT") or 0)
 pytestmark = pytest.mark.skipif(BOOT == 0, reason="only in the machines of ./dev vm restart")

@@ -7,49 +7,18 @@ and what ends with the machine says so afterwards.
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 import units
-from test_launcher_unit import PATH, SERVICE, SOCKET, STATE, client  # noqa: F401
+from lib.launcher_unit import PATH, SERVICE, SOCKET, STATE, client  # noqa: F401
+from lib.parked import CLIENTS
+from lib.serve_unit import KEPT, SERVER, WORKERS, Unit
 from units import systemctl
 
 import stacks
 from binary import ROOT
 from controllers import wait_until
-from test_serve_sessions import Sessions
-from test_sessions_park import CLIENTS
-
-SERVER = "berth-serve.service"
-WORKERS = Path("/run/berth-launcher/workers")
-KEPT = "x = 'still here'; open('file', 'w').write('of the session'); x"
-
-
-class Unit(Sessions):
-    """Asked as any server."""
-
-    port, state = 9471, STATE
-
-    def __init__(self, stack):
-        self.stack = stack
-
-    def start(self):
-        done = subprocess.run(["systemctl", "restart", SERVER], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr + units.log(SERVER)
-
-    def worker(self, session):
-        (record,) = WORKERS.glob(f"*.{session}.worker")
-        return int(record.read_text().split("-")[0])
-
-    def session_with(self, code):
-        session = self.create()
-        result = self.run(session, code)
-        assert result["status"] == "ok", result
-        return session
-
-    def wait_until_killed_of_all(self):
-        wait_until(lambda: not list(WORKERS.glob("*.worker")), 120)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import units
+from lib.controller_unit import NAME, environment
 from units import UNITS, systemctl
 
 import stacks
@@ -17,12 +18,7 @@ from controllers import wait_until
 from git_servers import Daemon, Repository
 from layouts import Made, file, folder, link
 
-NAME = "berth-controller.service"
 STACK = stacks.text(stacks.document("Stack", "lab", {"provider": "local"}))
-
-
-def environment(name):
-    return stacks.text(stacks.document("Environment", name, {"image": {"prebuilt": "python"}}))
 
 
 def setting(name):

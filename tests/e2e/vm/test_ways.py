@@ -7,21 +7,8 @@ import subprocess
 
 import pytest
 
-STACK = """apiVersion: berth/v1
-kind: Stack
-metadata: {name: ways}
-spec: {provider: local}
----
-apiVersion: berth/v1
-kind: Environment
-metadata: {name: box}
-spec: {image: {prebuilt: python}}
----
-apiVersion: berth/v1
-kind: Agent
-metadata: {name: small}
-spec: {type: general, environment: box, limits: {memoryMB: 256, cpus: 1}}
-"""
+from lib.ways import STACK
+
 METHODS = {"root": "cgroup v2", "container": "cgroup v2", "session": "systemd scope", "scope": "cgroup v2", "bare": None}
 LAUNCHER = shlex.split(os.environ.get("BERTH_TEST_LAUNCHER", ""))
 

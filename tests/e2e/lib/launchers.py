@@ -9,8 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from binary import ROOT
+
 ORDINARY = 61234  # a user whom nobody is
-CLIENT = Path(__file__).with_name("launcher_client.py")
+CLIENT = ROOT / "tests/e2e/escape/launcher_client.py"
 
 
 def as_the_unit(unit):
