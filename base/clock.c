@@ -52,6 +52,14 @@ const struct clock clock_system = {
         .interrupt = &interrupt_user,
 };
 
+int64_t clock_now_ms(void) {
+        return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t clock_wall_ms(void) {
+        return read_clock(CLOCK_REALTIME);
+}
+
 struct timespec clock_timespec(int64_t ms) {
         return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 }

@@ -24,10 +24,13 @@ struct clock {
 
 /* The system's clocks; the interrupt is the user's (base/interrupt.h). */
 extern const struct clock clock_system;
+/* clock_system's monotonic_ms() and wall_ms(). */
+int64_t clock_now_ms(void);
+int64_t clock_wall_ms(void);
 
 /*
  * A time in ms as the system takes it. pthread_cond_timedwait() on a condition variable of CLOCK_MONOTONIC: give it a time of
- * clock_system's monotonic_ms(), or clock_after_ms().
+ * clock_now_ms(), or clock_after_ms().
  */
 struct timespec clock_timespec(int64_t ms);
 /* So long from now on CLOCK_MONOTONIC. */

@@ -75,7 +75,7 @@ void log_context_clear(void) {
 
 static void write_json(const char *level, const char *message) {
         json_t *line JSON_CLEANUP = json_object();
-        int64_t now_ms = clock_system.wall_ms(&clock_system);
+        int64_t now_ms = clock_wall_ms();
         char time[32], stamp[40];
         char *text;
 

@@ -217,8 +217,7 @@ static int run_put(struct sessions *sessions, const char *id, const char *const 
 /* --- there --- */
 
 static void print_file(const json_t *file) {
-        int64_t written_ms = clock_parse(json_text(file, "writtenAt")),
-                now_ms = clock_system.wall_ms(&clock_system);
+        int64_t written_ms = clock_parse(json_text(file, "writtenAt")), now_ms = clock_wall_ms();
         char age[32] = "-";
 
         if (written_ms >= 0)

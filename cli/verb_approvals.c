@@ -167,8 +167,7 @@ static int watch(struct sessions *sessions, struct error *err) {
                 }
                 if (fflush(stdout) != 0)
                         return EXIT_DONE;
-                (void)clock_system.sleep_until(&clock_system,
-                                               clock_system.monotonic_ms(&clock_system) + WATCH_MS);
+                (void)clock_system.sleep_until(&clock_system, clock_now_ms() + WATCH_MS);
         }
         return EXIT_DONE;
 }

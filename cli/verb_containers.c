@@ -106,7 +106,7 @@ static void print_row(const json_t *container) {
         char span[32] = "-";
 
         if (time_ms >= 0)
-                clock_format_span(clock_system.wall_ms(&clock_system) - time_ms, span, sizeof(span));
+                clock_format_span(clock_wall_ms() - time_ms, span, sizeof(span));
         terminal_print_safe(stdout, or_dash(json_text(container, "id")));
         strbuf_printf(&text, "  %-8.8s  %-9.9s  %-7s  ", or_dash(json_text(container, "status")),
                       or_dash(json_text(container, "type")), span);

@@ -154,7 +154,7 @@ static const char *place_of(const struct options *options, struct strbuf *text) 
 static void print_status(const struct control_call *call, json_t *document) {
         struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
         const char *where = place_of(call->options, &place);
-        int64_t now_ms = clock_system.wall_ms(&clock_system);
+        int64_t now_ms = clock_wall_ms();
 
         if (call->options->json) {
                 json_object_set_new(document, "formatVersion", json_string("1"));
@@ -240,8 +240,7 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
                 while (ended == 0 && interrupt_level(interrupt_of_user()) == INTERRUPT_NONE) {
                         ended = has_ended(call, name, json_integer_value(round), &sources, err);
                         if (ended == 0)
-                                (void)clock_system.sleep_until(
-                                        &clock_system, clock_system.monotonic_ms(&clock_system) + POLL_MS);
+                                (void)clock_system.sleep_until(&clock_system, clock_now_ms() + POLL_MS);
                 }
                 if (ended < 0)
                         return -1;
@@ -259,8 +258,7 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
         if (call->options->json)
                 print_json(json_incref(document));
         else
-                controller_status_table(document, place_of(call->options, &place),
-                                        clock_system.wall_ms(&clock_system), stdout);
+                controller_status_table(document, place_of(call->options, &place), clock_wall_ms(), stdout);
         return worst;
 }
 

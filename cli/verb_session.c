@@ -45,7 +45,7 @@ static void print_member(const char *label, const char *text) {
 
 /* "in 3 min", "3 min ago" with the time itself. */
 static void print_time(const char *label, const char *time) {
-        int64_t time_ms = clock_parse(time), now_ms = clock_system.wall_ms(&clock_system);
+        int64_t time_ms = clock_parse(time), now_ms = clock_wall_ms();
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         char span[32];
 
@@ -86,7 +86,7 @@ static void print_session(const json_t *session) {
 }
 
 static void span_of(const char *time, bool ahead, char *buffer, size_t size) {
-        int64_t time_ms = clock_parse(time), now_ms = clock_system.wall_ms(&clock_system);
+        int64_t time_ms = clock_parse(time), now_ms = clock_wall_ms();
 
         if (time_ms < 0)
                 snprintf(buffer, size, "-");

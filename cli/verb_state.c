@@ -290,8 +290,8 @@ static int commit_edit(struct session *session, const struct options *options, s
                        const char *command, const char *question, struct error *err) {
         if (confirm_edit(options, 1, question, err) < 0)
                 return -1;
-        return state_edit_commit(session->state, edit, command, options->operands[1],
-                                 clock_system.wall_ms(&clock_system), session->arena, err);
+        return state_edit_commit(session->state, edit, command, options->operands[1], clock_wall_ms(),
+                                 session->arena, err);
 }
 
 /* `state rm`. The lease first: what is asked about must still be so when the answer comes. */
@@ -375,10 +375,10 @@ static int restore_state(struct session *session, const struct options *options,
             session_take_lease(session, options, "state restore", err) < 0 ||
             state_past_read(session->state, serial, session->arena, &past, err) < 0)
                 return -1;
-        if (past.count > 0 && (confirm_edit(options, past.back + past.forgotten + past.changed,
-                                            describe_past(&past, session->arena), err) < 0 ||
-                               state_edit_restore(session->state, &past, clock_system.wall_ms(&clock_system),
-                                                  session->arena, err) < 0))
+        if (past.count > 0 &&
+            (confirm_edit(options, past.back + past.forgotten + past.changed,
+                          describe_past(&past, session->arena), err) < 0 ||
+             state_edit_restore(session->state, &past, clock_wall_ms(), session->arena, err) < 0))
                 return -1;
         if (state_serial(session->state, &serial, err) < 0)
                 return -1;

@@ -33,10 +33,6 @@
 
 const char connection_second_request[] = "more came than one request on one connection";
 
-int64_t connection_now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 struct connection *connection_new(struct connection_shared *shared, int client) {
         struct connection *connection = calloc(1, sizeof(*connection));
         int one = 1;
@@ -47,7 +43,7 @@ struct connection *connection_new(struct connection_shared *shared, int client) 
         *connection = (struct connection){ .shared = shared,
                                            .client = client,
                                            .server = -1,
-                                           .until_ms = connection_now_ms() + HEAD_MS,
+                                           .until_ms = clock_now_ms() + HEAD_MS,
                                            .up = room_new(TUNNEL_ROOM),
                                            .down = room_new(DOWN_ROOM) };
         return connection;
@@ -79,7 +75,7 @@ void connection_end(struct connection *connection, struct tally_line *ret) {
 
 void connection_part(struct connection *connection) {
         connection->state = PARTING;
-        connection->until_ms = connection_now_ms() + PARTING_MS;
+        connection->until_ms = clock_now_ms() + PARTING_MS;
         close_descriptor(&connection->server);
         resolver_drop(connection->question);
         connection->question = NULL;
@@ -141,7 +137,7 @@ static void begin_to_flow(struct connection *connection) {
         struct room *down = &connection->down;
 
         connection->state = FLOWING;
-        connection->until_ms = connection_now_ms() + (connection->asked.tunnel ? HELLO_MS : IDLE_MS);
+        connection->until_ms = clock_now_ms() + (connection->asked.tunnel ? HELLO_MS : IDLE_MS);
         if (connection->asked.tunnel) {
                 memcpy(down->bytes, established, sizeof(established) - 1);
                 down->length = sizeof(established) - 1;
@@ -166,7 +162,7 @@ static void try_next(struct connection *connection) {
                 (void)setsockopt(connection->server, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
                 (void)setsockopt(connection->server, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
                 (void)setsockopt(connection->server, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
-                connection->until_ms = connection_now_ms() + CONNECT_MS;
+                connection->until_ms = clock_now_ms() + CONNECT_MS;
                 connection->state = CONNECTING;
                 if (connect(connection->server, (const struct sockaddr *)address, length_of(address)) == 0) {
                         begin_to_flow(connection);
@@ -238,7 +234,7 @@ static void route(struct connection *connection) {
                 return;
         }
         connection->state = RESOLVING;
-        connection->until_ms = connection_now_ms() + RESOLVE_MS;
+        connection->until_ms = clock_now_ms() + RESOLVE_MS;
         /* Told in there at once, it may be connected already, or parting. */
         connection->question =
                 resolver_ask(shared->resolver, asked->host, asked->port, take_addresses, connection);
@@ -325,7 +321,7 @@ static void pass_deadline(struct connection *connection) {
 }
 
 bool connection_go_on(struct connection *connection) {
-        bool late = connection_now_ms() >= connection->until_ms;
+        bool late = clock_now_ms() >= connection->until_ms;
 
         if (late && connection->state == PARTING)
                 return false;

@@ -36,12 +36,11 @@ void connection_poll(const struct connection *connection, struct pollfd polled[C
 void connection_polled(struct connection *connection, const struct pollfd polled[CONNECTION_POLLED]);
 /* False: it is over. */
 bool connection_go_on(struct connection *connection);
-/* By when it must go on, by connection_now_ms(). */
+/* By when it must go on, by clock_now_ms(). */
 int64_t connection_until_ms(const struct connection *connection);
 /* Releases it. What went through, and how it ended, is written to `ret`. */
 void connection_end(struct connection *connection, struct tally_line *ret);
 
 /* Of a clock that is never set. */
-int64_t connection_now_ms(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What flows between a client and a server that it is connected to, both ways, and how it ends. */
+#include "base/clock.h"
 #include "base/files.h"
 #include "egress/connection_parts.h"
 #include "server/head.h"
@@ -35,7 +36,7 @@ static int judge_up(struct connection *connection) {
 static void count_bytes(struct connection *connection, uint64_t *counter, size_t count) {
         *counter += count;
         connection->shared->bytes += count;
-        connection->until_ms = connection_now_ms() + IDLE_MS;
+        connection->until_ms = clock_now_ms() + IDLE_MS;
 }
 
 /* What comes from the client. Behind the body of a plain request nothing may come: it would be another request, that nobody has read. */
@@ -186,9 +187,9 @@ int connection_tell_client(struct connection *connection) {
                 return -1;
         if (count > 0 && connection->state == FLOWING)
                 connection->until_ms =
-                        connection_now_ms() +
-                        (connection->asked.tunnel && connection->tunnel.phase == TUNNEL_FIRST ? HELLO_MS
-                                                                                              : IDLE_MS);
+                        clock_now_ms() + (connection->asked.tunnel && connection->tunnel.phase == TUNNEL_FIRST
+                                                  ? HELLO_MS
+                                                  : IDLE_MS);
         down->at += (size_t)count;
         room_tidy(down);
         if (room_left(down) == 0)
@@ -201,7 +202,7 @@ int connection_tell_client(struct connection *connection) {
 }
 
 bool connection_flow(struct connection *connection) {
-        int64_t now = connection_now_ms();
+        int64_t now = clock_now_ms();
 
         if (hear_client(connection) < 0)
                 return false;

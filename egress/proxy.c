@@ -5,6 +5,7 @@
  */
 #include "egress/proxy.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/strbuf.h"
 #include "egress/connection.h"
@@ -58,7 +59,7 @@ static void on_end(int number) {
 }
 
 static bool takes_more(struct proxy *proxy) {
-        int64_t now = connection_now_ms();
+        int64_t now = clock_now_ms();
 
         if (now >= proxy->second_ms + SECOND_MS) {
                 proxy->second_ms = now;
@@ -84,7 +85,7 @@ static void end_connection(struct proxy *proxy, struct connection *connection) {
         connection_end(connection, &line);
         tally_add(&proxy->tally, &line);
         if (proxy->tally_ms == INT64_MAX) {
-                proxy->tally_ms = connection_now_ms() + TALLY_MS;
+                proxy->tally_ms = clock_now_ms() + TALLY_MS;
                 if (proxy->tally_ms < proxy->tally_rests_ms)
                         proxy->tally_ms = proxy->tally_rests_ms;
         }
@@ -100,7 +101,7 @@ static void tell_tally(struct proxy *proxy) {
         tally_write(&proxy->tally, &text);
         if (frame_send_now(proxy->channel, PROXY_TALLY, text.data, text.length, NULL, 0, &ignored) < 0)
                 _exit(EXIT_FAILURE);
-        proxy->tally_rests_ms = connection_now_ms() + (int64_t)proxy->tally.count * TALLY_LINE_MS;
+        proxy->tally_rests_ms = clock_now_ms() + (int64_t)proxy->tally.count * TALLY_LINE_MS;
         proxy->tally.count = 0;
         proxy->tally_ms = INT64_MAX;
 }
@@ -145,7 +146,7 @@ static void turn(struct proxy *proxy, const sigset_t *unblocked) {
                 { .fd = takes_more(proxy) ? proxy->listener : -1, .events = POLLIN },
         };
         struct pollfd *of_connections;
-        int64_t left = earliest(proxy) - connection_now_ms();
+        int64_t left = earliest(proxy) - clock_now_ms();
         int most = left <= 0 ? 0 : left < POLL_MOST_MS ? (int)left : POLL_MOST_MS, timeout;
         size_t asking = resolver_poll(proxy->shared.resolver, polled + OWN_POLLED, most, &timeout), kept = 0;
         size_t connections = proxy->count;
@@ -173,11 +174,11 @@ static void turn(struct proxy *proxy, const sigset_t *unblocked) {
                 hear_channel(proxy);
         if (polled[1].revents)
                 accept_some(proxy);
-        if (connection_now_ms() >= proxy->day_ms) {
+        if (clock_now_ms() >= proxy->day_ms) {
                 proxy->shared.bytes = 0;
                 proxy->day_ms += DAY_MS;
         }
-        if (connection_now_ms() >= proxy->tally_ms)
+        if (clock_now_ms() >= proxy->tally_ms)
                 tell_tally(proxy);
 }
 
@@ -233,7 +234,7 @@ void proxy_main(int channel, const struct allow_list *list) {
                                 .listener = -1,
                                 .reader = FRAME_READER(channel),
                                 .tally_ms = INT64_MAX,
-                                .day_ms = connection_now_ms() + DAY_MS };
+                                .day_ms = clock_now_ms() + DAY_MS };
         prctl(PR_SET_NAME, "berth-egress");
         signal(SIGPIPE, SIG_IGN);
         sigemptyset(&blocked);

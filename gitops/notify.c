@@ -65,10 +65,6 @@ struct notifier {
 /* How a try went. */
 enum verdict { VERDICT_SENT, VERDICT_AGAIN, VERDICT_FINAL };
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 static void count_deliveries(struct notifier *notifier, const char *result, size_t amount) {
         if (amount)
                 metrics_add(notifier->metrics, METRIC_NOTIFICATIONS, (double)amount,
@@ -147,8 +143,7 @@ static enum verdict try_once(const struct channel *channel, const struct deliver
         };
 
         *ret_asked_ms = 0;
-        snprintf(headers.timestamp, sizeof(headers.timestamp), "%lld",
-                 (long long)(clock_system.wall_ms(&clock_system) / 1000));
+        snprintf(headers.timestamp, sizeof(headers.timestamp), "%lld", (long long)(clock_wall_ms() / 1000));
         add_header(&headers, "Content-Type", "application/json");
         add_header(&headers, "X-Berth-Event", notify_event_name(delivery->event));
         add_header(&headers, "X-Berth-Delivery", delivery->id);
@@ -167,7 +162,7 @@ static enum verdict try_once(const struct channel *channel, const struct deliver
 static bool wait_until(struct channel *channel, int64_t until_ms) {
         struct notifier *notifier = channel->notifier;
 
-        while (now_ms() < until_ms) {
+        while (clock_now_ms() < until_ms) {
                 const struct timespec until = clock_timespec(until_ms);
 
                 if (notifier->stopping && until_ms > notifier->stop_ms)
@@ -191,7 +186,7 @@ static int64_t backoff_of(const struct notify_pace *pace, unsigned failures, int
 
 /* With the lock held. How long a try may take, 0: there is no time left for one. */
 static int64_t time_for_a_try(const struct notifier *notifier, const struct delivery *delivery) {
-        int64_t now = now_ms(), left = notifier->pace.timeout_ms;
+        int64_t now = clock_now_ms(), left = notifier->pace.timeout_ms;
 
         if (now - delivery->queued_ms >= notifier->pace.give_up_ms ||
             (notifier->stopping && now >= notifier->stop_ms))
@@ -231,7 +226,7 @@ static void deliver(struct channel *channel, struct delivery *delivery) {
                         break;
                 say_failure(channel, delivery, false, &err);
                 count_deliveries(notifier, "retried", 1);
-                if (!wait_until(channel, now_ms() + backoff_of(&notifier->pace, ++failures, asked_ms)))
+                if (!wait_until(channel, clock_now_ms() + backoff_of(&notifier->pace, ++failures, asked_ms)))
                         break;
         }
         if (verdict == VERDICT_SENT) {
@@ -259,7 +254,7 @@ static void *empty_queue(void *context) {
         struct notifier *notifier = channel->notifier;
 
         pthread_mutex_lock(&notifier->lock);
-        while (!notifier->stopping || (channel->count > 0 && now_ms() < notifier->stop_ms)) {
+        while (!notifier->stopping || (channel->count > 0 && clock_now_ms() < notifier->stop_ms)) {
                 struct delivery delivery;
 
                 if (channel->count == 0) {
@@ -286,7 +281,7 @@ static void enqueue(struct channel *channel, enum notify_event event, const char
                 count_deliveries(channel->notifier, "dropped", 1);
         }
         place = &channel->queue[(channel->first + channel->count++) % NOTIFY_QUEUE];
-        *place = (struct delivery){ .event = event, .body = strdup(body), .queued_ms = now_ms() };
+        *place = (struct delivery){ .event = event, .body = strdup(body), .queued_ms = clock_now_ms() };
         if (!place->body)
                 abort();
         random_bytes(id, sizeof(id));
@@ -419,7 +414,7 @@ void notifier_stop(struct notifier *notifier, int64_t grace_ms) {
                 return;
         pthread_mutex_lock(&notifier->lock);
         notifier->stopping = true;
-        notifier->stop_ms = now_ms() + grace_ms;
+        notifier->stop_ms = clock_now_ms() + grace_ms;
         for (size_t i = 0; i < notifier->channel_count; i++)
                 pthread_cond_signal(&notifier->channels[i].changed);
         pthread_mutex_unlock(&notifier->lock);

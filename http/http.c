@@ -177,7 +177,7 @@ static size_t append_body(char *data, size_t size, size_t count, void *opaque) {
         struct strbuf *body = &transfer->response->body;
         long status = 0;
 
-        transfer->moved_ms = clock_system.monotonic_ms(&clock_system);
+        transfer->moved_ms = clock_now_ms();
         if (transfer->request->sink)
                 sym_curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
         if (status >= 200 && status < 300) {
@@ -192,7 +192,7 @@ static size_t give_body(char *buffer, size_t size, size_t count, void *opaque) {
         struct transfer *transfer = opaque;
         ssize_t given = transfer->request->source(transfer->request->context, buffer, size * count);
 
-        transfer->moved_ms = clock_system.monotonic_ms(&clock_system);
+        transfer->moved_ms = clock_now_ms();
         transfer->ended = given < 0;
         return given < 0 ? CURL_READFUNC_ABORT : (size_t)given;
 }
@@ -465,7 +465,7 @@ static CURLcode perform(struct idle_handle *handle, const struct transfer *trans
                                                          NULL) != CURLM_OK))
                         code = CURLE_OUT_OF_MEMORY;
                 else if (running && request->quiet_ms > 0 &&
-                         clock_system.monotonic_ms(&clock_system) - transfer->moved_ms > request->quiet_ms)
+                         clock_now_ms() - transfer->moved_ms > request->quiet_ms)
                         code = CURLE_OPERATION_TIMEDOUT;
         }
         if (!running) {
@@ -509,7 +509,7 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
         handle = take_handle(pool, host);
         headers = header_list(request);
         transfer.easy = handle->easy;
-        transfer.moved_ms = clock_system.monotonic_ms(&clock_system);
+        transfer.moved_ms = clock_now_ms();
         set_options(pool, &transfer, loopback, detail);
         SET(handle->easy, CURLOPT_HTTPHEADER, headers);
         code = perform(handle, &transfer);

@@ -38,16 +38,12 @@ struct run {
         int64_t give_up_ms; /* when it is killed next; once it is, when nobody is waited for any longer */
 };
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 static void kill_run(struct run *run, enum run_end end) {
         if (run->killed)
                 return;
         run->killed = true;
         run->result->end = end;
-        run->give_up_ms = now_ms() + LINGER_MS;
+        run->give_up_ms = clock_now_ms() + LINGER_MS;
         process_kill(&run->process);
 }
 
@@ -147,7 +143,7 @@ static int next_level(const struct run *run) {
 static void check_stop(struct run *run) {
         const struct run_args *args = run->args;
         int level = interrupt_level(args->interrupt);
-        int64_t now = now_ms();
+        int64_t now = clock_now_ms();
 
         if (run->killed)
                 return;
@@ -169,7 +165,7 @@ static bool is_over(const struct run *run) {
                 return false;
         if (!run->args->wait_for_all || (run->output < 0 && run->errors < 0))
                 return true;
-        return run->killed && now_ms() >= run->give_up_ms;
+        return run->killed && clock_now_ms() >= run->give_up_ms;
 }
 
 /*
@@ -185,7 +181,7 @@ static void wait_for_next_event(struct run *run) {
                 { .fd = run->ended ? -1 : run->process.pidfd, .events = POLLIN },
                 { .fd = level ? interrupt_descriptor(run->args->interrupt, level) : -1, .events = POLLIN },
         };
-        int64_t left = run->give_up_ms - now_ms();
+        int64_t left = run->give_up_ms - clock_now_ms();
         int timeout = left > LONGEST_POLL_MS ? LONGEST_POLL_MS : left > 0 ? (int)left : 0;
 
         if (run->killed && !run->ended)
@@ -300,7 +296,7 @@ int run_to_end(const struct run_args *args, struct run_result *ret, struct error
 
         *ret = (struct run_result){ .output = STRBUF_SECRET,
                                     .said = STRBUF_SECRET,
-                                    .allowed_ms = args->deadline_ms - now_ms(),
+                                    .allowed_ms = args->deadline_ms - clock_now_ms(),
                                     .output_max = args->output_max };
         if (start_child(&run, err) < 0)
                 return -1;

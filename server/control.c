@@ -40,17 +40,13 @@ struct control {
         bool started;
 };
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 /* Waits until the descriptor is ready for `events`. False where the time is over or `stop` (or -1) was raised. */
 static bool wait_for(int descriptor, short events, int stop, int64_t until_ms) {
         struct pollfd wanted[2] = { { .fd = descriptor, .events = events },
                                     { .fd = stop, .events = POLLIN } };
 
         for (;;) {
-                int64_t left = until_ms == FOREVER ? INT_MAX : until_ms - now_ms();
+                int64_t left = until_ms == FOREVER ? INT_MAX : until_ms - clock_now_ms();
                 int ready = left > 0 ? poll(wanted, stop < 0 ? 1 : 2, (int)left) : 0;
 
                 if ((ready < 0 && errno == EINTR) || (ready == 0 && until_ms == FOREVER))
@@ -121,7 +117,7 @@ static void sign(int connection, json_t *request) {
 }
 
 static void serve(struct control *control, int connection) {
-        int64_t until_ms = now_ms() + REQUEST_MS;
+        int64_t until_ms = clock_now_ms() + REQUEST_MS;
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
         json_t *request JSON_CLEANUP = NULL, *answer JSON_CLEANUP = NULL;
 
@@ -136,7 +132,7 @@ static void serve(struct control *control, int connection) {
                 answer = json_is_object(request) ? control->answer(control->context, request)
                                                  : refuse("the request is no JSON object");
         }
-        if (write_line(connection, answer, control->stop, now_ms() + REQUEST_MS) < 0)
+        if (write_line(connection, answer, control->stop, clock_now_ms() + REQUEST_MS) < 0)
                 log_debug("control: whoever asked did not take the answer");
 }
 
@@ -230,7 +226,7 @@ static int connect_in(int folder, const struct control_daemon *daemon, int conne
 int control_ask(const char *folder, const struct control_daemon *daemon, json_t *request, json_t **ret,
                 struct error *err) {
         json_t *asked JSON_CLEANUP = request;
-        int64_t until_ms = now_ms() + ANSWER_MS;
+        int64_t until_ms = clock_now_ms() + ANSWER_MS;
         int place DESCRIPTOR_CLEANUP = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
         int connection DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;

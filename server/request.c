@@ -506,7 +506,7 @@ static int send_answer(struct request *request) {
                                           .headers = request->headers,
                                           .header_count = request->header_count,
                                           .length = body_length(request),
-                                          .wall_ms = clock_system.wall_ms(&clock_system),
+                                          .wall_ms = clock_wall_ms(),
                                           .last = request->last };
         bool with_body = head.length != ANSWER_BODILESS && !request->of_head;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;

@@ -35,10 +35,6 @@ struct seats {
         struct seat list[];
 };
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 /* IPv4 in IPv6 is the same address as without, so that nobody counts twice. */
 static void read_address(int socket, const struct sockaddr *from, uint8_t ret[16]) {
         static const uint8_t four_in_six[12] = { [10] = 0xff, [11] = 0xff };
@@ -129,9 +125,10 @@ struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *
         while (!(seat = find_free(seats)) && code == 0)
                 code = pthread_cond_timedwait(&seats->left, &seats->lock, &until);
         if (seat) {
-                *seat = (struct seat){
-                        .place = PLACE_WAITING, .socket = socket, .since_ms = now_ms(), .turn = seats->turns++
-                };
+                *seat = (struct seat){ .place = PLACE_WAITING,
+                                       .socket = socket,
+                                       .since_ms = clock_now_ms(),
+                                       .turn = seats->turns++ };
                 read_address(socket, address, seat->address);
                 wake_usher(seats, seat);
         }
@@ -151,7 +148,7 @@ bool seats_work(struct seats *seats, struct seat *seat) {
                    count_in(seats, PLACE_WORKING, seat->address) < seats->limits.working_per_address;
         if (free_one) {
                 seat->place = PLACE_WORKING;
-                seat->since_ms = now_ms();
+                seat->since_ms = clock_now_ms();
         }
         pthread_mutex_unlock(&seats->lock);
         return free_one;
@@ -162,7 +159,7 @@ static void time_from(struct seats *seats, struct seat *seat, bool paused, int64
                 return;
         pthread_mutex_lock(&seats->lock);
         seat->paused = paused;
-        seat->since_ms = more_ms ? seat->since_ms + more_ms : now_ms();
+        seat->since_ms = more_ms ? seat->since_ms + more_ms : clock_now_ms();
         wake_usher(seats, seat);
         pthread_mutex_unlock(&seats->lock);
 }
@@ -187,7 +184,7 @@ void seats_renew(struct seats *seats, struct seat *seat) {
         if (seat->place == PLACE_WORKING)
                 seat->place = PLACE_WAITING;
         seat->paused = false;
-        seat->since_ms = now_ms();
+        seat->since_ms = clock_now_ms();
         seat->turn = seats->turns++;
         wake_usher(seats, seat);
         pthread_mutex_unlock(&seats->lock);
@@ -221,7 +218,7 @@ void seats_dismiss(struct seats *seats, int how) {
 
 /* With the lock held. Shows out who is over his time; when to look again, or 0: nobody is timed. */
 static int64_t end_overdue(struct seats *seats) {
-        int64_t now = now_ms(), next = 0;
+        int64_t now = clock_now_ms(), next = 0;
 
         for (struct seat *seat = seats->list; seat < seats->list + seats->count; seat++) {
                 int64_t until = ends_at(seats, seat);

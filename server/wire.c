@@ -144,7 +144,7 @@ int wire_send(const struct wire *wire, const struct wire_piece *pieces, size_t c
 
 /* What comes is thrown away as it is: of TLS no record is waited for. */
 void wire_linger(struct wire *wire, int stop, int for_ms) {
-        int64_t until = clock_system.monotonic_ms(&clock_system) + for_ms, left;
+        int64_t until = clock_now_ms() + for_ms, left;
         struct pollfd polled[] = { { .fd = wire->socket, .events = POLLIN },
                                    { .fd = stop, .events = POLLIN } };
 
@@ -154,7 +154,7 @@ void wire_linger(struct wire *wire, int stop, int for_ms) {
                 return;
         do {
                 wire->begin = wire->end = 0;
-                left = until - clock_system.monotonic_ms(&clock_system);
+                left = until - clock_now_ms();
         } while (left > 0 && poll(polled, 2, (int)left) > 0 && !polled[1].revents &&
                  receive(wire, wire->buffer, sizeof(wire->buffer)) > 0);
 }

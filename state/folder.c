@@ -81,7 +81,7 @@ static bool mark_file(const char *path, int64_t now_s, int64_t ret[5]) {
 bool state_mark_take(const char *folder, struct state_mark *ret) {
         char *data TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE),
                    *lineage TEXT_CLEANUP = path_join(folder, STATE_LINEAGE_FILE);
-        const int64_t now_s = clock_system.wall_ms(&clock_system) / 1000;
+        const int64_t now_s = clock_wall_ms() / 1000;
         struct state_mark mark = { 0 };
 
         if (!mark_file(data, now_s, mark.parts) || !mark_file(lineage, now_s, mark.parts + 5))

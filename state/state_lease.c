@@ -26,10 +26,6 @@
 #define HEARTBEAT_MS 5000
 #define HEARTBEAT_STALE_MS (60 * 1000)
 
-static int64_t now_ms(void) {
-        return clock_system.wall_ms(&clock_system);
-}
-
 /* This process as a holder */
 
 struct self {
@@ -70,7 +66,7 @@ static bool is_alive(const struct lease *lease) {
             strcmp(self.boot_id, lease->boot_id) == 0 &&
             strcmp(self.pid_namespace, lease->pid_namespace) == 0)
                 return process_lives(lease);
-        return now_ms() - (int64_t)lease->heartbeat_ms <= HEARTBEAT_STALE_MS;
+        return clock_wall_ms() - (int64_t)lease->heartbeat_ms <= HEARTBEAT_STALE_MS;
 }
 
 /* The value */
@@ -147,7 +143,7 @@ static int write_heartbeat(struct store_txn *txn, void *context, struct error *e
 
         if (lease_check(state, txn, err) < 0 || get_lease(txn, &lease, err) <= 0)
                 return -1;
-        lease.heartbeat_ms = (uint64_t)now_ms();
+        lease.heartbeat_ms = (uint64_t)clock_wall_ms();
         return put_lease(txn, &lease, err);
 }
 
@@ -225,8 +221,8 @@ static int take_lease_txn(struct store_txn *txn, void *context, struct error *er
         lease = (struct lease){
                 .pid = (uint64_t)getpid(),
                 .token = taking->token,
-                .since_ms = (uint64_t)now_ms(),
-                .heartbeat_ms = (uint64_t)now_ms(),
+                .since_ms = (uint64_t)clock_wall_ms(),
+                .heartbeat_ms = (uint64_t)clock_wall_ms(),
                 .host = self.host,
                 .boot_id = self.boot_id,
                 .pid_namespace = self.pid_namespace,

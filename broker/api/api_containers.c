@@ -36,12 +36,12 @@ static void begin(struct server_request *request) {
 /* False where there is nobody to answer, or the time is over, or the server stops: *ret_over says whether it has come to its end. */
 static bool await_end(struct server_request *request, struct container_watch *watch, int64_t wait_ms,
                       bool *ret_over) {
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + wait_ms, left_ms;
+        int64_t until_ms = clock_now_ms() + wait_ms, left_ms;
 
         for (;;) {
                 container_watch_calm(watch);
                 *ret_over = container_watch_is_over(watch);
-                left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
+                left_ms = until_ms - clock_now_ms();
                 if (*ret_over || left_ms <= 0)
                         return true;
                 switch (server_wait(request, container_watch_descriptor(watch), POLLIN, (int)left_ms)) {

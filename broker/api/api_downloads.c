@@ -38,7 +38,7 @@ static void answer_ticket(struct server_request *request) {
                 answers_refusal(request, &problem);
                 return;
         }
-        if (!tickets_issue(call->broker->tickets, &ticket, clock_system.monotonic_ms(&clock_system), text)) {
+        if (!tickets_issue(call->broker->tickets, &ticket, clock_now_ms(), text)) {
                 server_add_header(request, "Retry-After", "10");
                 answers_refuse(
                         request, "too-many-under-way",
@@ -47,7 +47,7 @@ static void answer_ticket(struct server_request *request) {
         }
         json = json_checked(json_object());
         json_put(json, "address", json_from_text(arena_printf(request->arena, "/v1/tickets/%s", text)));
-        json_put(json, "expiresAt", json_from_time(clock_system.wall_ms(&clock_system) + TICKET_MS));
+        json_put(json, "expiresAt", json_from_time(clock_wall_ms() + TICKET_MS));
         explicit_bzero(text, sizeof(text));
         answers_json(request, 201, json);
 }
@@ -57,8 +57,8 @@ static void begin_download(struct server_request *request) {
         struct problem problem;
         struct ticket ticket;
 
-        if (!tickets_redeem(broker->tickets, request->parameters[0], clock_system.monotonic_ms(&clock_system),
-                            request->arena, &ticket)) {
+        if (!tickets_redeem(broker->tickets, request->parameters[0], clock_now_ms(), request->arena,
+                            &ticket)) {
                 (void)problem_set(&problem, PROBLEM_NOT_FOUND,
                                   "there is no such ticket, or it was used: each is good once, for a minute");
                 answers_refusal(request, &problem);

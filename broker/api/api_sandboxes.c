@@ -137,10 +137,9 @@ static bool tell_stats(struct server_request *request, struct stats *stats) {
 
         if (containers_show(containers_of(call), &call->caller, stats->id, &container, &gone) < 0)
                 return false;
-        told = json_checked(json_pack("{s:s, s:o, s:O, s:O}", "event", "stats", "at",
-                                      json_from_time(clock_system.wall_ms(&clock_system)), "status",
-                                      json_object_get(container, "status"), "usage",
-                                      json_object_get(container, "usage")));
+        told = json_checked(json_pack(
+                "{s:s, s:o, s:O, s:O}", "event", "stats", "at", json_from_time(clock_wall_ms()), "status",
+                json_object_get(container, "status"), "usage", json_object_get(container, "usage")));
         data = json_compact(told);
         strbuf_printf(&stats->text, "id: %lld\nevent: stats\ndata: ", (long long)++stats->told);
         strbuf_append(&stats->text, data);

@@ -104,8 +104,7 @@ static bool refuse(struct door_refusal *refusal, const char *code, const char *d
 /* Whoever is let in is counted, and so is whoever is known but asks for nobody that there can be. */
 static bool has_turn(struct door *door, struct server_request *request, size_t number,
                      const struct broker_limits *limits, const char *owner, struct door_refusal *refusal) {
-        enum turn turn =
-                turns_take(door->turns, number, limits, owner, clock_system.monotonic_ms(&clock_system));
+        enum turn turn = turns_take(door->turns, number, limits, owner, clock_now_ms());
 
         if (turn == TURN_TAKEN)
                 return true;

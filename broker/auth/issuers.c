@@ -63,10 +63,6 @@ struct issuers {
         struct source **of_client; /* NULL: it has a token */
 };
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 /* --- keys --- */
 
 static struct keys *hold_keys(struct source *source) {
@@ -189,14 +185,14 @@ static void attempt(struct source *source) {
                                                          result == 0 ? "fetched" : "failed" });
         tell(source, result == 0 ? NULL : err.message);
         if (result == 0) {
-                source->succeeded_ms = now_ms();
+                source->succeeded_ms = clock_now_ms();
                 source->retry_ms = 0;
                 return;
         }
         source->retry_ms = source->retry_ms == 0                  ? RETRY_FIRST_MS
                            : 2 * source->retry_ms < RETRY_LAST_MS ? 2 * source->retry_ms
                                                                   : RETRY_LAST_MS;
-        if (source->keys && now_ms() - source->succeeded_ms > ISSUERS_FORGET_S * INT64_C(1000))
+        if (source->keys && clock_now_ms() - source->succeeded_ms > ISSUERS_FORGET_S * INT64_C(1000))
                 use_keys(source, NULL);
 }
 
@@ -209,8 +205,9 @@ static void *keep_fetching(void *context) {
 
                 attempt(source);
                 pthread_cond_broadcast(&source->changed);
-                until_ms = now_ms() + (source->retry_ms ? source->retry_ms : ISSUERS_FETCH_S * INT64_C(1000));
-                while (!source->stopping && !source->wanted && now_ms() < until_ms) {
+                until_ms = clock_now_ms() +
+                           (source->retry_ms ? source->retry_ms : ISSUERS_FETCH_S * INT64_C(1000));
+                while (!source->stopping && !source->wanted && clock_now_ms() < until_ms) {
                         const struct timespec until = clock_timespec(until_ms);
 
                         pthread_cond_timedwait(&source->changed, &source->lock, &until);
@@ -222,7 +219,8 @@ static void *keep_fetching(void *context) {
 
 /* With the lock held: whether somebody whom nobody knows may have keys fetched now. */
 static bool take_turn(struct source *source) {
-        int64_t turn_ms = ISSUERS_TURN_S * INT64_C(1000), passed = (now_ms() - source->turn_ms) / turn_ms;
+        int64_t turn_ms = ISSUERS_TURN_S * INT64_C(1000),
+                passed = (clock_now_ms() - source->turn_ms) / turn_ms;
 
         source->turn_ms += passed * turn_ms;
         source->turns = source->turns + (size_t)passed < ISSUERS_TURNS ? source->turns + (size_t)passed
@@ -247,7 +245,7 @@ static uint64_t attempts_of(struct source *source) {
  * turn. *ret_crowded: as many wait as may.
  */
 static bool await_attempt(struct source *source, uint64_t seen, bool *ret_crowded) {
-        int64_t until_ms = now_ms() + ISSUERS_WAIT_S * INT64_C(1000);
+        int64_t until_ms = clock_now_ms() + ISSUERS_WAIT_S * INT64_C(1000);
         const struct timespec until = { .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
         int code = 0;
         bool changed;
@@ -302,7 +300,7 @@ static enum issuers_verdict judge_claims(const struct jwt *jwt, struct arena *ar
                                          struct issuers_found *found) {
         const char *claim = found->client->jwt.owner_claim, *name = claim ? jwt_claim(jwt, claim) : NULL;
 
-        found->why = jwt_check_times(jwt, clock_system.wall_ms(&clock_system) / 1000);
+        found->why = jwt_check_times(jwt, clock_wall_ms() / 1000);
         if (found->why)
                 return ISSUERS_REFUSED;
         if (claim && (!name || !door_is_owner_name(name))) {
@@ -370,7 +368,7 @@ static int open_source(struct source *source, struct error *err) {
                 abort();
         pthread_condattr_destroy(&monotonic);
         source->turns = ISSUERS_TURNS;
-        source->turn_ms = now_ms();
+        source->turn_ms = clock_now_ms();
         if (source->client->jwt.keys_file) {
                 look_at_file(source);
         } else {

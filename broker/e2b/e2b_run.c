@@ -41,7 +41,7 @@ static void write_line(struct strbuf *to, json_t *line) {
 
 static void write_output(struct strbuf *to, const char *stream, json_t *text) {
         write_line(to, json_pack("{s:s, s:o, s:I}", "type", stream, "text", text, "timestamp",
-                                 (json_int_t)(clock_system.wall_ms(&clock_system) * NS_PER_MS)));
+                                 (json_int_t)(clock_wall_ms() * NS_PER_MS)));
 }
 
 /* Output that is no UTF-8, as text: what is none of it becomes U+FFFD. */

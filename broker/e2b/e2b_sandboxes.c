@@ -146,7 +146,7 @@ static const char *metadata_problem(const json_t *metadata) {
 
 /* -1 where there is no such time: of an end that lies `timeout` seconds from now, as ttlSeconds. */
 static int64_t ttl_of(int64_t created_ms, int64_t timeout) {
-        int64_t age_ms = clock_system.wall_ms(&clock_system) - created_ms, age;
+        int64_t age_ms = clock_wall_ms() - created_ms, age;
 
         age = age_ms > 0 ? (age_ms + 999) / 1000 : 0;
         if (timeout < 0 || timeout > TIMEOUT_MAX || age + timeout > TIMEOUT_MAX)
@@ -298,7 +298,7 @@ void e2b_sandboxes_set_timeout(struct server_request *request) {
 static bool begin_to_park(struct server_request *request) {
         struct call *call = call_of(request);
         const char *id = request->parameters[0];
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + BUSY_MS;
+        int64_t until_ms = clock_now_ms() + BUSY_MS;
         struct engine_follower *follower;
         enum server_wait waited = SERVER_READY;
         struct engine_event event;
@@ -310,7 +310,7 @@ static bool begin_to_park(struct server_request *request) {
         while (waited == SERVER_READY &&
                !(parks = engine_park(call->engine, &call->caller, id, &problem) == 0) &&
                problem.code == PROBLEM_BUSY) {
-                int64_t left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
+                int64_t left_ms = until_ms - clock_now_ms();
 
                 while (engine_follower_next(follower, &event) == ENGINE_EVENT)
                         json_decref(event.data);

@@ -59,7 +59,7 @@ static bool holds_still(const struct broker_client *client, char *owner) {
         if (!end)
                 return client->has_token;
         *end = '\0';
-        return strtoll(end + 1, NULL, 10) > clock_system.wall_ms(&clock_system) / 1000;
+        return strtoll(end + 1, NULL, 10) > clock_wall_ms() / 1000;
 }
 
 bool e2b_token_check(const uint8_t key[SHA256_SIZE], enum e2b_token_kind kind, const struct door *door,

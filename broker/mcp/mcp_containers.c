@@ -64,7 +64,7 @@ int mcp_containers_logs(const struct mcp_call *call, const json_t *arguments, st
 int mcp_containers_stop(const struct mcp_call *call, const json_t *arguments, struct mcp_answer *ret,
                         struct problem *problem) {
         const char *id = json_text(arguments, "container");
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + STOPPING_MS, left_ms = STOPPING_MS;
+        int64_t until_ms = clock_now_ms() + STOPPING_MS, left_ms = STOPPING_MS;
         struct container_watch *watch;
         json_t *begun;
         int result;
@@ -78,7 +78,7 @@ int mcp_containers_stop(const struct mcp_call *call, const json_t *arguments, st
         json_decref(begun);
         for (;;) {
                 container_watch_calm(watch);
-                left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
+                left_ms = until_ms - clock_now_ms();
                 if (container_watch_is_over(watch) || left_ms <= 0)
                         break;
                 switch (server_wait(call->request, container_watch_descriptor(watch), POLLIN, (int)left_ms)) {

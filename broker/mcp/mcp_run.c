@@ -147,10 +147,6 @@ struct run {
         char line[LINE_MAX_BYTES + 1];
 };
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 static int begin_code(const struct mcp_call *call, const struct mcp_message *message, const json_t *arguments,
                       const char *session, int64_t *ret, struct engine_follower **ret_follower,
                       struct problem *problem) {
@@ -208,7 +204,7 @@ static bool write_message(struct server_request *request, json_t *message, struc
 }
 
 static void write_progress(struct run *run, struct strbuf *to) {
-        int64_t now = now_ms();
+        int64_t now = clock_now_ms();
         double seconds = (double)(now - run->began_ms) / 1000;
         json_t *params;
 
@@ -263,7 +259,7 @@ static bool write_event(void *context, struct server_request *request, const str
         if (!run->progress)
                 return true;
         keep_line(run, data);
-        if (strcmp(event->name, "started") == 0 || now_ms() - run->told_ms >= TOLD_MS)
+        if (strcmp(event->name, "started") == 0 || clock_now_ms() - run->told_ms >= TOLD_MS)
                 write_progress(run, to);
         return true;
 }
@@ -352,7 +348,7 @@ void mcp_run_answer(const struct mcp_call *call, const struct mcp_message *messa
                             .n = n },
                 .progress = progress_token(message),
                 .timeout_seconds = json_integer_or(arguments, "timeoutSeconds", TIMEOUT_SECONDS),
-                .began_ms = now_ms(),
+                .began_ms = clock_now_ms(),
         };
         if (!message->newest)
                 mcp_flight_begin(&run->flight);

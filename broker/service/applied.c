@@ -314,7 +314,7 @@ int applied_download_max(struct applied *applied, const char *environment, uint6
 }
 
 int applied_check(struct applied *applied, struct error *err) {
-        int64_t now_ms = clock_system.monotonic_ms(&clock_system);
+        int64_t now_ms = clock_now_ms();
         struct state_mark now = { 0 };
         struct state *state;
         bool same, told = !applied_is_shared(applied) && state_mark_take(applied->folder, &now);

@@ -47,10 +47,6 @@ static void note(struct ready *ready, enum ready_check check, bool works, const 
         }
 }
 
-static int64_t monotonic_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 int ready_open(struct ready *ready, struct error *err) {
         pthread_condattr_t monotonic;
 
@@ -91,7 +87,7 @@ int ready_descriptor(const struct ready *ready) {
 
 /* With the lock held: whether what was found holds still. */
 static bool is_fresh(const struct ready *ready) {
-        return ready->looked_ms >= 0 && monotonic_ms() - ready->looked_ms < READY_FRESH_MS;
+        return ready->looked_ms >= 0 && clock_now_ms() - ready->looked_ms < READY_FRESH_MS;
 }
 
 bool ready_ask(struct ready *ready) {
@@ -105,7 +101,7 @@ bool ready_ask(struct ready *ready) {
         done = is_fresh(ready);
         if (!done && !ready->asked) {
                 ready->asked = true;
-                ready->asked_ms = monotonic_ms();
+                ready->asked_ms = clock_now_ms();
                 eventfd_write(ready->wakes, 1);
         }
         until_ms = ready->asked_ms + READY_WAIT_MS;
@@ -130,7 +126,7 @@ static bool is_asked(struct ready *ready) {
 static void tell_looked(struct ready *ready) {
         pthread_mutex_lock(&ready->lock);
         ready->asked = false;
-        ready->looked_ms = monotonic_ms();
+        ready->looked_ms = clock_now_ms();
         ready->looks++;
         pthread_cond_broadcast(&ready->looked);
         pthread_mutex_unlock(&ready->lock);

@@ -383,7 +383,7 @@ int broker_sessions_check_records(struct broker_sessions *sessions, struct error
         const struct session_change change = { SESSION_TABLE_KEYS, "readiness", value, SESSION_EXPECT_NOTHING,
                                                0 };
 
-        snprintf(value, sizeof(value), "{\"at\":%lld}", (long long)clock_system.wall_ms(&clock_system));
+        snprintf(value, sizeof(value), "{\"at\":%lld}", (long long)clock_wall_ms());
         return session_store_write(sessions->store, &change, 1, err) < 0 ? -1 : 0;
 }
 

@@ -118,10 +118,10 @@ static int wait_while(struct server_request *request, const struct approvals_cal
                       const char *status, int64_t most_ms, json_t **approval, struct problem *problem) {
         const struct broker *broker = request->context;
         const char *id = arena_strdup(request->arena, json_text(*approval, "id"));
-        int64_t until_ms = most_ms < 0 ? INT64_MAX : clock_system.monotonic_ms(&clock_system) + most_ms;
+        int64_t until_ms = most_ms < 0 ? INT64_MAX : clock_now_ms() + most_ms;
         int pause_ms = FIRST_PAUSE_MS;
 
-        while (is(*approval, status) && clock_system.monotonic_ms(&clock_system) < until_ms) {
+        while (is(*approval, status) && clock_now_ms() < until_ms) {
                 enum server_wait waited = server_wait(request, -1, 0, pause_ms);
                 json_t *now;
 

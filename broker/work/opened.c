@@ -68,7 +68,7 @@ void opened_close(struct opened *opened) {
 
 int opened_bring(struct server_request *request, const char *id, struct problem *problem) {
         const struct call *call = call_of(request);
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + BRING_MS, left_ms;
+        int64_t until_ms = clock_now_ms() + BRING_MS, left_ms;
         struct engine_follower *follower;
         struct engine_event ignored;
         enum server_wait waited = SERVER_READY;
@@ -77,7 +77,7 @@ int opened_bring(struct server_request *request, const char *id, struct problem 
                 return -1;
         while (follower && waited == SERVER_READY &&
                engine_follower_next(follower, &ignored) != ENGINE_ENDED) {
-                left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
+                left_ms = until_ms - clock_now_ms();
                 waited = server_wait(request, engine_follower_descriptor(follower), POLLIN,
                                      left_ms > 0 ? (int)left_ms : 0);
         }

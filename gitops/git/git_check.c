@@ -99,7 +99,7 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
                              .group = PROCESS_OWN_GROUP },
                 .output_max = limits.total_bytes + HEADER_MAX,
                 .errors = RUN_ERRORS_INHERITED,
-                .deadline_ms = clock_system.monotonic_ms(&clock_system) + limits.timeout_ms,
+                .deadline_ms = clock_now_ms() + limits.timeout_ms,
                 .interrupt = request->interrupt,
                 .grace_ms = GRACE_MS,
         };

@@ -102,7 +102,7 @@ static const char *const *judge_environment(const struct judging *judging) {
 static int run_judge(const struct judging *judging, const char *const *arguments, const char *package,
                      const struct signed_text *signed_text, const char **ret_output, struct error *err) {
         enum git_failure *ret_failure = judging->ret_failure;
-        int64_t latest = clock_system.monotonic_ms(&clock_system) + JUDGE_MS;
+        int64_t latest = clock_now_ms() + JUDGE_MS;
         struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
         struct run_args args = {
                 .process = { .arguments = arguments, .environment = judge_environment(judging) },

@@ -155,7 +155,7 @@ static int connect_to(const char *host, const char *port) {
 }
 
 int ssh_offer_ask(const char *host, const char *port, struct arena *arena, struct ssh_offer *ret) {
-        const int64_t until = clock_system.monotonic_ms(&clock_system) + WAIT_MS;
+        const int64_t until = clock_now_ms() + WAIT_MS;
         int server DESCRIPTOR_CLEANUP = connect_to(host, port);
         uint8_t *bytes = arena_alloc(arena, SSH_OFFER_MAX);
         size_t length = 0;
@@ -163,7 +163,7 @@ int ssh_offer_ask(const char *host, const char *port, struct arena *arena, struc
 
         if (server < 0 || descriptor_write(server, GREETING, strlen(GREETING)) < 0)
                 return -1;
-        while (result == 0 && length < SSH_OFFER_MAX && clock_system.monotonic_ms(&clock_system) < until) {
+        while (result == 0 && length < SSH_OFFER_MAX && clock_now_ms() < until) {
                 ssize_t count = read(server, bytes + length, SSH_OFFER_MAX - length);
 
                 if (count <= 0)

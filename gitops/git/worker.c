@@ -578,7 +578,7 @@ static void answer_one_request(const struct git_request *request, struct arena *
                 .arena = arena,
                 .found = &found,
                 .ret_failure = &found.failure,
-                .deadline_ms = clock_system.monotonic_ms(&clock_system) + request->limits.timeout_ms,
+                .deadline_ms = clock_now_ms() + request->limits.timeout_ms,
                 .judge = JUDGE_NONE,
                 .password = STRBUF_SECRET,
         };

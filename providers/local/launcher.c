@@ -117,10 +117,6 @@ int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limi
         return 0;
 }
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 /* --- connections --- */
 
 static void close_connection(struct connection *connection) {
@@ -435,7 +431,7 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
 }
 
 static int64_t latest_end(const struct launcher *launcher, const struct sandbox_limits *limits) {
-        return now_ms() + 2 * limits->deadline_ms + LATE_PATIENCES * launcher->config->patience_ms;
+        return clock_now_ms() + 2 * limits->deadline_ms + LATE_PATIENCES * launcher->config->patience_ms;
 }
 
 /*
@@ -783,12 +779,12 @@ static int one_turn(struct launcher *launcher, const struct interrupt *interrupt
 
                 runs[i] =
                         (struct pollfd){ .fd = run->taken ? run->keeper.worker.pidfd : -1, .events = POLLIN };
-                if (run->taken && now_ms() >= run->until_ms)
+                if (run->taken && clock_now_ms() >= run->until_ms)
                         process_kill(&run->keeper.worker);
                 else if (run->taken && run->until_ms < until_ms)
                         until_ms = run->until_ms;
         }
-        left = until_ms == INT64_MAX ? -1 : until_ms > now_ms() ? until_ms - now_ms() : 0;
+        left = until_ms == INT64_MAX ? -1 : until_ms > clock_now_ms() ? until_ms - clock_now_ms() : 0;
         if (poll_taken(polled, sizeof(polled) / sizeof(polled[0]), left < INT_MAX ? (int)left : INT_MAX) <
                     0 &&
             errno != EINTR)
@@ -817,7 +813,7 @@ static int one_turn(struct launcher *launcher, const struct interrupt *interrupt
  * True: threads are still about, and use what is the launcher's.
  */
 static bool end_works(struct launcher *launcher) {
-        int64_t until_ms = now_ms() + LAST_MS;
+        int64_t until_ms = clock_now_ms() + LAST_MS;
         struct launcher_work *work;
         unsigned left;
 

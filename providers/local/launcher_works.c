@@ -137,7 +137,7 @@ struct launcher_work *launcher_works_last(struct launcher_works *works, int64_t 
         }
         while (!(work = take_done(works)) && count_running(works) > 0) {
                 struct pollfd told = { .fd = works->told, .events = POLLIN };
-                int64_t left_ms = until_ms - clock_system.monotonic_ms(&clock_system);
+                int64_t left_ms = until_ms - clock_now_ms();
                 uint64_t count;
 
                 if (left_ms <= 0)

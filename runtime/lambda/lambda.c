@@ -32,14 +32,6 @@
 #define TICK_MS 1000
 #define REST_MS 500 /* to let go of an invocation's requests */
 
-int64_t lambda_now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
-int64_t lambda_wall_ms(void) {
-        return clock_system.wall_ms(&clock_system);
-}
-
 void lambda_complain(const char *what) {
         (void)fprintf(stderr, "berth-runtime: %s\n", what);
 }
@@ -47,7 +39,7 @@ void lambda_complain(const char *what) {
 int64_t lambda_time_left_ms(const struct invocation *invocation, const struct lambda_event *event) {
         int64_t end = invocation_deadline_ms(invocation);
 
-        return lambda_until(event->deadline_ms, end) - lambda_wall_ms();
+        return lambda_until(event->deadline_ms, end) - clock_wall_ms();
 }
 
 /* --- files --- */
@@ -63,13 +55,13 @@ static int64_t files_until_ms(const struct invocation *invocation, const struct 
                               bool is_last) {
         int64_t left = lambda_time_left_ms(invocation, event);
 
-        return lambda_now_ms() + (is_last ? left - 1000 : left / 2);
+        return clock_now_ms() + (is_last ? left - 1000 : left / 2);
 }
 
 static int bring_in(struct lambda *lambda, const struct invocation *invocation,
                     const struct lambda_event *event, bool mine, struct invocation_end *end,
                     struct error *err) {
-        int64_t start_ms = lambda_now_ms();
+        int64_t start_ms = clock_now_ms();
         int result;
 
         if (!invocation->workspace)
@@ -78,7 +70,7 @@ static int bring_in(struct lambda *lambda, const struct invocation *invocation,
                 return -1;
         result = lambda_transfer_pull(&lambda->transfer, invocation->workspace, mine,
                                       files_until_ms(invocation, event, false), err);
-        end->files_in_ms = lambda_now_ms() - start_ms;
+        end->files_in_ms = clock_now_ms() - start_ms;
         return result < 0 ? error_context(err, "its files could not be brought in") : 0;
 }
 
@@ -103,7 +95,7 @@ static int bring_code(struct lambda *lambda, struct invocation *invocation, cons
 /* The result and a stream have room for as many files as a workspace should have; what even they do not tell is not known to be kept. */
 static void bring_out(struct lambda *lambda, const struct invocation *invocation,
                       const struct lambda_event *event, struct invocation_end *end, struct error *why) {
-        int64_t start_ms = lambda_now_ms();
+        int64_t start_ms = clock_now_ms();
         int result;
 
         if (!invocation->workspace)
@@ -117,7 +109,7 @@ static void bring_out(struct lambda *lambda, const struct invocation *invocation
                 end->files_reason = why->message;
         }
         lambda->answer.skipped_left_out += lambda->transfer.skipped_left_out;
-        end->files_out_ms = lambda_now_ms() - start_ms;
+        end->files_out_ms = clock_now_ms() - start_ms;
 }
 
 /*
@@ -213,7 +205,7 @@ static int serve_event(struct lambda *lambda, const struct lambda_event *event, 
         cpu_ms = descendants_cpu_ms() - cpu_ms;
         end.cpu_ms = cpu_ms > 0 ? cpu_ms : 0;
         leave_result(lambda, &invocation, event, &end);
-        lambda_transfer_rest(&lambda->transfer, lambda_now_ms() + REST_MS);
+        lambda_transfer_rest(&lambda->transfer, clock_now_ms() + REST_MS);
         return lambda_answer_end(&lambda->answer, &lambda->api, event, &end, err);
 }
 
@@ -262,7 +254,7 @@ static int next_event(struct lambda *lambda, struct lambda_event *ret, struct er
 /* A kernel that waits for its first code; without Python there is no function. */
 static int start(struct lambda *lambda, struct error *err) {
         const struct request prepare = { .type = REQUEST_PREPARE, .context = "main" };
-        int64_t until_ms = lambda_now_ms() + START_MS;
+        int64_t until_ms = clock_now_ms() + START_MS;
         int result = lambda_inner_start(&lambda->inner, err), status;
         struct error unsaid;
 

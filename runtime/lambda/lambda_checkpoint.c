@@ -8,6 +8,7 @@
  */
 #include "runtime/lambda/lambda_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "runtime/protocol/checkpoint.h"
@@ -107,7 +108,7 @@ static int give(struct lambda *lambda, const struct invocation *invocation, int6
         lambda->said[0] = '\0';
         lambda->pieces_left = bytes;
         lambda_inner_ask(&lambda->inner, &request);
-        result = lambda_code_wait(lambda, LAMBDA_RESTORED, lambda_now_ms() + max_ms + RESTORE_LATE_MS);
+        result = lambda_code_wait(lambda, LAMBDA_RESTORED, clock_now_ms() + max_ms + RESTORE_LATE_MS);
         lambda->waiting = LAMBDA_NOTHING;
         lambda->pieces_left = 0;
         if (result > 0)
@@ -130,7 +131,7 @@ static int give_nothing(struct lambda *lambda, const struct invocation *invocati
 int lambda_checkpoint_restore(struct lambda *lambda, const struct invocation *invocation,
                               const struct lambda_event *event, enum invocation_was was,
                               struct invocation_end *end, struct error *err) {
-        int64_t start_ms = lambda_now_ms(), left = lambda_time_left_ms(invocation, event), max_ms;
+        int64_t start_ms = clock_now_ms(), left = lambda_time_left_ms(invocation, event), max_ms;
         struct error why;
         int result;
 
@@ -167,7 +168,7 @@ int lambda_checkpoint_restore(struct lambda *lambda, const struct invocation *in
                                (int)sizeof(lambda->unusable) - 1, why.message);
                 end->restore_reason = lambda->unusable;
         }
-        end->restore_ms = lambda_now_ms() - start_ms;
+        end->restore_ms = clock_now_ms() - start_ms;
         return result < 0 ? -1 : 0;
 }
 
@@ -225,8 +226,7 @@ static int collect(struct lambda *lambda, const struct invocation *invocation,
         lambda->said[0] = '\0';
         lambda->pieces_left = invocation->take_bytes + CHECKPOINT_EXTRA_MAX;
         lambda_inner_ask(&lambda->inner, &request);
-        if (lambda_code_wait(lambda, LAMBDA_CHECKPOINTED, lambda_now_ms() + request.max_ms + TAKE_LATE_MS) >
-            0)
+        if (lambda_code_wait(lambda, LAMBDA_CHECKPOINTED, clock_now_ms() + request.max_ms + TAKE_LATE_MS) > 0)
                 lambda_code_lose(lambda, "it was killed: it did not take its checkpoint in time");
         lambda->waiting = LAMBDA_NOTHING;
         lambda->pieces_left = 0;
@@ -237,7 +237,7 @@ static int collect(struct lambda *lambda, const struct invocation *invocation,
 
 void lambda_checkpoint_take(struct lambda *lambda, const struct invocation *invocation,
                             const struct lambda_event *event, struct invocation_end *end, struct error *why) {
-        int64_t start_ms = lambda_now_ms();
+        int64_t start_ms = clock_now_ms();
         struct stat status;
         int result;
 
@@ -254,12 +254,12 @@ void lambda_checkpoint_take(struct lambda *lambda, const struct invocation *invo
         }
         if (result == 0 &&
             (result = lambda_transfer_post(&lambda->transfer, invocation->transfer, "checkpoint",
-                                           lambda_now_ms() + lambda_time_left_ms(invocation, event) - REST_MS,
+                                           clock_now_ms() + lambda_time_left_ms(invocation, event) - REST_MS,
                                            lambda->sha256, why)) == 0) {
                 end->checkpoint_bytes = fstat(lambda->transfer.body, &status) < 0 ? 0 : status.st_size;
                 end->checkpoint_sha256 = lambda->sha256;
         }
         if (result < 0)
                 end->checkpoint_reason = why->message;
-        end->checkpoint_ms = lambda_now_ms() - start_ms;
+        end->checkpoint_ms = clock_now_ms() - start_ms;
 }

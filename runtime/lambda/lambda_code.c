@@ -5,6 +5,7 @@
  */
 #include "runtime/lambda/lambda_parts.h"
 
+#include "base/clock.h"
 #include "process/descendants.h"
 
 #include <errno.h>
@@ -115,7 +116,7 @@ static void hear_watch(struct lambda *lambda) {
                 return;
         while (lambda->looks_left > 0) {
                 lambda->looks_left--;
-                if (lambda_transfer_watch(&lambda->transfer, lambda->interrupt, lambda_now_ms() + ANEW_MS,
+                if (lambda_transfer_watch(&lambda->transfer, lambda->interrupt, clock_now_ms() + ANEW_MS,
                                           &err) == 0)
                         return;
                 lambda_complain(err.message);
@@ -129,7 +130,7 @@ int lambda_code_wait(struct lambda *lambda, enum lambda_waiting waiting, int64_t
         lambda->waiting = waiting;
         while (lambda->waiting != LAMBDA_NOTHING) {
                 bool behind = lambda_stream_backlog(stream) > BACKLOG_MAX, has_more;
-                int64_t left = until_ms - lambda_now_ms();
+                int64_t left = until_ms - clock_now_ms();
                 struct error err;
 
                 lambda_checkpoint_feed(lambda);
@@ -210,7 +211,7 @@ int lambda_code_run(struct lambda *lambda, const struct invocation *invocation,
                 lambda->interrupt = invocation->interrupt;
                 lambda->looks_left = LOOKS_MAX;
                 if (invocation->interrupt && lambda_transfer_watch(&lambda->transfer, invocation->interrupt,
-                                                                   lambda_now_ms() + WATCH_MS, note) < 0) {
+                                                                   clock_now_ms() + WATCH_MS, note) < 0) {
                         (void)error_context(note, "it could not be interrupted");
                         lambda->interrupt = NULL;
                 }
@@ -220,7 +221,7 @@ int lambda_code_run(struct lambda *lambda, const struct invocation *invocation,
                         return -1;
         }
         lambda_inner_ask(&lambda->inner, &request);
-        result = lambda_code_wait(lambda, LAMBDA_END, lambda_now_ms() + most);
+        result = lambda_code_wait(lambda, LAMBDA_END, clock_now_ms() + most);
         if (result > 0)
                 lambda_code_lose(lambda, "it was killed: it did not stop at its deadline");
         if (result != 0 && executes)

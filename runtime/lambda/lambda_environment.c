@@ -230,7 +230,7 @@ static int empty_temporary(int64_t until_ms, struct error *err) {
         /* It is its user's, who may have shut it. */
         if (top < 0 && chmod(LAMBDA_TEMPORARY, 0700) == 0)
                 top = open(LAMBDA_TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        while (top >= 0 && left > 0 && clock_system.monotonic_ms(&clock_system) < until_ms) {
+        while (top >= 0 && left > 0 && clock_now_ms() < until_ms) {
                 int again = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 DIR *entries = again < 0 ? NULL : fdopendir(again);
                 const struct dirent *entry;

@@ -3,6 +3,7 @@
  * What an environment has in its memory is the session's only if the session's last execution ran in it: Lambda may have had two, and
  * used the other meanwhile. So the event says which execution that was, and where; what does not fit is ended, never continued.
  */
+#include "base/clock.h"
 #include "runtime/lambda/lambda_parts.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ bool lambda_owner_is_last(const struct lambda_environment *environment, const st
 enum invocation_refusal lambda_owner_admit(const struct lambda *lambda, const struct invocation *invocation,
                                            const struct lambda_event *event, struct error *err) {
         const struct lambda_environment *environment = &lambda->environment;
-        int64_t now = lambda_wall_ms();
+        int64_t now = clock_wall_ms();
         bool is_ours = strcmp(environment->session, invocation->session) == 0;
 
         if (event->tenant[0] && strcmp(event->tenant, invocation->session) != 0) {
@@ -61,7 +62,7 @@ static int give_to(struct lambda *lambda, const char *session, struct error *err
         lambda_answer_forget(&lambda->answer);
         lambda_transfer_end(&lambda->transfer);
         lambda_transfer_forget(&lambda->transfer);
-        return lambda_environment_give(&lambda->environment, session, lambda_now_ms() + CLEAN_MS, err);
+        return lambda_environment_give(&lambda->environment, session, clock_now_ms() + CLEAN_MS, err);
 }
 
 enum invocation_refusal lambda_owner_settle(struct lambda *lambda, const struct invocation *invocation,

@@ -42,8 +42,6 @@ struct lambda {
 static inline int64_t lambda_until(int64_t ms, int64_t until_ms) {
         return ms < until_ms ? ms : until_ms;
 }
-int64_t lambda_now_ms(void);  /* monotonic */
-int64_t lambda_wall_ms(void); /* since 1970 */
 void lambda_complain(const char *what);
 /* Until Lambda ends the function, or nobody believes the answer any more. */
 int64_t lambda_time_left_ms(const struct invocation *invocation, const struct lambda_event *event);

@@ -157,7 +157,7 @@ static int next_line(struct lambda_transfer *talk, int64_t until_ms, const char 
                 const char *from = strbuf_text(&talk->heard) + talk->taken;
                 const char *end = memchr(from, '\n', talk->heard.length - talk->taken);
                 struct pollfd polled = { talk->socket, POLLIN, 0 };
-                int64_t left = until_ms - clock_system.monotonic_ms(&clock_system);
+                int64_t left = until_ms - clock_now_ms();
                 char bytes[16384];
                 ssize_t count;
 
@@ -410,8 +410,7 @@ bool lambda_transfer_hear(struct lambda_transfer *transfer) {
         bool is_found;
 
         /* A line comes whole, or its process is none of ours any more: a moment is enough. */
-        if (next_line(transfer, clock_system.monotonic_ms(&clock_system) + 1000, &line, &length, &unsaid) <
-            0) {
+        if (next_line(transfer, clock_now_ms() + 1000, &line, &length, &unsaid) < 0) {
                 end_process(transfer);
                 return false;
         }

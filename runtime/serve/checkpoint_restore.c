@@ -8,6 +8,7 @@
  */
 #include "runtime/serve/runtime_parts.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -120,7 +121,7 @@ void checkpoint_restore_start(struct runtime *runtime, const struct request *req
                                          .left = request->bytes,
                                          .deaf = why || request->reason,
                                          .max_ms = request->max_ms,
-                                         .until_ms = runtime_now_ms() + request->max_ms,
+                                         .until_ms = clock_now_ms() + request->max_ms,
                                          .contexts = json_checked(json_array()) };
         if (why || request->reason)
                 snprintf(restoring->reason, sizeof(restoring->reason), "%s", why ? why : request->reason);
@@ -269,7 +270,7 @@ void checkpoint_restore_tick(struct runtime *runtime) {
         struct restoring *restoring = &runtime->restoring;
         char why[128];
 
-        if (!restoring->active || runtime_now_ms() < restoring->until_ms)
+        if (!restoring->active || clock_now_ms() < restoring->until_ms)
                 return;
         restoring->until_ms = INT64_MAX;
         snprintf(why, sizeof(why), "it was not restored in %lld ms", (long long)restoring->max_ms);

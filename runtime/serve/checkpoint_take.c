@@ -9,6 +9,7 @@
  */
 #include "runtime/serve/runtime_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 
@@ -93,7 +94,7 @@ static void go_on(struct runtime *runtime) {
 
         while (!taking->context && taking->next < runtime->context_count) {
                 struct context *context = &runtime->contexts[taking->next++];
-                int64_t now = runtime_now_ms();
+                int64_t now = clock_now_ms();
                 struct error err;
                 bool is_dead = KERNEL_IS_DEAD(&context->kernel);
 
@@ -132,7 +133,7 @@ void checkpoint_take_start(struct runtime *runtime, const struct request *reques
                                    .data_max = request->bytes,
                                    .total_max = request->bytes + CHECKPOINT_EXTRA_MAX,
                                    .max_ms = request->max_ms,
-                                   .until_ms = runtime_now_ms() + request->max_ms,
+                                   .until_ms = clock_now_ms() + request->max_ms,
                                    .kill_ms = INT64_MAX,
                                    .contexts = json_checked(json_array()) };
         send_bytes(runtime, CHECKPOINT_LINE, sizeof(CHECKPOINT_LINE) - 1);
@@ -268,7 +269,7 @@ void checkpoint_take_tick(struct runtime *runtime) {
         struct taking *taking = &runtime->taking;
         char why[128];
 
-        if (runtime_now_ms() < taking->kill_ms)
+        if (clock_now_ms() < taking->kill_ms)
                 return;
         if (!taking->told) {
                 taking->told = true;

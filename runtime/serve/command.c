@@ -8,6 +8,7 @@
  */
 #include "runtime/serve/runtime_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ static void finish(struct runtime *runtime, struct report *report) {
         }
         report->type = REPORT_DONE;
         report->n = command->n;
-        report->wall_ms = runtime_now_ms() - command->started_ms;
+        report->wall_ms = clock_now_ms() - command->started_ms;
         report->stdout_bytes = command->bytes[0];
         report->stderr_bytes = command->bytes[1];
         *command = (struct command){ .process = PROCESS_NONE, .pipes = { -1, -1 } };
@@ -91,7 +92,7 @@ void command_start(struct runtime *runtime, const struct request *request) {
                 return;
         }
         runtime->command = (struct command){
-                .n = request->n, .process = PROCESS_NONE, .pipes = { -1, -1 }, .started_ms = runtime_now_ms()
+                .n = request->n, .process = PROCESS_NONE, .pipes = { -1, -1 }, .started_ms = clock_now_ms()
         };
         if (start(runtime, request, &err) < 0) {
                 struct report report = { .status = REPORT_FAILED, .exit_code = -1, .detail = err.message };

@@ -6,6 +6,7 @@
  */
 #include "runtime/serve/runtime_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 
@@ -258,7 +259,7 @@ static void hear_one(struct runtime *runtime, struct context *context) {
         if (answer == KERNEL_WAIT)
                 return;
         if (answer == KERNEL_CLOSED) {
-                context->kill_ms = runtime_now_ms() + RUNTIME_CLOSED_MS;
+                context->kill_ms = clock_now_ms() + RUNTIME_CLOSED_MS;
                 close_descriptor(&context->kernel.socket);
         } else if (answer < 0 || kernel_word_read(&message, &word, &err) < 0)
                 break_off(runtime, context, err.message);
@@ -274,7 +275,7 @@ void context_hear(struct runtime *runtime, struct context *context) {
 }
 
 void context_tick(struct context *context) {
-        if (runtime_now_ms() < context->kill_ms)
+        if (clock_now_ms() < context->kill_ms)
                 return;
         snprintf(context->lost, sizeof(context->lost), "it closed its socket to the runtime");
         context->explained = true;

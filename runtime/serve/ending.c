@@ -4,6 +4,7 @@
  * kernel.py); what it runs gets SIGINT first. Nothing else is done meanwhile but to read what is printed, since a kernel that
  * cannot write would not come to its end.
  */
+#include "base/clock.h"
 #include "runtime/serve/runtime_parts.h"
 
 #include <poll.h>
@@ -54,7 +55,7 @@ static void read_meanwhile(struct runtime *runtime) {
 }
 
 void ending_of_kernels(struct runtime *runtime, const struct context *only) {
-        int64_t until_ms = runtime_now_ms() + RUNTIME_GRACE_MS;
+        int64_t until_ms = clock_now_ms() + RUNTIME_GRACE_MS;
 
         for (size_t i = 0; i < runtime->context_count; i++) {
                 struct context *context = &runtime->contexts[i];
@@ -71,6 +72,6 @@ void ending_of_kernels(struct runtime *runtime, const struct context *only) {
                 else
                         kernel_interrupt(&context->kernel);
         }
-        while (lives_any(runtime, only) && runtime_now_ms() < until_ms)
+        while (lives_any(runtime, only) && clock_now_ms() < until_ms)
                 read_meanwhile(runtime);
 }

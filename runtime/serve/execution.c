@@ -15,6 +15,7 @@
  */
 #include "runtime/serve/runtime_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "runtime/serve/picture.h"
@@ -148,7 +149,7 @@ static void finish(struct runtime *runtime, struct report *report) {
         runtime_look_at_mapped(runtime);
         report->type = REPORT_DONE;
         report->n = execution->n;
-        report->wall_ms = runtime_now_ms() - execution->started_ms;
+        report->wall_ms = clock_now_ms() - execution->started_ms;
         report->stdout_bytes = execution->bytes[0];
         report->stderr_bytes = execution->bytes[1];
         report->displays_dropped = execution->dropped;
@@ -267,7 +268,7 @@ static void ask_to_stop(struct runtime *runtime) {
 
         if (execution->kill_ms != INT64_MAX)
                 return;
-        execution->kill_ms = runtime_now_ms() + RUNTIME_GRACE_MS;
+        execution->kill_ms = clock_now_ms() + RUNTIME_GRACE_MS;
         execution->again_ms = execution->kill_ms - RUNTIME_GRACE_MS + RUNTIME_AGAIN_MS;
         execution->wants_interrupt = true;
         if (execution->begun)
@@ -312,7 +313,7 @@ int64_t execution_next_ms(const struct runtime *runtime) {
 
 void execution_tick(struct runtime *runtime) {
         struct execution *execution = &runtime->execution;
-        int64_t now = runtime_now_ms();
+        int64_t now = clock_now_ms();
 
         if (execution->n == 0)
                 return;
@@ -478,7 +479,7 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                                          .context = context,
                                          .shell = PROCESS_NONE,
                                          .pipes = { -1, -1 },
-                                         .started_ms = runtime_now_ms(),
+                                         .started_ms = clock_now_ms(),
                                          .deadline_ms = INT64_MAX,
                                          .again_ms = INT64_MAX,
                                          .kill_ms = INT64_MAX };

@@ -31,13 +31,9 @@
 /* The pause behind a look is so many times as long as the look, which many processes with many mappings make long. */
 #define MAPPED_PAUSES 20
 
-int64_t runtime_now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 void runtime_report(struct runtime *runtime, const struct report *report) {
         report_write(report, &runtime->unsent);
-        runtime->hold_until_ms = report->type == REPORT_STARTED ? runtime_now_ms() + RUNTIME_HOLD_MS : 0;
+        runtime->hold_until_ms = report->type == REPORT_STARTED ? clock_now_ms() + RUNTIME_HOLD_MS : 0;
 }
 
 void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason) {
@@ -88,9 +84,9 @@ int64_t runtime_left(const struct runtime *runtime) {
 
 /* Once all that lives is known. A kernel that has mapped no file may have a thread that does, but is not worth a look each second. */
 void runtime_look_at_mapped(struct runtime *runtime) {
-        int64_t began_ms = runtime_now_ms();
+        int64_t began_ms = clock_now_ms();
         bool any = mapped_touch(&runtime->known, runtime->folder);
-        int64_t now_ms = runtime_now_ms(), pause_ms = (now_ms - began_ms) * MAPPED_PAUSES;
+        int64_t now_ms = clock_now_ms(), pause_ms = (now_ms - began_ms) * MAPPED_PAUSES;
 
         pause_ms = pause_ms > MAPPED_LOOK_MS ? pause_ms : MAPPED_LOOK_MS;
         runtime->mapped_ms = any || runtime_left(runtime) > 0 ? now_ms + pause_ms : INT64_MAX;
@@ -98,7 +94,7 @@ void runtime_look_at_mapped(struct runtime *runtime) {
 
 /* Between executions what was left behind writes on. While one runs its end is early enough. */
 static void look_at_mapped_again(struct runtime *runtime) {
-        if (runtime_now_ms() < runtime->mapped_ms)
+        if (clock_now_ms() < runtime->mapped_ms)
                 return;
         runtime->mapped_ms = INT64_MAX;
         if (runtime->execution.n > 0)
@@ -300,7 +296,7 @@ static int milliseconds_left(const struct runtime *runtime) {
                 next = runtime->mapped_ms;
         if (next == INT64_MAX)
                 return -1;
-        left = next - runtime_now_ms();
+        left = next - clock_now_ms();
         return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 
@@ -403,7 +399,7 @@ static int serve_once(struct runtime *runtime, struct error *err) {
         look_at_mapped_again(runtime);
         for (size_t i = 0; i < runtime->context_count; i++)
                 context_tick(&runtime->contexts[i]);
-        if (runtime->hold_until_ms > 0 && runtime_now_ms() >= runtime->hold_until_ms)
+        if (runtime->hold_until_ms > 0 && clock_now_ms() >= runtime->hold_until_ms)
                 runtime->hold_until_ms = 0;
         /* Answers leave with the turn of the loop that made them, as far as they are taken. */
         if (runtime->hold_until_ms == 0 && runtime->unsent.length > runtime->sent &&

@@ -144,7 +144,6 @@ struct runtime {
         struct restoring restoring;
 };
 
-int64_t runtime_now_ms(void);
 void runtime_report(struct runtime *runtime, const struct report *report);
 void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason);
 /* Who lives now becomes known. */

@@ -59,7 +59,7 @@ int command_run(char *const *argv, const struct command_limits *limits, struct s
                 .process = { .arguments = (const char *const *)argv,
                              .environment = (const char *const *)environ },
                 .output_max = limits->output,
-                .deadline_ms = clock_system.monotonic_ms(&clock_system) + limits->timeout_ms,
+                .deadline_ms = clock_now_ms() + limits->timeout_ms,
                 .interrupt = limits->interrupt,
                 .grace_ms = -1,
         };

@@ -66,7 +66,7 @@ static void fill_row(const struct import *import, const char *path, struct image
         };
         ret->tags[0] = import->name.tag;
         if (!verdict->problem) {
-                ret->pushed_ms = clock_system.wall_ms(&clock_system);
+                ret->pushed_ms = clock_wall_ms();
                 ret->note = describe_left_out(&import->prepared.tally, import->weak, import->arena);
                 return;
         }

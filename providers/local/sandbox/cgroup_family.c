@@ -187,7 +187,7 @@ static bool ask_systemd(const char *const *words) {
                 .process = { .program = SYSTEMCTL, .arguments = words, .environment = variables },
                 .output_max = 4096,
                 .keep_end = true,
-                .deadline_ms = clock_system.monotonic_ms(&clock_system) + SYSTEMCTL_MS
+                .deadline_ms = clock_now_ms() + SYSTEMCTL_MS
         };
         struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
         struct error ignored;

@@ -6,6 +6,7 @@
  */
 #include "providers/local/sandbox/sandbox.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/libc.h"
 #include "process/frame.h"
@@ -275,7 +276,7 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
                 .launched = SANDBOX_LAUNCHED_NONE,
                 .workspace = { .folder = -1, .worker = &sandbox->reader },
                 .pipes = { -1, -1, -1 },
-                .late_ms = sandbox_now_ms() + PATIENCE_MS,
+                .late_ms = clock_now_ms() + PATIENCE_MS,
         };
         if (spec->network.count > 0)
                 sandbox->reached = arena_alloc(arena, sizeof(*sandbox->reached));
@@ -304,7 +305,7 @@ struct sandbox_pipes *sandbox_pipes(struct sandbox *sandbox) {
 }
 
 int64_t sandbox_patience_ms(const struct sandbox *sandbox) {
-        int64_t left = sandbox->late_ms - sandbox_now_ms();
+        int64_t left = sandbox->late_ms - clock_now_ms();
 
         return left > 0 ? left : 0;
 }
@@ -315,8 +316,8 @@ void sandbox_cancel(struct sandbox *sandbox) {
         if (!sandbox->ended && !sandbox->cancelled)
                 (void)!frame_send_now(sandbox->reader.socket, MESSAGE_CANCEL, NULL, 0, NULL, 0, &ignored);
         sandbox->cancelled = true;
-        if (sandbox->late_ms > sandbox_now_ms() + LATE_MS)
-                sandbox->late_ms = sandbox_now_ms() + LATE_MS;
+        if (sandbox->late_ms > clock_now_ms() + LATE_MS)
+                sandbox->late_ms = clock_now_ms() + LATE_MS;
 }
 
 static int become_started(struct sandbox *sandbox, struct frame *frame, struct error *err) {
@@ -336,7 +337,7 @@ static int become_started(struct sandbox *sandbox, struct frame *frame, struct e
                 return 0;
         if (spec->fill && spec->fill(spec->context, &sandbox->workspace, err) < 0)
                 return -1;
-        sandbox->late_ms = sandbox_now_ms() + spec->limits.deadline_ms + LATE_MS;
+        sandbox->late_ms = clock_now_ms() + spec->limits.deadline_ms + LATE_MS;
         if (!spec->fill) /* then the worker does not wait for it */
                 return 0;
         return frame_send_now(sandbox->reader.socket, MESSAGE_GO, NULL, 0, NULL, 0, err);

@@ -110,7 +110,7 @@ static int run_mke2fs(int file, const struct size *size, struct error *err) {
         };
         struct run_args args = { .process = { .arguments = words },
                                  .output_max = 4096,
-                                 .deadline_ms = clock_system.monotonic_ms(&clock_system) + MKE2FS_MS };
+                                 .deadline_ms = clock_now_ms() + MKE2FS_MS };
         struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
 
         args.process.program = process_find_program("mke2fs", PROCESS_SYSTEM_FOLDERS, arena);

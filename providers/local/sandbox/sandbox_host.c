@@ -24,7 +24,7 @@ static bool ask_version(const char *path, char *buffer, size_t size) {
                 .process = { .program = path, .arguments = arguments },
                 .output_max = size - 1,
                 .errors = RUN_ERRORS_DROPPED,
-                .deadline_ms = clock_system.monotonic_ms(&clock_system) + VERSION_MS,
+                .deadline_ms = clock_now_ms() + VERSION_MS,
         };
         struct error ignored;
 

@@ -8,6 +8,7 @@
  * clock of its own a little after the deadline, in case the worker was stopped. It keeps open what `held` names: locks that
  * are free once the run is dead.
  */
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/libc.h"
 #include "egress/proxy.h"
@@ -99,7 +100,7 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
                                    { .fd = init->channel, .events = POLLIN } };
 
         for (;;) {
-                int64_t left = until_ms - sandbox_now_ms();
+                int64_t left = until_ms - clock_now_ms();
                 struct signalfd_siginfo ignored;
                 struct error lost;
                 pid_t ended;
@@ -116,7 +117,7 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
                 while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) {
                         if (ended == bubblewrap) {
                                 bubblewrap = 0;
-                                until_ms = sandbox_now_ms() + LEFT_MS;
+                                until_ms = clock_now_ms() + LEFT_MS;
                                 /* It tells what it has not told yet. */
                                 if (proxy > 0)
                                         kill(proxy, SIGTERM);

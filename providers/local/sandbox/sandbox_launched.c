@@ -60,11 +60,11 @@ int sandbox_launched_try(const char *launcher, struct error *err) {
 /* The next whole message of that type; any other is passed over, as answers that nobody waits for any more are. */
 static int wait_for(struct sandbox_launched *launched, unsigned type, int64_t patience_ms, struct frame *ret,
                     struct error *err) {
-        int64_t until_ms = sandbox_now_ms() + patience_ms;
+        int64_t until_ms = clock_now_ms() + patience_ms;
         struct pollfd polled = { .fd = launched->launcher.socket, .events = POLLIN };
 
         for (;;) {
-                int64_t left = until_ms - sandbox_now_ms();
+                int64_t left = until_ms - clock_now_ms();
                 int answer;
 
                 if (left <= 0 || poll(&polled, 1, (int)left) == 0)
@@ -308,11 +308,11 @@ int sandbox_launched_names(const char *launcher, struct arena *arena, const char
 
 /* What it still says is read by nobody; that its socket ends is its last word. */
 static void await_close(int worker, int64_t patience_ms) {
-        int64_t until_ms = sandbox_now_ms() + patience_ms, left;
+        int64_t until_ms = clock_now_ms() + patience_ms, left;
         struct pollfd polled = { .fd = worker, .events = POLLIN };
         char ignored[65536];
 
-        while ((left = until_ms - sandbox_now_ms()) > 0) {
+        while ((left = until_ms - clock_now_ms()) > 0) {
                 if (poll(&polled, 1, (int)left) == 1 &&
                     recv(worker, ignored, sizeof(ignored), MSG_DONTWAIT) <= 0 && errno != EAGAIN &&
                     errno != EINTR)

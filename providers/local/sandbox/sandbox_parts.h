@@ -120,6 +120,5 @@ enum sandbox_init_message {
 #define SANDBOX_INIT_LATE 3
 
 /* Milliseconds of the monotonic clock, the same in every process of the machine. */
-int64_t sandbox_now_ms(void);
 
 #endif

@@ -32,10 +32,6 @@
 #define PENDING_SIGNALS 1024
 #define SHARES 8 /* of what is counted by user, an ordinary user's sandbox gets one of so many */
 
-int64_t sandbox_now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 static int limit(resource_limit resource, uint64_t value, struct error *err) {
         struct rlimit now, wanted = { value, value };
 

@@ -4,6 +4,7 @@
  * the interrupt is waited for. Memory is three buffers, whatever is printed; whoever reads slowly slows the program
  * down. A sink that takes nothing, and even one that stops this process, does not hold up the deadline: the worker has it.
  */
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "providers/local/sandbox/sandbox_parts.h"
@@ -181,9 +182,9 @@ static void look_at_time(struct loop *loop) {
                 loop->cancelled = true;
                 sandbox_cancel(loop->sandbox);
                 /* Once it has ended, an interrupt stops the waiting for a reader as well. */
-                loop->until_ms = sandbox_now_ms();
+                loop->until_ms = clock_now_ms();
         }
-        if (loop->ended && sandbox_now_ms() >= loop->until_ms) {
+        if (loop->ended && clock_now_ms() >= loop->until_ms) {
                 struct sandbox_pipes *pipes = sandbox_pipes(loop->sandbox);
 
                 /* Whoever should read our output does not: it is lost, and counted. */
@@ -208,7 +209,7 @@ static int one_turn(struct loop *loop, const struct sandbox_spec *spec, const st
                 { .fd = -1 },
                 { .fd = -1 },
         };
-        int64_t until_ms = loop->until_ms - sandbox_now_ms(), left;
+        int64_t until_ms = loop->until_ms - clock_now_ms(), left;
         enum sandbox_event event;
 
         left = !loop->ended ? sandbox_patience_ms(loop->sandbox) : until_ms > 0 ? until_ms : 0;
@@ -231,7 +232,7 @@ static int one_turn(struct loop *loop, const struct sandbox_spec *spec, const st
                 begin_relays(loop, spec, sinks);
         if (event == SANDBOX_ENDED) {
                 loop->ended = true;
-                loop->until_ms = sandbox_now_ms() + (loop->cancelled ? CANCELLED_MS : DRAIN_MS);
+                loop->until_ms = clock_now_ms() + (loop->cancelled ? CANCELLED_MS : DRAIN_MS);
                 close_descriptor(&sandbox_pipes(loop->sandbox)->input);
         }
         look_at_time(loop);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sandbox/sandbox_worker.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/libc.h"
 #include "egress/proxy.h"
@@ -147,7 +148,7 @@ static int receive_next(struct worker *worker, struct frame *ret, struct error *
         int answer;
 
         while ((answer = frame_receive(&worker->reader, ret, err)) == FRAME_WAIT) {
-                int64_t left = worker->patience_until_ms - sandbox_now_ms();
+                int64_t left = worker->patience_until_ms - clock_now_ms();
 
                 if (left <= 0)
                         return error_set(err, "the sandbox was not used in time: its client said nothing");
@@ -199,7 +200,7 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
                 worker->disk = frame_take(frame, at++);
         if (placing->joins)
                 worker->joins = frame_take(frame, at++);
-        worker->life_until_ms = placing->lasts ? sandbox_now_ms() + placing->limits.deadline_ms : INT64_MAX;
+        worker->life_until_ms = placing->lasts ? clock_now_ms() + placing->limits.deadline_ms : INT64_MAX;
         return 0;
 }
 
@@ -352,7 +353,7 @@ static int place(struct worker *worker, struct error *err) {
                 return -1;
         if (placing->for_another) {
                 fcntl(worker->reader.socket, F_SETFL, O_NONBLOCK);
-                worker->patience_until_ms = sandbox_now_ms() + placing->patience_ms;
+                worker->patience_until_ms = clock_now_ms() + placing->patience_ms;
         }
         /* Again: the change of user forgot it. A parent that died meanwhile is seen by the socket's end. */
         if (placing->dies_with_parent)
@@ -498,7 +499,7 @@ static int tell_ready(struct worker *worker, struct error *err) {
  * the program begins, and one that takes longer than its program may is no use.
  */
 static int wait_for_go(struct worker *worker, struct error *err) {
-        worker->patience_until_ms = sandbox_now_ms() + worker->running.deadline_ms;
+        worker->patience_until_ms = clock_now_ms() + worker->running.deadline_ms;
         while (worker->running.waits) {
                 struct frame frame FRAME_CLEANUP = { 0 };
 
@@ -637,7 +638,7 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
                 sandbox_etc_name(worker->names, frame->payload.data, frame->payload.length);
                 return true;
         }
-        heard = sandbox_relay_hear(&worker->relay, frame, sandbox_now_ms());
+        heard = sandbox_relay_hear(&worker->relay, frame, clock_now_ms());
         if (heard < 0)
                 drop_client(worker);
         return heard != 0;
@@ -696,7 +697,7 @@ static void begin_to_leave(struct worker *worker) {
         (void)!read(told_to_leave, &ignored, sizeof(ignored));
         if (worker->leaves_ms < INT64_MAX)
                 return;
-        worker->leaves_ms = sandbox_now_ms() + LEAVING_MS + worker->relay.wish.time_max_ms;
+        worker->leaves_ms = clock_now_ms() + LEAVING_MS + worker->relay.wish.time_max_ms;
         if (worker->reader.socket >= 0)
                 sandbox_relay_append(&worker->relay, MESSAGE_LEAVING, NULL, 0);
 }
@@ -704,7 +705,7 @@ static void begin_to_leave(struct worker *worker) {
 /* True: the sandbox is to be killed. */
 static bool go_on_parking(struct worker *worker) {
         struct sandbox_checkpoint *checkpoint = &worker->relay.checkpoint;
-        int64_t now_ms = sandbox_now_ms();
+        int64_t now_ms = clock_now_ms();
 
         if (checkpoint->takes && now_ms >= checkpoint->until_ms)
                 return true; /* a runtime that does not come to its end */
@@ -807,7 +808,7 @@ static int collect_end(struct worker *worker, int64_t started_ms, struct error *
         tell_reached(worker);
         if (worker->group)
                 cgroup_measure(worker->group, &ending->usage);
-        ending->wall_ms = sandbox_now_ms() - started_ms;
+        ending->wall_ms = clock_now_ms() - started_ms;
         ending->cpu_ms = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
                          (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
         ending->peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
@@ -833,7 +834,7 @@ static int collect_end(struct worker *worker, int64_t started_ms, struct error *
  */
 static bool look_for_hoards(struct worker *worker) {
         unsigned sockets, locks = worker->hoards.locks;
-        int64_t now_ms = sandbox_now_ms(), pause_ms = LOOK_MS;
+        int64_t now_ms = clock_now_ms(), pause_ms = LOOK_MS;
 
         if (now_ms < worker->hoards.due_ms)
                 return false;
@@ -851,13 +852,13 @@ static bool look_for_hoards(struct worker *worker) {
                 pause_ms = LOOK_MS / 4;
         else if (worker->running.session && now_ms - worker->hoards.stirred_ms > QUIET_MS)
                 pause_ms = QUIET_LOOK_MS;
-        worker->hoards.due_ms = sandbox_now_ms() + pause_ms;
+        worker->hoards.due_ms = clock_now_ms() + pause_ms;
         return worker->ending.sockets || worker->ending.locks;
 }
 
 /* It is looked at soon again, not only once its quiet look is due. */
 static void note_stir(struct worker *worker, const struct pollfd pipes[SANDBOX_RELAY_PIPES]) {
-        int64_t now_ms = sandbox_now_ms();
+        int64_t now_ms = clock_now_ms();
 
         for (size_t i = 0; i < SANDBOX_RELAY_PIPES; i++) {
                 if (!pipes[i].revents)
@@ -915,7 +916,7 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         { .fd = worker->proxy.reader.socket, .events = POLLIN },
                 };
                 int64_t over_ms = worker->killed ? INT64_MAX : session_over_ms(worker), pause_ms;
-                int64_t left = (over_ms < until_ms ? over_ms : until_ms) - sandbox_now_ms();
+                int64_t left = (over_ms < until_ms ? over_ms : until_ms) - clock_now_ms();
 
                 sandbox_relay_poll(&worker->relay, polled + 7);
 
@@ -925,7 +926,7 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 if (left <= 0) {
                         worker->ending.deadline = true;
                         kill_all(worker);
-                        until_ms = sandbox_now_ms() + DYING_MS;
+                        until_ms = clock_now_ms() + DYING_MS;
                         continue;
                 }
                 if (!worker->killed &&
@@ -933,12 +934,12 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         worker->ending.cancelled = true;
                 if (!worker->killed && (worker->ending.cancelled || look_for_hoards(worker))) {
                         kill_all(worker);
-                        until_ms = sandbox_now_ms() + DYING_MS;
+                        until_ms = clock_now_ms() + DYING_MS;
                         continue;
                 }
                 pause_ms = parking_due_ms(worker) < worker->hoards.due_ms ? parking_due_ms(worker)
                                                                           : worker->hoards.due_ms;
-                pause_ms -= sandbox_now_ms();
+                pause_ms -= clock_now_ms();
                 if (!worker->killed && pause_ms < left)
                         left = pause_ms > 0 ? pause_ms : 0;
                 if (poll(polled, 7 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
@@ -959,7 +960,7 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 } else if (!worker->killed) {
                         read_client(worker);
                         if (worker->killed)
-                                until_ms = sandbox_now_ms() + DYING_MS;
+                                until_ms = clock_now_ms() + DYING_MS;
                 }
                 pass_on(worker);
                 if (polled[3].revents) {
@@ -997,7 +998,7 @@ static int tell_ended(struct worker *worker, struct error *err) {
                 frame_reader_release(&worker->reader);
                 close_descriptor(&worker->reader.socket);
                 for (left = 0; !taken && worker->reader.socket < 0; let_in(worker)) {
-                        left = worker->life_until_ms - sandbox_now_ms();
+                        left = worker->life_until_ms - clock_now_ms();
                         if (left <= 0 || is_forsaken(worker))
                                 return 0;
                         (void)poll(&polled, 1, left < FORSAKEN_LOOK_MS ? (int)left : FORSAKEN_LOOK_MS);
@@ -1016,23 +1017,23 @@ static void tell_session_ended(struct worker *worker) {
         bool appended = false;
 
         /* Where its time is over, what its processes said as they were killed waits for nobody. */
-        over_ms = worker->ending.deadline ? sandbox_now_ms() : session_over_ms(worker);
+        over_ms = worker->ending.deadline ? clock_now_ms() : session_over_ms(worker);
         if (over_ms < worker->life_until_ms)
                 worker->life_until_ms = over_ms;
-        if (worker->ending.cancelled && worker->life_until_ms > sandbox_now_ms() + CANCELLED_MS)
-                worker->life_until_ms = sandbox_now_ms() + CANCELLED_MS;
+        if (worker->ending.cancelled && worker->life_until_ms > clock_now_ms() + CANCELLED_MS)
+                worker->life_until_ms = clock_now_ms() + CANCELLED_MS;
         /* One that got SIGTERM waits for nobody, unless there is something that nobody has heard; a second one ends it at once. */
         signal(SIGTERM, SIG_DFL);
         if (worker->leaves_ms < INT64_MAX) {
-                left = sandbox_now_ms() + (sandbox_relay_is_heard(&worker->relay) ? 0 : LEAVING_MS);
+                left = clock_now_ms() + (sandbox_relay_is_heard(&worker->relay) ? 0 : LEAVING_MS);
                 worker->life_until_ms = left < worker->life_until_ms ? left : worker->life_until_ms;
         }
         /* One that is there when the time is over should hear of it. */
-        if (worker->reader.socket >= 0 && worker->life_until_ms < sandbox_now_ms() + LAST_WORDS_MS)
-                worker->life_until_ms = sandbox_now_ms() + LAST_WORDS_MS;
+        if (worker->reader.socket >= 0 && worker->life_until_ms < clock_now_ms() + LAST_WORDS_MS)
+                worker->life_until_ms = clock_now_ms() + LAST_WORDS_MS;
         sandbox_ending_write(&worker->ending, &ended);
         sandbox_relay_drain(&worker->relay);
-        while ((left = worker->life_until_ms - sandbox_now_ms()) > 0 && !is_forsaken(worker)) {
+        while ((left = worker->life_until_ms - clock_now_ms()) > 0 && !is_forsaken(worker)) {
                 struct pollfd polled[] = { { .fd = worker->listener, .events = POLLIN },
                                            { .fd = -1 },
                                            sandbox_porter_poll(&worker->porter) };
@@ -1079,7 +1080,7 @@ static int begin(struct worker *worker, int64_t *ret_started_ms, struct error *e
 
         if (heed_leave(worker, err) < 0)
                 return -1;
-        *ret_started_ms = sandbox_now_ms();
+        *ret_started_ms = clock_now_ms();
         if (!worker->running.waits)
                 started = start_program(worker, *ret_started_ms + worker->running.deadline_ms, &failed);
         /* What process 1 says comes first: one that is dead can be sent nothing. */
@@ -1091,7 +1092,7 @@ static int begin(struct worker *worker, int64_t *ret_started_ms, struct error *e
                 return -1;
         if (!worker->running.waits || worker->ending.cancelled)
                 return 0;
-        *ret_started_ms = sandbox_now_ms();
+        *ret_started_ms = clock_now_ms();
         return start_program(worker, *ret_started_ms + worker->running.deadline_ms, err);
 }
 

@@ -43,10 +43,6 @@
 /* Each session takes eight descriptors: 1024, as many systems give, are soon used up. */
 #define OPEN_FILES 65536
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 /* --- to the worker --- */
 
 /* It has nothing to do but to listen: no files are moved, and nothing ends. */
@@ -176,7 +172,7 @@ void session_hear_all(struct place_session *session) {
 static void begin_execution(struct place_session *session) {
         struct request stop = { .type = REQUEST_INTERRUPT, .n = session->execution.n };
 
-        session->execution.until_ms = now_ms() + session->pending_ms + LATE_MS;
+        session->execution.until_ms = clock_now_ms() + session->pending_ms + LATE_MS;
         sandbox_lasting_measure(&session->lasting, &session->execution.before);
         say_message(session, &session->pending, session->execution.n);
         strbuf_release(&session->pending);
@@ -192,7 +188,7 @@ static void kill_sandbox(struct place_session *session, const char *why) {
                 return;
         if (why)
                 session->why = arena_strdup(session->arena, why);
-        session->dies_ms = now_ms() + DYING_MS;
+        session->dies_ms = clock_now_ms() + DYING_MS;
         tell(session, MESSAGE_CANCEL, NULL, 0);
 }
 
@@ -496,7 +492,7 @@ static int kill_worker(struct place_session *session, const struct interrupt *in
 }
 
 static void look_at_time(struct place_session *session) {
-        int64_t now = now_ms();
+        int64_t now = clock_now_ms();
         struct error ignored;
 
         if (session->execution.n > 0 && now >= session->execution.until_ms && !session->dies_ms) {
@@ -588,7 +584,7 @@ static int next(struct place_session *session, struct place_event *ret, struct e
 
         (void)err;
         *ret = (struct place_event){ 0 };
-        if (session->heard_later > 0 && !session->killing && now_ms() >= session->heard_until_ms)
+        if (session->heard_later > 0 && !session->killing && clock_now_ms() >= session->heard_until_ms)
                 append_heard(session);
         send_more(session);
         if (session->handed_over) {
@@ -662,7 +658,7 @@ static int64_t patience_ms(const struct place_session *session) {
 
         if (session->heard_later > 0 && session->heard_until_ms < until)
                 until = session->heard_until_ms;
-        left = until - now_ms();
+        left = until - clock_now_ms();
         if (session->handed_over)
                 return 0;
         if (session->sync)
@@ -826,7 +822,7 @@ static void heard(struct place_session *session, uint64_t id) {
         if (id == 0 || id > session->heard || session->killing || session->lasting.socket < 0)
                 return;
         session->heard_later = id;
-        session->heard_until_ms = now_ms() + HEARD_MS;
+        session->heard_until_ms = clock_now_ms() + HEARD_MS;
         if (session->execution.n > 0 || session->command.n > 0) {
                 append_heard(session);
                 send_more(session);
@@ -858,7 +854,7 @@ static void end(struct place_session *session) {
                 return;
         }
         session->why = "it was ended";
-        session->ends_ms = now_ms() + ENDING_MS;
+        session->ends_ms = clock_now_ms() + ENDING_MS;
         wait_for(session);
         ask_runtime(session, &request);
 }
@@ -980,9 +976,9 @@ int session_open_cold(struct session_place *place, const struct place_opening *o
                 return -1;
         }
         if (opening->running > 0)
-                session->execution =
-                        (struct session_execution){ .n = opening->running,
-                                                    .until_ms = now_ms() + opening->running_ms + LATE_MS };
+                session->execution = (struct session_execution){
+                        .n = opening->running, .until_ms = clock_now_ms() + opening->running_ms + LATE_MS
+                };
         if (opening->command > 0)
                 session->command = (struct session_execution){ .n = opening->command, .until_ms = INT64_MAX };
         session->reader.socket = session->lasting.socket;

@@ -88,7 +88,7 @@ static void examine_runtime(struct examination *examination, const struct place 
 static bool await(const struct place *place, struct place_session *session, int64_t until_ms,
                   struct place_event *ret, struct error *err) {
         for (;;) {
-                int64_t left = until_ms - clock_system.monotonic_ms(&clock_system), patience;
+                int64_t left = until_ms - clock_now_ms(), patience;
                 struct pollfd polled = { .events = POLLIN };
 
                 if (place->class->next(session, ret, err) < 0)
@@ -128,7 +128,7 @@ static bool run_sum(const struct place *place, struct place_session *session, in
                                                    .code = code,
                                                    .code_length = strlen(code),
                                                    .timeout_ms = TRIED_MS };
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + TRIED_MS;
+        int64_t until_ms = clock_now_ms() + TRIED_MS;
         struct place_event event;
 
         if (place->class->execute(session, &execution, err) < 0)
@@ -143,7 +143,7 @@ static bool run_sum(const struct place *place, struct place_session *session, in
 
 static bool run_sums(const struct place *place, struct place_session *session, bool *ret_right,
                      struct error *err) {
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + TRIED_MS;
+        int64_t until_ms = clock_now_ms() + TRIED_MS;
         struct place_event event;
 
         if (!await_type(place, session, PLACE_OPENED, until_ms, &event, err))
@@ -154,7 +154,7 @@ static bool run_sums(const struct place *place, struct place_session *session, b
 
 static void try_session(struct examination *examination, const struct place *place, const char *environment) {
         struct place_opening opening = { .environment = environment, .ttl_ms = INT64_C(2) * TRIED_MS };
-        int64_t begun_ms = clock_system.monotonic_ms(&clock_system), took_ms;
+        int64_t begun_ms = clock_now_ms(), took_ms;
         struct place_session *session = NULL;
         bool right = false, ran;
         struct place_event event;
@@ -170,9 +170,9 @@ static void try_session(struct examination *examination, const struct place *pla
                 return;
         }
         ran = run_sums(place, session, &right, &err);
-        took_ms = clock_system.monotonic_ms(&clock_system) - begun_ms;
+        took_ms = clock_now_ms() - begun_ms;
         place->class->end(session);
-        while (await(place, session, clock_system.monotonic_ms(&clock_system) + TRIED_MS, &event, &ignored) &&
+        while (await(place, session, clock_now_ms() + TRIED_MS, &event, &ignored) &&
                event.type != PLACE_ENDED)
                 continue;
         place->class->leave(session);

@@ -174,7 +174,7 @@ static int open_root(const struct session_place *place, const struct place_share
                 const struct workspace_row row = { .owner = shared->owner,
                                                    .environment = shared->environment,
                                                    .agent = shared->agent,
-                                                   .created_ms = clock_system.wall_ms(&clock_system) };
+                                                   .created_ms = clock_wall_ms() };
 
                 if (workspace_local_recover_shared(root) < 0 ||
                     workspace_local_name_shared(root, place->stack, &row) < 0)

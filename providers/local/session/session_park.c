@@ -110,8 +110,7 @@ bool session_park_ask(struct place_session *session, struct place_event *ret) {
                 return true;
         }
         session->parking = PARKING_TAKEN;
-        session->memory_until_ms =
-                clock_system.monotonic_ms(&clock_system) + session->checkpoint_ms + PARKING_LATE_MS;
+        session->memory_until_ms = clock_now_ms() + session->checkpoint_ms + PARKING_LATE_MS;
         return false;
 }
 
@@ -240,8 +239,7 @@ bool session_restore_ask(struct place_session *session, struct place_event *ret)
         }
         close_descriptor(&session->memory);
         session->restoring = RESTORING_LOADED;
-        session->memory_until_ms = clock_system.monotonic_ms(&clock_system) +
-                                   RESTORING_MS(session->checkpoint_ms) + RESTORING_LATE_MS;
+        session->memory_until_ms = clock_now_ms() + RESTORING_MS(session->checkpoint_ms) + RESTORING_LATE_MS;
         return false;
 }
 

@@ -85,10 +85,6 @@ struct session_warm {
         int64_t rest_until_ms, short_since_ms; /* the latter 0: all are there */
 };
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 static void wake(struct session_warm *warm) {
         const uint64_t one = 1;
 
@@ -153,7 +149,7 @@ static void fail(const struct session_warm *warm, struct warm_environment *envir
                 environment->failures < 9 ? (int64_t)PAUSE_MS << environment->failures : PAUSE_MS_MAX;
 
         environment->failures++;
-        environment->not_before_ms = now_ms() + (pause_ms < PAUSE_MS_MAX ? pause_ms : PAUSE_MS_MAX);
+        environment->not_before_ms = clock_now_ms() + (pause_ms < PAUSE_MS_MAX ? pause_ms : PAUSE_MS_MAX);
         tell_trouble(warm, environment, environment->told, "no warm sandbox can be had", why);
 }
 
@@ -188,7 +184,7 @@ static void look_at_environments(struct session_warm *warm) {
 
 static void be(struct warm_sandbox *sandbox, enum warm_state state) {
         sandbox->state = state;
-        sandbox->since_ms = now_ms();
+        sandbox->since_ms = clock_now_ms();
 }
 
 static void begin_to_end(struct session_warm *warm, struct warm_sandbox *sandbox) {
@@ -254,7 +250,7 @@ static bool hear_starting(struct session_warm *warm, struct warm_sandbox *sandbo
                 pthread_mutex_lock(&warm->lock);
                 be(sandbox, WARM_READY);
                 pthread_mutex_unlock(&warm->lock);
-        } else if (now_ms() - sandbox->since_ms > STARTING_MS) {
+        } else if (clock_now_ms() - sandbox->since_ms > STARTING_MS) {
                 end_failed(warm, sandbox, "Python and its modules were not ready in time");
         } else if (is_stale(sandbox)) {
                 begin_to_end(warm, sandbox);
@@ -289,9 +285,9 @@ static void look_at_ready(struct session_warm *warm, bool renew) {
                         continue;
                 if (!is_well(warm, sandbox))
                         end_failed(warm, sandbox, "it ended while it was ready");
-                else if (is_stale(sandbox) || warm->stopping || now_ms() - sandbox->since_ms > READY_MS)
+                else if (is_stale(sandbox) || warm->stopping || clock_now_ms() - sandbox->since_ms > READY_MS)
                         begin_to_end(warm, sandbox);
-                else if (now_ms() - sandbox->since_ms > STEADY_MS)
+                else if (clock_now_ms() - sandbox->since_ms > STEADY_MS)
                         sandbox->environment->failures = 0;
         }
 }
@@ -420,7 +416,7 @@ static void *run(void *context) {
         int64_t looked_ms = 0, renewed_ms = 0, stopped_ms = 0;
 
         for (;;) {
-                int64_t now = now_ms();
+                int64_t now = clock_now_ms();
                 struct warm_round round = { 0 };
                 bool renew, stopping, moved = false;
                 uint64_t ignored;
@@ -452,7 +448,7 @@ static void *run(void *context) {
                         start(warm, round.next);
                 if (round.next || moved)
                         continue;
-                now = now_ms();
+                now = clock_now_ms();
                 (void)poll(round.polled, round.count, round.until_ms > now ? (int)(round.until_ms - now) : 0);
                 if (round.polled[round.count - 1].revents)
                         (void)!read(warm->wake, &ignored, sizeof(ignored));
@@ -485,7 +481,7 @@ static struct warm_sandbox *take(struct session_warm *warm, const char *program,
                 bool well = false;
 
                 pthread_mutex_lock(&warm->lock);
-                warm->rest_until_ms = now_ms() + REST_MS;
+                warm->rest_until_ms = clock_now_ms() + REST_MS;
                 for (struct warm_sandbox **link = &warm->first; *link; link = &(*link)->next) {
                         if ((*link)->state == WARM_READY && strcmp((*link)->program, program) == 0)
                                 oldest = link;
