@@ -349,12 +349,8 @@ static void start_job(struct approvals *approvals, const char *id) {
 
 /* --- seen --- */
 
-static bool is_listed(const char *const *list, const char *name) {
-        return !list || text_is_among(name, list);
-}
-
 static bool may_see(const struct approvals_caller *caller, const struct approval *approval) {
-        return is_listed(caller->agents, approval->agent) &&
+        return text_is_permitted(approval->agent, caller->agents) &&
                (caller->sees_all || (caller->owner && strcmp(approval->owner, caller->owner) == 0));
 }
 
@@ -451,8 +447,8 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
                         continue;
                 }
                 if (!may_see(caller, approval) ||
-                    !is_listed(filter->statuses, status_names[approval->status]) ||
-                    !is_listed(filter->agents, approval->agent))
+                    !text_is_permitted(status_names[approval->status], filter->statuses) ||
+                    !text_is_permitted(approval->agent, filter->agents))
                         continue;
                 more = json_array_size(items) == filter->limit;
                 if (!more)

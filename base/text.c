@@ -21,6 +21,26 @@ bool text_is_among(const char *text, const char *const *list) {
         return false;
 }
 
+bool text_equal(const char *one, const char *other) {
+        return one == other || (one && other && strcmp(one, other) == 0);
+}
+
+bool text_is_permitted(const char *text, const char *const *list) {
+        return !list || (text && text_is_among(text, list));
+}
+
+int text_compare(const void *one, const void *other) {
+        return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
+
+uint64_t text_hash(const char *text) {
+        uint64_t hash = UINT64_C(14695981039346656037);
+
+        for (; *text; text++)
+                hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+        return hash;
+}
+
 size_t text_characters(const char *text, size_t length) {
         size_t count = 0;
 

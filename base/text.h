@@ -5,12 +5,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 bool text_begins_with(const char *text, const char *beginning);
 /* A text that is nothing but the ending ends with it as well. */
 bool text_ends_with(const char *text, const char *ending);
+/* Either may be NULL, which equals NULL alone. */
+bool text_equal(const char *one, const char *other);
 /* `list` ends with NULL. */
 bool text_is_among(const char *text, const char *const *list);
+/* The same of a list that may be NULL, which then permits every text; NULL is in no list. */
+bool text_is_permitted(const char *text, const char *const *list);
+/* For qsort() and bsearch() of an array of texts: in the order of their bytes. */
+int text_compare(const void *one, const void *other);
+/* FNV-1a, 64 bits: for tables in memory, and for names that no stranger chooses. */
+uint64_t text_hash(const char *text);
 /* Characters in UTF-8; of other bytes as many as there are that do not continue one. */
 size_t text_characters(const char *text, size_t length);
 /*

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "sessions/problem.h"
 
 #include <errno.h>
@@ -41,17 +42,9 @@ const char *container_log_path(const struct container *container, struct arena *
 
 /* --- finding --- */
 
-static bool is_listed(const char *const *list, const char *name) {
-        for (; list && *list; list++) {
-                if (strcmp(*list, name) == 0)
-                        return true;
-        }
-        return !list;
-}
-
 bool container_may_use(const struct engine_caller *caller, const char *environment, const char *agent) {
-        return (!environment || is_listed(caller->environments, environment)) &&
-               (!agent || is_listed(caller->agents, agent));
+        return (!environment || text_is_permitted(environment, caller->environments)) &&
+               (!agent || text_is_permitted(agent, caller->agents));
 }
 
 struct container *containers_find(struct containers *containers, const struct engine_caller *caller,

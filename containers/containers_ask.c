@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "runtime/protocol/request.h"
 #include "sessions/checks.h"
 #include "sessions/record.h"
@@ -340,14 +341,6 @@ int containers_show(struct containers *containers, const struct engine_caller *c
         return container ? 0 : -1;
 }
 
-static bool is_among(const char *const *list, const char *text) {
-        for (const char *const *item = list; item && *item; item++) {
-                if (text && strcmp(*item, text) == 0)
-                        return true;
-        }
-        return !list;
-}
-
 static bool fits(const struct container *container, const struct engine_caller *caller,
                  const struct container_filter *filter) {
         const struct container_record *record = &container->record;
@@ -356,10 +349,11 @@ static bool fits(const struct container *container, const struct engine_caller *
                ((filter->all_owners && caller->observes) ||
                 (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
                container_may_use(caller, record->environment, record->agent) &&
-               is_among(filter->statuses, container_status_name(container)) &&
-               is_among(filter->types, record->service ? "service" : "temporary") &&
-               is_among(filter->environments, record->environment) &&
-               is_among(filter->agents, record->agent) && is_among(filter->names, record->name);
+               text_is_permitted(container_status_name(container), filter->statuses) &&
+               text_is_permitted(record->service ? "service" : "temporary", filter->types) &&
+               text_is_permitted(record->environment, filter->environments) &&
+               text_is_permitted(record->agent, filter->agents) &&
+               text_is_permitted(record->name, filter->names);
 }
 
 /* "MILLISECONDS.ID" of the last item that was given. */

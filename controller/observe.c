@@ -10,6 +10,7 @@
  */
 #include "controller/planning.h"
 
+#include "base/text.h"
 #include "controller/sighting.h"
 
 #include <stdlib.h>
@@ -227,10 +228,6 @@ static int observe_kinds(struct planning *planning, struct error *err) {
         return result;
 }
 
-static bool same_text(const char *a, const char *b) {
-        return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /*
  * Whether the sighting has to be written anew. Specs are compared by address: providers hand back the very one they were
  * given where nothing moved. Most of a thousand resources have not moved, and a plan of them writes nothing.
@@ -242,7 +239,7 @@ static bool is_news(const struct subject *subject) {
                 return now->exists || now->extra || subject->sighting;
         return (now->extra != last->extra && !value_equal(now->extra, last->extra, NULL)) ||
                now->exists != last->exists || now->health != last->health || now->spec != last->spec ||
-               !same_text(now->fingerprint, last->fingerprint) || now->ownership != last->ownership ||
+               !text_equal(now->fingerprint, last->fingerprint) || now->ownership != last->ownership ||
                subject->drifted != subject->sighting->drifted;
 }
 

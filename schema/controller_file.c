@@ -185,7 +185,7 @@ static bool paths_meet(const char *a, const char *b) {
 static bool is_same(const struct value *source, const struct value *other, const char *name) {
         const char *a = value_get_text(source, name), *b = value_get_text(other, name);
 
-        return a == b || (a && b && strcmp(a, b) == 0);
+        return text_equal(a, b);
 }
 
 /* A folder that two patterns match would be two sources, each with a state, of one stack. */

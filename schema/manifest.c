@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/sorted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "schema/loading.h"
 #include "schema/node.h"
 
@@ -216,10 +217,6 @@ static bool may_hold_stack(struct loading *loading, uint16_t file) {
                says(&loading->sources[file], "berth/") && says(&loading->sources[file], "Stack");
 }
 
-static int compare_texts(const void *a, const void *b) {
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Files of which is only asked in which of them a Stack stands. */
 struct search {
         struct diagnostics diagnostics;
@@ -277,7 +274,7 @@ int manifests_find_stacks(const char *path, struct arena *arena, const char *con
         if (result < 0)
                 return -1;
         if (count > 1)
-                qsort(folders, count, sizeof(*folders), compare_texts);
+                qsort(folders, count, sizeof(*folders), text_compare);
         for (size_t i = 0; i < count; i++) {
                 if (kept == 0 || strcmp(folders[kept - 1], folders[i]) != 0)
                         folders[kept++] = folders[i];

@@ -8,6 +8,7 @@
  *
  * Patterns are told apart by their address: they are the tables' own static texts.
  */
+#include "base/text.h"
 #include "schema/fields.h"
 #include "schema/loading.h"
 
@@ -82,22 +83,20 @@ static bool is_name(const char *text) {
         return true;
 }
 
-static unsigned hash_text(const char *pattern, const char *text) {
-        unsigned hash = (unsigned)((uintptr_t)pattern >> 4) * 2654435761U;
+static size_t slot_of(const char *pattern, const char *text) {
+        uint64_t hash = text_hash(text) ^ (uintptr_t)pattern >> 4;
 
-        for (; *text; text++)
-                hash = (hash ^ (unsigned char)*text) * 16777619U;
-        return (hash ^ hash >> 15) % REMEMBERED;
+        return (size_t)((hash ^ hash >> 32) % REMEMBERED);
 }
 
 bool patterns_match(struct patterns *patterns, const char *pattern, const char *text) {
         const struct compiled *compiled = compile(patterns, pattern);
-        unsigned slot;
+        size_t slot;
         int result;
 
         if (compiled->is_name)
                 return is_name(text);
-        slot = hash_text(pattern, text);
+        slot = slot_of(pattern, text);
         if (patterns->remembered[slot].pattern == pattern &&
             strcmp(patterns->remembered[slot].text, text) == 0)
                 return true;

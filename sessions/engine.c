@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/libc.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -132,17 +133,9 @@ int engine_not_found(struct problem *problem) {
         return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such session");
 }
 
-static bool is_listed(const char *const *list, const char *name) {
-        for (; list && *list; list++) {
-                if (strcmp(*list, name) == 0)
-                        return true;
-        }
-        return !list;
-}
-
 bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent) {
-        return (!environment || is_listed(caller->environments, environment)) &&
-               (!agent || is_listed(caller->agents, agent));
+        return (!environment || text_is_permitted(environment, caller->environments)) &&
+               (!agent || text_is_permitted(agent, caller->agents));
 }
 
 struct session *engine_find_id(struct engine *engine, const char *id) {

@@ -5,20 +5,11 @@
 
 #include "base/array.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool is_among(const char *const *list, const char *text) {
-        if (!list)
-                return true;
-        for (; text && *list; list++) {
-                if (strcmp(*list, text) == 0)
-                        return true;
-        }
-        return false;
-}
 
 static bool has_labels(const json_t *labels, const char *const *wanted) {
         for (; wanted && *wanted; wanted++) {
@@ -51,9 +42,10 @@ static bool fits(const struct engine *engine, const struct engine_caller *caller
                ((filter->all_owners && caller->observes) ||
                 (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
                engine_may_use(caller, record->environment, record->agent) &&
-               is_among(filter->statuses, session_status(session)) &&
-               is_among(filter->environments, record->environment) &&
-               is_among(filter->agents, record->agent) && has_labels(record->labels, filter->labels) &&
+               text_is_permitted(session_status(session), filter->statuses) &&
+               text_is_permitted(record->environment, filter->environments) &&
+               text_is_permitted(record->agent, filter->agents) &&
+               has_labels(record->labels, filter->labels) &&
                (!filter->conversation ||
                 (record->conversation && strcmp(record->conversation, filter->conversation) == 0));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sessions/once_share.h"
 
+#include "base/text.h"
 #include "sessions/engine.h"
 
 #include <stdio.h>
@@ -34,11 +35,7 @@ static bool is_empty(const struct once_share *share, int64_t now_ms) {
 }
 
 static size_t bucket_of(const char *owner) {
-        uint32_t hash = 2166136261U;
-
-        for (; *owner; owner++)
-                hash = (hash ^ (uint8_t)*owner) * 16777619U;
-        return hash % ONCE_SHARE_BUCKETS;
+        return text_hash(owner) % ONCE_SHARE_BUCKETS;
 }
 
 static struct once_share *share_of(const struct once_shares *shares, const char *owner) {

@@ -2,8 +2,10 @@
 /* One row a code: clients rely on the names and numbers, so a row may be added and never changed. */
 #include "sessions/problem.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct row {
         const char *name;
@@ -94,4 +96,11 @@ int problem_set(struct problem *problem, enum problem_code code, const char *for
 
 int problem_from_error(struct problem *problem, enum problem_code code, const struct error *err) {
         return problem_set(problem, code, "%s", err->message);
+}
+
+int problem_from_errno(struct problem *problem, const char *what) {
+        return problem_set(problem,
+                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
+                                                              : PROBLEM_WORKSPACE_FAILED,
+                           "cannot %s: %s", what, strerror(errno));
 }

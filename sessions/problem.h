@@ -59,5 +59,7 @@ int problem_set(struct problem *problem, enum problem_code code, const char *for
         __attribute__((format(printf, 3, 4)));
 /* The same with an error's message: what clients may read of it is for the caller to know. */
 int problem_from_error(struct problem *problem, enum problem_code code, const struct error *err);
+/* "cannot WHAT", with errno's words: PROBLEM_WORKSPACE_FULL where it says that a disk or quota is full, else _FAILED. */
+int problem_from_errno(struct problem *problem, const char *what);
 
 #endif

@@ -12,13 +12,6 @@
 
 #define PIECE ((size_t)256 << 10)
 
-static int fail(struct problem *problem, const char *what) {
-        return problem_set(problem,
-                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
-                                                              : PROBLEM_WORKSPACE_FAILED,
-                           "cannot %s: %s", what, strerror(errno));
-}
-
 static int check_path(const char *path, struct problem *problem) {
         const char *wrong = workspace_path_problem(path);
 
@@ -144,7 +137,7 @@ int workspace_put_write(struct workspace_put *put, const void *bytes, size_t len
             workspace_check_free(put->workspace, &put->limits, length, problem) < 0)
                 return -1;
         if (descriptor_append(put->descriptor, bytes, length) < 0)
-                return fail(problem, "write the file");
+                return problem_from_errno(problem, "write the file");
         digest_stream_add(put->digest, bytes, length);
         put->bytes += length;
         return 0;
@@ -164,7 +157,7 @@ int workspace_put_copy(struct workspace_put *put, int from, uint64_t bytes_max, 
                 if (count < 0 && errno == EINTR)
                         continue;
                 if (count <= 0)
-                        return count < 0 ? fail(problem, "read what is to be put") : 0;
+                        return count < 0 ? problem_from_errno(problem, "read what is to be put") : 0;
                 if ((uint64_t)count > left)
                         return problem_set(problem, PROBLEM_TOO_LARGE, "the file is larger than it may be");
                 left -= (uint64_t)count;

@@ -47,13 +47,6 @@
 #define MADE ".made-"
 #define REMOVED ".removed-"
 
-static int fail(struct problem *problem, const char *what) {
-        return problem_set(problem,
-                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
-                                                              : PROBLEM_WORKSPACE_FAILED,
-                           "cannot %s: %s", what, strerror(errno));
-}
-
 static int open_folder(int folder, const char *name) {
         return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -209,16 +202,16 @@ static int make_whole(int all, const char *made, const struct workspace_row *row
         int folder DESCRIPTOR_CLEANUP = -1;
 
         if (mkdirat(all, made, 0700) < 0)
-                return fail(problem, "make a workspace");
+                return problem_from_errno(problem, "make a workspace");
         folder = open_folder(all, made);
         if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0 || mkdirat(folder, FILES, 0700) < 0 ||
             mkdirat(folder, WORKSPACE_INCOMING, 0700) < 0 ||
             write_file(folder, SESSION_FILE, text, false) < 0)
-                return fail(problem, "make a workspace");
+                return problem_from_errno(problem, "make a workspace");
         if (renameat2(all, made, all, row->id, RENAME_NOREPLACE) < 0)
                 return errno == EEXIST ? problem_set(problem, PROBLEM_CONFLICT, "this id is taken")
-                                       : fail(problem, "make a workspace");
-        return make_last(all, folder) < 0 ? fail(problem, "make a workspace") : 0;
+                                       : problem_from_errno(problem, "make a workspace");
+        return make_last(all, folder) < 0 ? problem_from_errno(problem, "make a workspace") : 0;
 }
 
 static int local_create(const struct workspaces *workspaces, const struct workspace_row *row,
@@ -229,7 +222,7 @@ static int local_create(const struct workspaces *workspaces, const struct worksp
 
         all = open_all(workspaces, true);
         if (all < 0)
-                return fail(problem, "open the folder of workspaces");
+                return problem_from_errno(problem, "open the folder of workspaces");
         text = describe(workspaces, row);
         random_name(made, sizeof(made), MADE, row->id);
         if (make_whole(all, made, row, text, problem) == 0)
@@ -254,15 +247,15 @@ static int local_open(const struct workspaces *workspaces, const char *owner, co
         if (opened.folder < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                                ? workspace_not_found(problem)
-                               : fail(problem, "open the workspace");
+                               : problem_from_errno(problem, "open the workspace");
         found = read_session(opened.folder, workspaces->stack, arena, &row);
         if (found < 0)
-                return fail(problem, "read the workspace's session.json");
+                return problem_from_errno(problem, "read the workspace's session.json");
         if (!found || (owner && strcmp(row.owner, owner) != 0))
                 return workspace_not_found(problem);
         opened.files = open_folder(opened.folder, FILES);
         if (opened.files < 0)
-                return fail(problem, "open the workspace's files");
+                return problem_from_errno(problem, "open the workspace's files");
         snprintf(opened.id, sizeof(opened.id), "%s", id);
         *ret = opened;
         opened = (struct workspace)WORKSPACE_INIT;
@@ -287,10 +280,10 @@ int workspace_local_open_shared(const struct workspaces *workspaces, int folder,
         opened.folder = open_folder(folder, ".");
         opened.files = opened.folder < 0 ? -1 : open_folder(opened.folder, FILES);
         if (opened.files < 0)
-                return fail(problem, "open the workspace");
+                return problem_from_errno(problem, "open the workspace");
         found = read_session(opened.folder, NULL, arena, &row);
         if (found < 0)
-                return fail(problem, "read the workspace's session.json");
+                return problem_from_errno(problem, "read the workspace's session.json");
         if (!found || strcmp(row.owner, owner) != 0)
                 return workspace_not_found(problem);
         opened.shared = true;
@@ -341,7 +334,7 @@ static int local_describe(const struct workspace *workspace, struct arena *arena
         int found = read_session(workspace->folder, NULL, arena, &row);
 
         if (found < 0)
-                return fail(problem, "read the workspace's session.json");
+                return problem_from_errno(problem, "read the workspace's session.json");
         if (!found)
                 return workspace_not_found(problem);
         *ret = row;
@@ -366,7 +359,7 @@ static int local_set_life(struct workspace *workspace, int64_t lives_until_ms, s
                 unread = descriptor < 0 ? errno != ENOENT
                                         : descriptor_read(descriptor, SESSION_BYTES_MAX, &text) < 0;
                 if (unread)
-                        result = fail(problem, "read the workspace's session.json");
+                        result = problem_from_errno(problem, "read the workspace's session.json");
                 else if (descriptor >= 0)
                         json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
         }
@@ -374,7 +367,7 @@ static int local_set_life(struct workspace *workspace, int64_t lives_until_ms, s
                 json_put(json, "livesUntilMs", json_integer(lives_until_ms));
                 written = json_compact(json);
                 if (write_file(workspace->folder, SESSION_FILE, written, true) < 0)
-                        result = fail(problem, "write the workspace's session.json");
+                        result = problem_from_errno(problem, "write the workspace's session.json");
         } else if (!unread) {
                 result = problem_set(problem, PROBLEM_WORKSPACE_FAILED,
                                      "the workspace's session.json is damaged");
@@ -408,9 +401,9 @@ static int local_list(const struct workspaces *workspaces, const char *owner, co
         bool more = false;
 
         if (all < 0 && errno != ENOENT)
-                return fail(problem, "open the folder of workspaces");
+                return problem_from_errno(problem, "open the folder of workspaces");
         if (all >= 0 && folder_names(all, is_workspace, NULL, own, &names, &name_count) < 0)
-                return fail(problem, "read the folder of workspaces");
+                return problem_from_errno(problem, "read the folder of workspaces");
         for (size_t i = 0; i < name_count && !more; i++) {
                 int folder DESCRIPTOR_CLEANUP = -1, found;
                 struct workspace_row row = { 0 };
@@ -423,7 +416,7 @@ static int local_list(const struct workspaces *workspaces, const char *owner, co
                 else
                         found = errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
                 if (found < 0)
-                        return fail(problem, "read all workspaces");
+                        return problem_from_errno(problem, "read all workspaces");
                 if (!found || (owner && strcmp(row.owner, owner) != 0))
                         continue;
                 more = count == limit;
@@ -454,11 +447,11 @@ static int local_remove(const struct workspaces *workspaces, const char *owner, 
         all = open_all(workspaces, false);
         random_name(removed, sizeof(removed), REMOVED, id);
         if (all < 0 || renameat2(all, id, all, removed, RENAME_NOREPLACE) < 0 || fsync(all) < 0)
-                return fail(problem, "remove the workspace");
+                return problem_from_errno(problem, "remove the workspace");
         /* From here on whoever waits for the lock finds that it is gone. */
         (void)unlinkat(workspace.folder, SESSION_FILE, 0);
         if (workspace_tree_remove(workspace.folder) < 0 || unlinkat(all, removed, AT_REMOVEDIR) < 0)
-                return fail(problem, "remove all of the workspace's files, though it is gone");
+                return problem_from_errno(problem, "remove all of the workspace's files, though it is gone");
         return 0;
 }
 
@@ -525,18 +518,18 @@ static int local_recover(const struct workspaces *workspaces, struct problem *pr
         int result = 0;
 
         if (all < 0)
-                return errno == ENOENT ? 0 : fail(problem, "open the folder of workspaces");
+                return errno == ENOENT ? 0 : problem_from_errno(problem, "open the folder of workspaces");
         for (int i = 0; i < 2; i++) {
                 if (folder_names(all, begins_with, i == 0 ? MADE : REMOVED, arena, &names, &count) < 0)
-                        return fail(problem, "read the folder of workspaces");
+                        return problem_from_errno(problem, "read the folder of workspaces");
                 for (size_t j = 0; j < count; j++)
                         result |= remove_half(all, names[j]);
         }
         if (folder_names(all, is_workspace, NULL, arena, &names, &count) < 0)
-                return fail(problem, "read the folder of workspaces");
+                return problem_from_errno(problem, "read the folder of workspaces");
         for (size_t j = 0; j < count; j++)
                 result |= empty_incoming(all, names[j], workspaces->stack, arena);
-        return result ? fail(problem, "remove what was left of workspaces") : 0;
+        return result ? problem_from_errno(problem, "remove what was left of workspaces") : 0;
 }
 
 /* ---- changing ---- */
@@ -544,7 +537,7 @@ static int local_recover(const struct workspaces *workspaces, struct problem *pr
 int workspace_lock(struct workspace *workspace, const struct interrupt *interrupt, struct problem *problem) {
         if (descriptor_lock(workspace->folder, interrupt) < 0)
                 return errno == EINTR ? problem_set(problem, PROBLEM_STOPPING, "interrupted")
-                                      : fail(problem, "lock the workspace");
+                                      : problem_from_errno(problem, "lock the workspace");
         if (faccessat(workspace->folder, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
                 flock(workspace->folder, LOCK_UN);
                 return workspace_not_found(problem);
@@ -641,7 +634,7 @@ static int local_set_history(struct workspace *workspace, uint64_t bytes, struct
         snprintf(text, sizeof(text), "%" PRIu64 "\n", bytes);
         written = write_file(workspace->folder, HISTORY, text, false);
         workspace_unlock(workspace);
-        return written < 0 ? fail(problem, "write the size of the workspace's history") : 0;
+        return written < 0 ? problem_from_errno(problem, "write the size of the workspace's history") : 0;
 }
 
 uint64_t workspace_history(const struct workspace *workspace) {
@@ -659,7 +652,7 @@ int workspace_usage_begin(struct workspace *workspace, const struct interrupt *i
         if (!read_usage(workspace, ret) && count_all(workspace, interrupt, ret, problem) < 0)
                 return -1;
         if (unlinkat(workspace->folder, USAGE, 0) < 0 && errno != ENOENT)
-                return fail(problem, "write the workspace's usage");
+                return problem_from_errno(problem, "write the workspace's usage");
         return 0;
 }
 
@@ -682,7 +675,7 @@ static int local_check_free(const struct workspace *workspace, const struct work
         if (!limits->free_min || workspace->own_disk)
                 return 0;
         if (fstatvfs(workspace->folder, &disk) < 0)
-                return fail(problem, "look at the disk");
+                return problem_from_errno(problem, "look at the disk");
         free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
         if (free_bytes < limits->free_min || free_bytes - limits->free_min < more)
                 return problem_set(problem, PROBLEM_WORKSPACE_FULL,
@@ -705,7 +698,7 @@ int workspace_incoming_make(const struct workspace *workspace, char name[WORKSPA
                                     O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
                 if (descriptor < 0)
                         return errno == ENOENT ? workspace_not_found(problem)
-                                               : fail(problem, "write into the workspace");
+                                               : problem_from_errno(problem, "write into the workspace");
                 /* workspace_recover() may have found it before it was locked: then it has no name any more. */
                 if (flock(descriptor, LOCK_EX | LOCK_NB) < 0 || fstat(descriptor, &status) < 0 ||
                     status.st_nlink == 0)

@@ -29,13 +29,6 @@
 
 #define NS_PER_S INT64_C(1000000000)
 
-static int fail(struct problem *problem, const char *what) {
-        return problem_set(problem,
-                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
-                                                              : PROBLEM_WORKSPACE_FAILED,
-                           "cannot %s: %s", what, strerror(errno));
-}
-
 static int stopped(struct problem *problem) {
         return problem_set(problem, PROBLEM_STOPPING, "interrupted");
 }
@@ -111,7 +104,7 @@ static int first_keys(struct listing *listing, int folder, const char *path, con
 
         if (!stream) {
                 close_descriptor(&again);
-                return fail(listing->problem, "read a folder of the workspace");
+                return problem_from_errno(listing->problem, "read a folder of the workspace");
         }
         while ((entry = readdir(stream))) {
                 char key[WORKSPACE_PATH_MAX + NAME_MAX + 3];
@@ -229,7 +222,7 @@ int workspace_local_file_look(struct workspace *workspace, const char *path, int
                 if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV ||
                     errno == EINVAL)
                         return workspace_no_file(problem);
-                return fail(problem, "open the file");
+                return problem_from_errno(problem, "open the file");
         }
         *ret = file_of(&status);
         *ret_descriptor = descriptor;
@@ -247,9 +240,9 @@ static int find_file(struct workspace *workspace, const char *path, bool *ret_ex
         if (handle < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV
                                ? 0
-                               : fail(problem, "look at the file");
+                               : problem_from_errno(problem, "look at the file");
         if (fstat(handle, ret) < 0)
-                return fail(problem, "look at the file");
+                return problem_from_errno(problem, "look at the file");
         *ret_exists = S_ISREG(ret->st_mode);
         return 0;
 }
@@ -300,7 +293,7 @@ int workspace_put_settle(struct workspace_put *put, bool sync, struct problem *p
             futimens(put->descriptor, times) < 0 ||
             fchmod(put->descriptor, put->executable ? 0700 : 0600) < 0 ||
             (sync && fsync(put->descriptor) < 0))
-                return fail(problem, "write the file");
+                return problem_from_errno(problem, "write the file");
         digest_stream_end(put->digest, put->sha256);
         put->digest = NULL;
         return 0;
@@ -342,14 +335,14 @@ int workspace_folder_make(struct workspace *workspace, const char *path, bool sy
                         usage->files++;
                         usage->folders++;
                         if (sync && fsync(folder) < 0)
-                                return fail(problem, "make a folder");
+                                return problem_from_errno(problem, "make a folder");
                         continue;
                 }
                 if (folder < 0 || errno != EEXIST)
                         return errno == ENOTDIR || errno == ELOOP
                                        ? problem_set(problem, PROBLEM_CONFLICT,
                                                      "a file is where a folder should be")
-                                       : fail(problem, "make a folder");
+                                       : problem_from_errno(problem, "make a folder");
         }
         return 0;
 }
@@ -385,15 +378,15 @@ int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_u
         if (folder < 0)
                 return errno == ENOTDIR || errno == ELOOP
                                ? problem_set(problem, PROBLEM_CONFLICT, "a file is where a folder should be")
-                               : fail(problem, "write the file");
+                               : problem_from_errno(problem, "write the file");
         if (renameat(workspace->folder, put->name, folder, name) < 0)
                 return errno == EISDIR ? problem_set(problem, PROBLEM_CONFLICT, "a folder has this path")
-                                       : fail(problem, "write the file");
+                                       : problem_from_errno(problem, "write the file");
         put->name[0] = '\0';
         usage->bytes = without + put->bytes;
         usage->files += !exists;
         if ((sync && fsync(folder) < 0) || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-                return fail(problem, "write the file");
+                return problem_from_errno(problem, "write the file");
         *ret = status;
         *ret_replaced = exists;
         return 0;
@@ -469,7 +462,7 @@ int workspace_local_file_delete(struct workspace *workspace, const char *path,
                 } else if (workspace_usage_begin(workspace, interrupt, &usage, problem) == 0) {
                         result = workspace_path_remove(workspace, path, true, true, &usage);
                         if (result < 0)
-                                (void)fail(problem, "delete the file");
+                                (void)problem_from_errno(problem, "delete the file");
                         workspace_usage_end(workspace, &usage);
                 }
         }

@@ -19,13 +19,6 @@
 
 #define LOOK_EVERY 256 /* names between two looks at the interrupt */
 
-static int fail(struct problem *problem, const char *what) {
-        return problem_set(problem,
-                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
-                                                              : PROBLEM_WORKSPACE_FAILED,
-                           "cannot %s: %s", what, strerror(errno));
-}
-
 static struct workspace_place place_of(const char *path, const struct stat *status) {
         bool folder = S_ISDIR(status->st_mode);
 
@@ -47,7 +40,7 @@ int workspace_local_place_look(struct workspace *workspace, const char *path, st
         if (handle < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV))
                 return workspace_nothing_there(problem);
         if (handle < 0 || fstat(handle, &status) < 0)
-                return fail(problem, "look at the path");
+                return problem_from_errno(problem, "look at the path");
         if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
                 return workspace_nothing_there(problem);
         *ret = place_of(path, &status);
@@ -76,7 +69,7 @@ static int list_folder(struct listing *listing, const char *path, unsigned depth
                 close_descriptor(&folder);
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                                ? 0 /* it has gone meanwhile */
-                               : fail(listing->problem, "read a folder of the workspace");
+                               : problem_from_errno(listing->problem, "read a folder of the workspace");
         }
         while (result == 0 && (entry = readdir(stream))) {
                 const char *inner;
@@ -200,7 +193,7 @@ static int check_inner(struct workspace *workspace, const char *from, const char
         struct error err;
 
         if (folder < 0)
-                return fail(problem, "open the folder");
+                return problem_from_errno(problem, "open the folder");
         if (workspace_tree_read(folder, 0, 0, interrupt, arena, &tree, &err) < 0)
                 return problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
         for (size_t i = 0; i < tree.count; i++) {
@@ -229,9 +222,9 @@ static int rename_place(struct workspace *workspace, const char *from, const cha
                 return errno == EINVAL || errno == EISDIR || errno == ENOTDIR || errno == ENOTEMPTY ||
                                        errno == EEXIST
                                ? problem_set(problem, PROBLEM_CONFLICT, "it cannot be moved there")
-                               : fail(problem, "move it");
+                               : problem_from_errno(problem, "move it");
         *known = true;
-        return fsync(source) < 0 || fsync(target) < 0 ? fail(problem, "move it") : 0;
+        return fsync(source) < 0 || fsync(target) < 0 ? problem_from_errno(problem, "move it") : 0;
 }
 
 static int move_locked(struct workspace *workspace, const char *from, const char *to,
@@ -293,11 +286,11 @@ static int remove_locked(struct workspace *workspace, const char *path, const st
         if (place.folder) {
                 folder = beneath_open(workspace->files, path, O_RDONLY | O_DIRECTORY);
                 if (folder < 0 || workspace_tree_remove(folder) < 0)
-                        return fail(problem, "remove the folder");
+                        return problem_from_errno(problem, "remove the folder");
         }
         result = workspace_path_remove(workspace, path, false, true, &usage);
         if (result < 0)
-                (void)fail(problem, "remove it");
+                (void)problem_from_errno(problem, "remove it");
         if (!place.folder)
                 workspace_usage_end(workspace, &usage);
         return result;

@@ -20,13 +20,6 @@
 #define PATHS_MAX ((size_t)32 << 20)
 #define SINGLY_MAX 8 /* files that are synced one by one; more by the whole file system at once */
 
-static int fail(struct problem *problem) {
-        return problem_set(problem,
-                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
-                                                              : PROBLEM_WORKSPACE_FAILED,
-                           "cannot keep the files of an execution: %s", strerror(errno));
-}
-
 static int open_folder(int folder, const char *name) {
         return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -40,7 +33,8 @@ static int make_folder(const struct workspace *workspace, char name[WORKSPACE_ST
         if ((mkdirat(workspace->folder, STAGED, 0700) < 0 && errno != EEXIST) ||
             (all = open_folder(workspace->folder, STAGED)) < 0 || mkdirat(all, name, 0700) < 0 ||
             (folder = open_folder(all, name)) < 0)
-                return errno == ENOENT ? workspace_not_found(problem) : fail(problem);
+                return errno == ENOENT ? workspace_not_found(problem)
+                                       : problem_from_errno(problem, "keep the files of an execution");
         return folder;
 }
 
@@ -55,7 +49,7 @@ int workspace_local_stage_file(struct workspace_stage *stage, size_t number, str
         close_descriptor(&stage->file);
         snprintf(own, sizeof(own), "%zu", number);
         stage->file = openat(stage->folder, own, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        return stage->file < 0 ? fail(problem) : 0;
+        return stage->file < 0 ? problem_from_errno(problem, "keep the files of an execution") : 0;
 }
 
 int workspace_local_stage_finish(struct workspace_stage *stage, const char *paths, struct problem *problem) {
@@ -63,7 +57,9 @@ int workspace_local_stage_finish(struct workspace_stage *stage, const char *path
                 openat(stage->folder, PATHS, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
         close_descriptor(&stage->file);
-        return descriptor < 0 || descriptor_write(descriptor, paths, strlen(paths)) < 0 ? fail(problem) : 0;
+        return descriptor < 0 || descriptor_write(descriptor, paths, strlen(paths)) < 0
+                       ? problem_from_errno(problem, "keep the files of an execution")
+                       : 0;
 }
 
 void workspace_local_stage_close(struct workspace_stage *stage) {
@@ -108,12 +104,12 @@ int workspace_local_stage_request(const struct workspace *workspace, const void 
                         return -1;
         } else if ((all = open_folder(workspace->folder, STAGED)) < 0 || !workspace_stage_is_name(name) ||
                    (folder = open_folder(all, name)) < 0) {
-                return fail(problem);
+                return problem_from_errno(problem, "keep the files of an execution");
         }
         file = openat(folder, REQUEST, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (file >= 0 && descriptor_write(file, bytes, length) == 0)
                 return 0;
-        (void)fail(problem);
+        (void)problem_from_errno(problem, "keep the files of an execution");
         if (file >= 0)
                 (void)unlinkat(folder, REQUEST, 0);
         if (alone)
@@ -168,7 +164,7 @@ static int place_one(struct workspace *workspace, int folder, const char *name, 
         put.digest = digest_stream_new();
         put.descriptor = openat(folder, own, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
         if (put.descriptor < 0 || fstat(put.descriptor, &status) < 0)
-                return fail(problem);
+                return problem_from_errno(problem, "keep the files of an execution");
         put.bytes = (uint64_t)status.st_size;
         if (workspace_put_settle(&put, sync, problem) < 0)
                 return -1;
@@ -199,7 +195,7 @@ int workspace_local_stage_place(struct workspace *workspace, const char *name,
         *ret_count = 0;
         /* What is gone was placed before. What cannot be opened now was not. */
         if (folder < 0 && workspace_stage_is_name(name) && errno != ENOENT)
-                return fail(problem);
+                return problem_from_errno(problem, "keep the files of an execution");
         if (!paths && folder >= 0 && faccessat(folder, PATHS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return problem_set(problem, PROBLEM_WORKSPACE_FAILED,
                                    "the list of their paths cannot be read");

@@ -9,13 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fail(struct problem *problem) {
-        return problem_set(problem,
-                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
-                                                              : PROBLEM_WORKSPACE_FAILED,
-                           "cannot keep the files of an execution: %s", strerror(errno));
-}
-
 bool workspace_stage_is_name(const char *name) {
         return strlen(name) == WORKSPACE_STAGE_NAME - 1 &&
                strspn(name, "0123456789abcdef") == WORKSPACE_STAGE_NAME - 1;
@@ -74,7 +67,7 @@ int workspace_stage_write(struct workspace_stage *stage, const void *bytes, size
         if (workspace_check_free(stage->workspace, &stage->limits, length, problem) < 0)
                 return -1;
         if (descriptor_write(stage->file, bytes, length) < 0)
-                return fail(problem);
+                return problem_from_errno(problem, "keep the files of an execution");
         digest_stream_add(stage->digest, bytes, length);
         stage->bytes += length;
         return 0;

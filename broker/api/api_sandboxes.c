@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "broker/api/shapes.h"
 #include "broker/request/answers.h"
 #include "broker/request/call.h"
@@ -24,14 +25,6 @@ static struct containers *containers_of(const struct call *call) {
 }
 
 /* --- the list --- */
-
-static bool is_among(const char *const *list, const char *text) {
-        for (const char *const *item = list; item && *item; item++) {
-                if (strcmp(*item, text) == 0)
-                        return true;
-        }
-        return !list;
-}
 
 /* Up to `limit`, behind the cursor (NULL: from the first on). *ret stays NULL where the client sees none. */
 static int list_containers(struct server_request *request, const char *cursor, json_t **ret,
@@ -61,7 +54,7 @@ static int list_sessions(struct server_request *request, const char *cursor, siz
                                               .cursor = cursor };
 
         return call->door.rights & (BROKER_EXECUTE | BROKER_OBSERVE) &&
-                               is_among(call_texts(request, "type"), "session")
+                               text_is_permitted("session", call_texts(request, "type"))
                        ? engine_list(call->engine, &call->caller, &filter, ret, problem)
                        : 0;
 }

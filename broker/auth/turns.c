@@ -6,6 +6,7 @@
  */
 #include "broker/auth/turns.h"
 
+#include "base/text.h"
 #include "broker/auth/rate.h"
 
 #include <pthread.h>
@@ -64,12 +65,10 @@ void turns_free(struct turns *turns) {
         free(turns);
 }
 
-/* FNV-1a. Names that fall into one chain cost time alone, and a client brings no more of them than its own limit lets in. */
+/* Names that fall into one chain cost time alone, and a client brings no more of them than its own limit lets in. */
 static size_t chain_of(size_t client, const char *name) {
-        uint64_t hash = UINT64_C(14695981039346656037) ^ client;
+        uint64_t hash = text_hash(name) ^ client;
 
-        for (; *name; name++)
-                hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
         return (size_t)((hash ^ hash >> 32) % CHAINS);
 }
 

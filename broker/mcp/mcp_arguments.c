@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,14 +14,6 @@ static bool is_empty(const json_t *value) {
         return (json_is_string(value) && json_string_length(value) == 0) ||
                ((json_is_array(value) || json_is_object(value)) && json_array_size(value) == 0 &&
                 json_object_size(value) == 0);
-}
-
-static bool is_among(const char *const *names, const char *name) {
-        for (; *names; names++) {
-                if (strcmp(*names, name) == 0)
-                        return true;
-        }
-        return false;
 }
 
 static void rename_session(json_t *arguments, const struct field *fields) {
@@ -60,7 +53,7 @@ static void remove_empty(json_t *arguments, const struct field *fields, const st
                 bool grouped = false;
 
                 for (const struct field_group *group = groups; group && group->names; group++)
-                        grouped |= is_among(group->names, field->name);
+                        grouped |= text_is_among(field->name, group->names);
                 if (!field->required && !grouped && is_empty(json_object_get(arguments, field->name)))
                         json_object_del(arguments, field->name);
         }

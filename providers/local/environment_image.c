@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -17,15 +18,11 @@
 #define DIGEST_DIGITS 64
 #define NAMES_MAX 4
 
-static bool same(const char *a, const char *b) {
-        return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* The digest that this very name was pinned to when it was applied. */
 static const char *pinned_digest(const struct value *image, const struct value *recorded) {
-        if (same(value_get_text(image, "prebuilt"), value_get_text(recorded, "prebuilt")) &&
-            same(value_get_text(image, "repository"), value_get_text(recorded, "repository")) &&
-            same(value_get_text(image, "tag"), value_get_text(recorded, "tag")))
+        if (text_equal(value_get_text(image, "prebuilt"), value_get_text(recorded, "prebuilt")) &&
+            text_equal(value_get_text(image, "repository"), value_get_text(recorded, "repository")) &&
+            text_equal(value_get_text(image, "tag"), value_get_text(recorded, "tag")))
                 return value_get_text(recorded, "digest");
         return NULL;
 }
@@ -67,7 +64,7 @@ static void add_missing(struct missing_list *list, const struct local_image_name
         struct missing *item = list->items;
 
         while (item < list->items + list->count &&
-               !(strcmp(item->name.text, name->text) == 0 && same(item->pinned, pinned)))
+               !(strcmp(item->name.text, name->text) == 0 && text_equal(item->pinned, pinned)))
                 item++;
         if (item == list->items + list->count) {
                 *item = (struct missing){ .name = *name, .pinned = pinned, .first = observation };

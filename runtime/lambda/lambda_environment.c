@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/libc.h"
+#include "base/text.h"
 #include "process/descendants.h"
 
 #include <dirent.h>
@@ -81,16 +82,8 @@ static json_t *write_begun(const struct lambda_environment *environment) {
         return list;
 }
 
-static uint64_t hash(const char *text) {
-        uint64_t result = 14695981039346656037U; /* FNV-1a */
-
-        for (; *text; text++)
-                result = (result ^ (unsigned char)*text) * 1099511628211U;
-        return result;
-}
-
 static void remember(struct lambda_environment *environment) {
-        struct lambda_begun one = { hash(environment->session), environment->last_n };
+        struct lambda_begun one = { text_hash(environment->session), environment->last_n };
 
         if (environment->last_n == 0)
                 return;
@@ -104,7 +97,7 @@ static void remember(struct lambda_environment *environment) {
 }
 
 int64_t lambda_environment_last(const struct lambda_environment *environment, const char *session) {
-        uint64_t wanted = hash(session);
+        uint64_t wanted = text_hash(session);
         int64_t n = strcmp(session, environment->session) == 0 ? environment->last_n : 0;
 
         for (size_t i = 0; i < LAMBDA_BEGUN_MAX && i < environment->begun_count; i++) {

@@ -2,6 +2,7 @@
 #include "runtime/lambda/lambda_inner.h"
 
 #include "base/files.h"
+#include "base/text.h"
 #include "runtime/lambda/lambda_environment.h"
 
 #include <errno.h>
@@ -10,10 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static bool starts(const char *text, const char *with) {
-        return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* What Lambda tells its runtimes, and nobody else has to know; and what is set below. */
 static bool is_passed_on(const char *variable) {
         static const char *const names[] = { "AWS_",      "_AWS_",    "LAMBDA_", "_LAMBDA_",
@@ -21,7 +18,7 @@ static bool is_passed_on(const char *variable) {
                                              "USER=",     "LOGNAME=", "TMPDIR=" };
 
         for (size_t i = 0; i < CONTENT_COUNT(names); i++) {
-                if (starts(variable, names[i]))
+                if (text_begins_with(variable, names[i]))
                         return false;
         }
         return true;

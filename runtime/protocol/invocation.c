@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,16 +83,12 @@ bool invocation_is_path(const char *path) {
         }
 }
 
-static bool starts(const char *text, const char *with) {
-        return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* The name behind http:// has to end there: "http://127.0.0.1.example.org/" is not this machine. */
 static bool is_loopback(const char *authority) {
         static const char *const names[] = { "127.0.0.1", "localhost", "[::1]" };
 
         for (size_t i = 0; i < CONTENT_COUNT(names); i++) {
-                if (starts(authority, names[i]) && strchr(":/", authority[strlen(names[i])]) &&
+                if (text_begins_with(authority, names[i]) && strchr(":/", authority[strlen(names[i])]) &&
                     authority[strlen(names[i])])
                         return !memchr(authority, '@', strcspn(authority, "/"));
         }
@@ -107,9 +104,9 @@ bool invocation_is_url(const char *url) {
                 if (url[i] <= ' ' || url[i] > '~' || strchr("\"<>\\^`{|}", url[i]))
                         return false;
         }
-        if (starts(url, "http://"))
+        if (text_begins_with(url, "http://"))
                 return is_loopback(url + strlen("http://"));
-        return starts(url, "https://") && url[strlen("https://")] && url[strlen("https://")] != '/';
+        return text_begins_with(url, "https://") && url[strlen("https://")] && url[strlen("https://")] != '/';
 }
 
 static bool is_hex(const char *text, size_t length) {

@@ -11,6 +11,7 @@
 #include "providers/aws/client/ahead.h"
 
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "providers/aws/client/client_state.h"
 
 #include <pthread.h>
@@ -68,13 +69,9 @@ struct ahead *ahead_new(struct aws_client *client) {
 
 /* Requests */
 
-static bool same_text(const char *a, const char *b) {
-        return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool same_queries(const struct aws_query *a, const struct aws_query *b, size_t max) {
         for (size_t i = 0; i < max && (a[i].name || b[i].name); i++) {
-                if (!same_text(a[i].name, b[i].name) || !same_text(a[i].value, b[i].value))
+                if (!text_equal(a[i].name, b[i].name) || !text_equal(a[i].value, b[i].value))
                         return false;
         }
         return true;
@@ -82,8 +79,8 @@ static bool same_queries(const struct aws_query *a, const struct aws_query *b, s
 
 static bool same_request(const struct aws_request *a, const struct aws_request *b) {
         return a->service == b->service && strcmp(a->operation, b->operation) == 0 &&
-               same_text(a->method, b->method) && same_text(a->path, b->path) &&
-               same_text(a->bucket, b->bucket) && same_text(a->region, b->region) &&
+               text_equal(a->method, b->method) && text_equal(a->path, b->path) &&
+               text_equal(a->bucket, b->bucket) && text_equal(a->region, b->region) &&
                same_queries(a->query, b->query, AWS_QUERY_MAX) &&
                same_queries(a->headers, b->headers, AWS_HEADERS_MAX) && a->body_length == b->body_length &&
                (a->body_length == 0 || memcmp(a->body, b->body, a->body_length) == 0);

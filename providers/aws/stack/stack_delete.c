@@ -8,6 +8,7 @@
  */
 #include "providers/aws/stack/stack.h"
 
+#include "base/text.h"
 #include "providers/aws/client/paging.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/shared/bound_records.h"
@@ -295,16 +296,10 @@ static int list_page(struct provider *provider, const char *prefix, const char *
         return *response.error_code ? 0 : s3_read_versions(&response, arena, ret, err);
 }
 
-static bool is_among(const char *const *list, const char *key) {
-        while (*list && strcmp(*list, key) != 0)
-                list++;
-        return *list != NULL;
-}
-
 /* Adds what one page lists and is not ours; the first of it is shown to people. */
 static void count_page(struct holdings *holdings, const struct s3_page *page, const char *const *own) {
         for (size_t i = 0; i < page->count; i++) {
-                if (is_among(own, page->objects[i].key))
+                if (text_is_among(page->objects[i].key, own))
                         continue;
                 holdings->objects++;
                 holdings->bytes += (uint64_t)page->objects[i].size;

@@ -383,10 +383,6 @@ static int compare_files(const void *a, const void *b) {
                       ((const struct workspace_index_file *)b)->path);
 }
 
-static int compare_texts(const void *a, const void *b) {
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static struct workspace_index_file *sorted_files(const struct workspace_index_file *files, size_t count,
                                                  struct arena *arena) {
         struct workspace_index_file *copy = arena_array(arena, count + 1, sizeof(*copy));
@@ -459,7 +455,7 @@ static void merge_folders(const struct workspace_index *old, const struct worksp
                 memcpy(folders + old->folder_count, changes->folders,
                        changes->folder_count * sizeof(*folders));
         if (all)
-                qsort(folders, all, sizeof(*folders), compare_texts);
+                qsort(folders, all, sizeof(*folders), text_compare);
         for (size_t i = 0; i < all; i++) {
                 bool gone = (kept && strcmp(folders[kept - 1], folders[i]) == 0) ||
                             workspace_index_find(ret, folders[i]);

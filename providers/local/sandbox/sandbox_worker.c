@@ -919,7 +919,6 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 int64_t left = (over_ms < until_ms ? over_ms : until_ms) - clock_now_ms();
 
                 sandbox_relay_poll(&worker->relay, polled + 7);
-
                 if (left <= 0 && worker->killed)
                         return error_set(err, "processes of the sandbox did not die within %d s",
                                          DYING_MS / 1000);

@@ -34,6 +34,18 @@ static void beginnings_and_endings(void **state) {
         assert_true(text_is_among("two", list));
         assert_false(text_is_among("tw", list));
         assert_false(text_is_among("", list));
+        assert_true(text_is_permitted("two", list));
+        assert_false(text_is_permitted("tw", list));
+        assert_false(text_is_permitted(NULL, list));
+        assert_true(text_is_permitted("tw", NULL));
+        assert_true(text_is_permitted(NULL, NULL));
+        assert_true(text_equal("a", (const char[]){ 'a', 0 }));
+        assert_true(text_equal(NULL, NULL));
+        assert_false(text_equal("", NULL));
+        assert_false(text_equal(NULL, "a"));
+        assert_false(text_equal("a", "b"));
+        assert_true(text_hash("") == UINT64_C(0xcbf29ce484222325)); /* by the algorithm's authors */
+        assert_true(text_hash("foobar") == UINT64_C(0x85944171f73967e8));
         assert_int_equal(text_characters("f\xc3\xbcr", 4), 3);
         assert_int_equal(text_characters("", 0), 0);
 }
