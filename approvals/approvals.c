@@ -458,9 +458,8 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
         if (!begun) {
                 /* That nothing comes behind it is not known: what waits may be older than what was forgotten meanwhile. */
                 json_decref(items);
-                return problem_set(
-                        problem, PROBLEM_INVALID,
-                        "cursor is none that a list has given, or what it stood for is not kept any more: begin again");
+                return problem_set(problem, PROBLEM_INVALID,
+                                   "invalid cursor, or one whose entry was removed meanwhile: begin again");
         }
         if (more)
                 last = json_text(json_array_get(items, json_array_size(items) - 1), "id");
@@ -510,7 +509,7 @@ static int check_command(const json_t *command, struct problem *problem) {
                        ? 0
                        : problem_set(
                                  problem, PROBLEM_TOO_LARGE,
-                                 "command may have %zu bytes at most: nobody can judge what he cannot read",
+                                 "command may have %zu bytes at most, so that a person can read all of it",
                                  APPROVALS_COMMAND_MAX);
 }
 
@@ -664,7 +663,8 @@ static bool has_asked(const struct approvals_caller *caller, const struct approv
 static int check_decision(const struct approvals *approvals, const struct approvals_caller *caller,
                           const struct approval *approval, bool approve, struct problem *problem) {
         if (has_asked(caller, approval))
-                return problem_set(problem, PROBLEM_NOT_ALLOWED, "who asked for it may not decide on it");
+                return problem_set(problem, PROBLEM_NOT_ALLOWED,
+                                   "you requested this command; another client must decide");
         if (approval->status != PENDING)
                 return problem_set(problem, PROBLEM_CONFLICT, "it is %s: nothing is left to decide",
                                    status_names[approval->status]);

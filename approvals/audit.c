@@ -198,7 +198,7 @@ static void check_head(struct reading *reading) {
                                                     : "is the last one, and the log ends before it",
                               head_n);
         else if (found->entries > head_n + 1)
-                (void)damaged(reading, "was added by nobody who wrote the head", head_n + 2);
+                (void)damaged(reading, "was not added by a writer of the head", head_n + 2);
 }
 
 /* From the file of that number on: `found` says how it went. */

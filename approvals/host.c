@@ -308,7 +308,7 @@ static json_t *judge(const json_t *report, int64_t timeout_ms, struct arena *are
                                                 json_text(report, "why") ? json_text(report, "why") : "?"));
         if (!ended)
                 return host_failed(
-                        "it was begun, and the process that watched it is gone: nobody knows how it ended");
+                        "it was begun, and the process that watched it is gone: it is not known how it ended");
         if (strcmp(ended, "late") == 0) {
                 status = "timeout";
                 detail = arena_printf(arena, "killed after %lld s, with all that it had started",
@@ -353,7 +353,7 @@ static int read_subject(const json_t *report, struct arena *arena, struct subjec
         if (refused)
                 return error_set_kind(err, ERROR_REFUSED, "%s", refused);
         if (!program || !folder || !sha256 || strlen(sha256) != SHA256_HEX_SIZE - 1)
-                return error_set(err, "nobody could look for the program and the folder: %s: %s",
+                return error_set(err, "no process could look for the program and the folder: %s: %s",
                                  json_text(report, "failed") ? json_text(report, "failed") : "no answer",
                                  json_text(report, "why") ? json_text(report, "why") : "it came to no end");
         *ret = (struct subject){ .program = arena_strdup(arena, program),

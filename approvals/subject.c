@@ -64,8 +64,9 @@ static int check_program(int descriptor, const char *path, const struct subject_
             (status.st_uid != 0 && status.st_uid != geteuid() && status.st_uid != rules->user))
                 return error_set(
                         err,
-                        "%s can be written by others, who could put another program there: it must belong to "
-                        "root or to the user whom it runs as, and be writable by nobody else",
+                        "other users can write to %s and could put another program there: it must "
+                        "belong to root or to the user that it runs as, and be writable by its owner "
+                        "only",
                         path);
         return 0;
 }

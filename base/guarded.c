@@ -90,9 +90,9 @@ static int refuse_unguarded(const struct part *part, const struct stat *status, 
                             struct error *err) {
         return error_set_kind(
                 err, ERROR_REFUSED,
-                "%.*s belongs to user %u and has mode %04o%s: another than root and this user could put "
-                "something else in the place of what is below. It must be a folder of root's in which "
-                "nobody else may write",
+                "%.*s belongs to user %u and has mode %04o%s: another user than root and this one "
+                "could replace what lies below. It must be a folder of root's that only root may "
+                "write to",
                 (int)part->length, part->path, (unsigned)status->st_uid, (unsigned)(status->st_mode & 07777),
                 listed ? ", and a list of who else may write (getfacl)" : "");
 }

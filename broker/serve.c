@@ -210,7 +210,7 @@ static void tell_certificate(const struct serving *serving) {
 
         clock_format(expires_ms, until, sizeof(until));
         if (expires_ms <= clock_wall_ms())
-                log_warning("the certificate that is served ended to be valid at %s", until);
+                log_warning("the TLS certificate expired on %s", until);
         else
                 log_info("the certificate that is served is valid until %s", until);
 }

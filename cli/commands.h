@@ -33,7 +33,7 @@ extern const struct verb_command commands_of_image[], commands_of_state[], comma
 
 /* NULL where the verb has no commands, or none of that name. */
 const struct verb_command *commands_find(const struct verb *verb, const char *name);
-/* The one that these operands name: "" counts where there are none. NULL as above. */
+/* The command that these operands name: "" counts where a verb has no commands. NULL as above. */
 const struct verb_command *commands_of_line(const struct verb *verb, const struct options *options);
 bool commands_take(const struct verb_command *command, const struct option_row *row);
 /* Whether one of the verb's commands does. */

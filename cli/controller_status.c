@@ -251,7 +251,7 @@ static const char *find_message(const json_t *condition, const json_t *source) {
         return message && (is_ready || !said || strcmp(message, said) != 0) ? message : "";
 }
 
-/* Ready always, the others only while they hold: "Stalled: false" tells nobody anything. */
+/* "Ready" is always printed, the others only while they hold: "Stalled: false" is no news. */
 static void print_conditions(const json_t *source, int64_t now_ms, FILE *stream) {
         json_t *condition;
         size_t i;

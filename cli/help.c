@@ -77,8 +77,9 @@ static bool names_any(const char *words, size_t length) {
 }
 
 /*
- * Who a part of an option's line of help is for: "create, run: give it" is for two commands of session's. *ret_text is what is said to
- * them. false where it is for others than this verb, or this command of it.
+ * The verbs and commands that a part of an option's line of help applies to: "create, run: give it"
+ * is for two commands of session's. *ret_text is the part's text. Returns false if it applies to
+ * other verbs or commands than this one.
  */
 static bool is_for(const char *part, size_t length, const struct verb *verb,
                    const struct verb_command *command, const char **ret_text) {

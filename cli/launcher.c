@@ -30,18 +30,18 @@ static const char help[] =
         "usage: " USAGE "\n\n"
         "Starts sandboxes for a server that has no rights of its own: docs/launcher.md.\n\n"
         "  --socket PATH        where it listens; not needed where systemd passes the socket\n"
-        "  --for USER           who may ask it: a name or a number; repeats\n"
+        "  --for USER           users that may use it: a name or a number; repeats\n"
         "  --group GROUP        may open the socket as well (with more than one USER)\n"
-        "  --images FOLDER      the image store whose images may be asked for, by digest\n"
-        "  --workers FOLDER     where sandboxes that outlive their client have their sockets\n"
-        "  --disk FOLDER        on whose disk those sandboxes may have large workspaces\n"
+        "  --images FOLDER      the image store; requests name its images by digest\n"
+        "  --workers FOLDER     for the sockets of sandboxes that outlive their client\n"
+        "  --disk FOLDER        the disk for large workspaces of those sandboxes\n"
         "  --users FIRST+COUNT  host users that runs are given (1900000000+65536)\n"
-        "  --runs N             at most so many at once (256)\n"
-        "  --runs-each N        at most so many of one USER (an even share)\n"
-        "  --kept-each N        at most so many workspaces that containers share, of one USER\n"
+        "  --runs N             runs at once, at most (256)\n"
+        "  --runs-each N        runs at once of each USER, at most (an even share)\n"
+        "  --kept-each N        workspaces of each USER that containers share, at most\n"
         "                       (as many as its runs)\n"
-        "  --patience SECONDS   how long a USER may take to say what shall run (60)\n"
-        "  --accept-degraded    runs where this machine cannot enforce every limit\n";
+        "  --patience SECONDS   the time a USER has to send the program (60)\n"
+        "  --accept-degraded    run even if this machine cannot enforce every limit\n";
 
 static int parse_number(const char *text, unsigned long most, unsigned *ret) {
         char *end;

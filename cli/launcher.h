@@ -6,7 +6,10 @@
 /* `argv[0]` is "launcher". The exit code. */
 int launcher_main(int argc, char **argv);
 
-/* The socket of one, where examples/launcher has it: whoever may open it is meant to. NULL for root, who needs none, and elsewhere. */
+/*
+ * The launcher's socket as examples/launcher sets it up: every process that may open it may use it.
+ * NULL for root, which needs no launcher, and where there is no such socket.
+ */
 const char *launcher_usual(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before the first option is read: descriptors 0 to 2 are there, no core file and no debugger gets what is in memory, and a
- * pipe or a limit that ends is an error like others. The words below that are no verbs are how this program starts itself
- * anew for a job of its own, with another environment and fewer rights.
+ * Before the first option is read: descriptors 0 to 2 are there, no core file and no debugger gets
+ * what is in memory, and a pipe or a limit that ends is an error like others. The words below that
+ * are no verbs start this program again for a job of its own, with another environment and fewer
+ * rights.
  */
 #include "approvals/shell_worker.h"
 #include "base/clock.h"
@@ -39,7 +40,7 @@ const struct verb verbs[] = {
         { "apply", "[PLANFILE]", 0, 1, "make it so", verb_apply, 0, NULL },
         { "destroy", "", 0, 0, "delete everything this stack owns", verb_destroy, 0, NULL },
         { "refresh", "", 0, 0, "read again what exists", verb_refresh, 0, NULL },
-        { "drift", "", 0, 0, "show what somebody else changed since the apply", verb_drift, 0, NULL },
+        { "drift", "", 0, 0, "show changes made outside of Berth since the apply", verb_drift, 0, NULL },
         { "get", "[KIND[/NAME]]", 0, 1, "show what was applied", verb_get, 0, NULL },
         { "map", "[ENV]", 0, 1, "show environments and who uses them", verb_map, 0, NULL },
         { "disassociate", "ENV", 1, 1, "take all users of an environment out of service", verb_disassociate,

@@ -117,7 +117,7 @@ const struct option_row options_rows[] = {
         { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate ",
           "calls at once, 1 to 256 (default 16)" },
         { OPTION_LOCK_TIMEOUT, "lock-timeout", "SECONDS", " apply destroy disassociate reassociate import ",
-          "wait so long for a lock that another run holds" },
+          "wait this long for a lock that another run holds" },
         { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import ",
           "let this refusal through; repeats" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
@@ -467,7 +467,7 @@ static int check_command(const struct options *options, const struct verb *verb,
         return 0;
 }
 
-/* What was accepted while the verb was not known yet. */
+/* Refuses options that were accepted before the verb was known. */
 static int check_use(const struct options *options, const struct verb *verb, const bool *used,
                      struct error *err) {
         struct strbuf operands STRBUF_CLEANUP = STRBUF_INIT;

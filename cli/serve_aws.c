@@ -44,7 +44,7 @@ static int find_environment(void *context, const char *name, struct arena *arena
         return error_set_kind(err, ERROR_NOT_FOUND, "the environment %s is not applied any more", name);
 }
 
-/* Before anything is opened, so that the message is about this. */
+/* Before anything is opened, so that this is the mistake that the message reports. */
 static int find_table(const struct applied_stack *stack, const char **ret, struct error *err) {
         *ret = value_get_text(value_get(stack->spec, "sessions"), "table");
         if (*ret)

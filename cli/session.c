@@ -152,7 +152,8 @@ int session_check_folder(const struct options *options, const char *verb, struct
         if (!options->state || !stack_state_has_scheme(options->state))
                 return 0;
         return error_set(
-                err, "berth %s keeps what it has in a folder, which --state (BERTH_STATE) names: %s is none",
+                err,
+                "berth %s keeps its data in a folder, which --state (BERTH_STATE) names: %s is not a folder",
                 verb, options->state);
 }
 
@@ -195,7 +196,7 @@ static bool has_moved_away(const char *folder) {
         return moved;
 }
 
-/* A state in the folder that nobody would look at any more. */
+/* Refuses a state in the folder that would never be read again. */
 static int refuse_both(const char *folder, const char *place, struct error *err) {
         struct error ignored;
         struct state *state;
@@ -221,8 +222,9 @@ static bool is_same_file(const char *one, const char *other) {
 }
 
 /*
- * After `apply -f agents` a `plan` finds the same Stack from the folder above, and looks for its state there. Whoever has two states of one
- * Stack is told which one is used, and where the other is.
+ * After `apply -f agents` a `plan` finds the same Stack from the folder above, and looks for its
+ * state there. A user with two states of one Stack is told which one is used, and where the other
+ * is.
  */
 static void tell_of_other_state(struct session *session, const struct options *options, const char *used) {
         const struct resource *stack = session->manifests.stack;
@@ -292,17 +294,14 @@ static int check_beginning(struct session *session, const struct options *option
             (*state_lineage(session->state) && !state_is_unmade(session->state)))
                 return 0;
         if (state_open(folder, STATE_READ, &state, &failure) < 0)
-                return error_set(
-                        err,
-                        "the Stack says that its state lies in %s, where there is none yet, and what is in %s "
-                        "cannot be read: %s",
-                        place, folder, failure.message);
+                return error_set(err,
+                                 "the Stack's state should be in %s, which has none yet, and what is in %s "
+                                 "cannot be read: %s",
+                                 place, folder, failure.message);
         result = state_check_lives(state, err);
         state_close(state);
-        return result < 0
-                       ? error_context(err, "the Stack says that its state lies in %s, where there is none",
-                                       place)
-                       : 0;
+        return result < 0 ? error_context(err, "the Stack's state should be in %s, which has none", place)
+                          : 0;
 }
 
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
@@ -325,7 +324,7 @@ int session_open_state(struct session *session, const struct options *options, e
         return -1;
 }
 
-#define LOCK_LOOK_MS 1000 /* between two looks at a lock that somebody holds */
+#define LOCK_LOOK_MS 1000 /* between two looks at a lock that another run holds */
 
 int session_wait_for_lock(const struct options *options, struct lock_wait *wait, const struct error *failure,
                           struct error *err) {
@@ -348,8 +347,8 @@ int session_wait_for_lock(const struct options *options, struct lock_wait *wait,
 }
 
 /*
- * A lock that is held is waited for as long as --lock-timeout says. A state that nobody had made yet is opened anew each time: who
- * holds its lock makes it.
+ * A lock that is held is waited for as long as --lock-timeout says. A state that does not exist yet
+ * is opened again each time: the run that holds its lock creates it.
  */
 static int take_or_wait(struct session *session, const char *command, const struct options *options,
                         struct error *err) {

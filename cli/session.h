@@ -38,7 +38,10 @@ struct load_options session_load_options(const struct options *options);
  */
 int session_load(struct session *session, const struct options *options, bool missing_environments,
                  struct error *err) MUST_USE;
-/* The same for a verb that asks nobody what there is: texts that look mistyped are warned of as well (load_options.offline). */
+/*
+ * The same for a verb that does not ask the provider what exists: texts that look mistyped are
+ * warned of as well (load_options.offline).
+ */
 int session_load_offline(struct session *session, const struct options *options, struct error *err) MUST_USE;
 /*
  * The state's folder, as --state, BERTH_STATE or the manifests' place say; borrowed. Where the state lies in S3: the folder beside

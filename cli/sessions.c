@@ -14,7 +14,7 @@
 
 #define SERVER_FILE_MAX ((size_t)1 << 20)
 #define PAGE "1000"
-#define PAGES_MAX 1000 /* a server that never says "that was all" is not believed for ever */
+#define PAGES_MAX 1000 /* ends the loop at a server that never sends a last page */
 
 /* The folder of manifests: that of the Server, where -f names the file of one, as with berth serve. */
 static const char *manifests_of(struct session *session, const char *path) {
@@ -127,7 +127,7 @@ json_t *sessions_pairs(const char *const *pairs, size_t count) {
         return object;
 }
 
-/* Who names none means the only one there is. */
+/* Without --env the only environment is meant. */
 static int find_environment(struct sessions *sessions, json_t **ret, struct error *err) {
         json_t *items JSON_CLEANUP = NULL;
         struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
@@ -152,7 +152,10 @@ static int find_environment(struct sessions *sessions, json_t **ret, struct erro
                        : error_set(err, "no environment was applied yet: berth apply makes them");
 }
 
-/* Whether `typed` is none of the items' names; *ret_near is the nearest, or NULL, and lives as long as the items. */
+/*
+ * True if `typed` is not the name of any item; *ret_near is the nearest name, or NULL, and lives as
+ * long as the items.
+ */
 static bool is_none_of(const json_t *items, const char *typed, struct arena *arena, const char **ret_near) {
         const char **names = arena_array(arena, json_array_size(items) + 1, sizeof(*names));
         size_t count = 0, i;

@@ -47,7 +47,7 @@ int sessions_create(struct sessions *sessions, json_t **ret, bool *ret_made, str
  */
 void sessions_suggest(struct sessions *sessions, struct error *err);
 
-/* {"A": "1"} of NAME=VALUE; NULL where there are none. */
+/* {"A": "1"} of NAME=VALUE; NULL if count is 0. */
 json_t *sessions_pairs(const char *const *pairs, size_t count);
 
 /* --- executions --- */
@@ -70,9 +70,9 @@ int sessions_begin(struct sessions *sessions, const char *id, const struct sessi
                    json_int_t *ret, struct error *err) MUST_USE;
 
 /*
- * Follows an execution from its first event to its end, and prints what it says; with --json its result alone. At the first level of
- * `interrupt` it is interrupted where `interrupts` is set, at the second nobody follows it any more. The exit code: see
- * docs/sessions.md; -1 where its end was not seen.
+ * Follows an execution from its first event to its end, and prints what it says; with --json its
+ * result alone. Level 1 of `interrupt` interrupts the execution if `interrupts` is set; level 2
+ * stops following. Returns the exit code (docs/sessions.md), or -1 if the end was not seen.
  */
 int sessions_follow(struct sessions *sessions, const char *id, json_int_t n, struct interrupt *interrupt,
                     bool interrupts, struct error *err) MUST_USE;

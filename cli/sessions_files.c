@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INPUT_MAX ((size_t)100 << 20) /* of standard input, whose length nobody knows before its end */
+#define INPUT_MAX ((size_t)100 << 20) /* for standard input, whose length is not known before its end */
 #define PATH_COLUMN 24
 
 static const char *path_of(struct sessions *sessions, const char *id, const char *rest) {
@@ -78,7 +78,7 @@ static int receive(struct sessions *sessions, const char *path, const char *to, 
         int result;
 
         if (!prints && !sessions->options->force && access(to, F_OK) == 0)
-                return error_set(err, "%s is there already: --force replaces it", to);
+                return error_set(err, "%s already exists: --force replaces it", to);
         if (!prints && file_replace_begin(to, 0666, &coming.file, err) < 0)
                 return -1;
         coming.shown.is_terminal = prints && isatty(STDOUT_FILENO);
@@ -263,7 +263,7 @@ static int run_rm(struct sessions *sessions, const char *id, const char *const *
         return EXIT_DONE;
 }
 
-/* What is there already stays, unless --force says otherwise: then not all was copied, and that is an error. */
+/* Existing files stay without --force: then not everything was copied, and that is an error. */
 static int run_copy(struct sessions *sessions, const char *id, const char *const *rest, size_t count,
                     struct error *err) {
         json_t *from = json_checked(json_object()), *body = json_checked(json_object()),
@@ -294,7 +294,7 @@ static int run_copy(struct sessions *sessions, const char *id, const char *const
                 log_warning("not copied: %s: %s", json_text(item, "path") ? json_text(item, "path") : "-",
                             json_text(item, "reason") ? json_text(item, "reason") : "");
         json_array_foreach (json_object_get(answer, "conflict"), i, item)
-                log_warning("not copied: %s is there already (--force replaces it)",
+                log_warning("not copied: %s already exists (--force replaces it)",
                             json_string_value(item) ? json_string_value(item) : "-");
         return json_array_size(json_object_get(answer, "conflict")) ||
                                json_array_size(json_object_get(answer, "skipped"))

@@ -3,8 +3,9 @@
  * One execution from its first event to its result. Its stream is read on this thread; another one waits for Ctrl-C, and asks the
  * server to interrupt the execution while the stream goes on: what the code still says, and how it ends, comes by the stream.
  *
- * All that is printed was written by code that nobody trusts, or by a server that is believed little: output goes through
- * client/shown.h, and words of ours go by the log, which escapes what it is given.
+ * All that is printed was written by untrusted code, or by a server that is trusted little: output
+ * goes through client/shown.h, and our own messages through the log, which escapes what it is
+ * given.
  */
 #include "base/digest.h"
 #include "base/interrupt.h"
@@ -37,7 +38,7 @@ struct following {
         struct shown output, errors;
         int unwritten; /* errno of what could not be written to standard output; from then on nothing is */
         json_t *result;
-        struct interrupt over; /* the execution has ended, or nobody follows it any more */
+        struct interrupt over; /* the execution has ended, or is no longer followed */
         struct interrupt *interrupt;
 };
 
@@ -121,8 +122,9 @@ static void print_block(struct following *following, bool errors, const char *te
 }
 
 /*
- * A figure is a file of the workspace, whose path is shown; a text is printed as it is. What is neither, as HTML alone, is named. Of
- * the last expression's value the text comes with the result.
+ * A figure is a file of the workspace, whose path is shown; a text is printed as it is. Any other
+ * kind, such as HTML alone, is named. Of the last expression's value the text comes with the
+ * result.
  */
 static void print_display(struct following *following, const json_t *data) {
         const json_t *mime = json_object_get(data, "mime");
@@ -166,7 +168,7 @@ static void append_names(const json_t *list, struct strbuf *to) {
         }
 }
 
-/* One line: a caller who believes that his variables are there must not find out by a NameError. */
+/* One line: a caller that believes its variables are there must not find out by a NameError. */
 static void report_state(const json_t *state) {
         const char *was = json_text(state, "was"), *reason = json_text(state, "reason");
         struct strbuf names STRBUF_CLEANUP = STRBUF_INIT, lost STRBUF_CLEANUP = STRBUF_INIT;
@@ -241,7 +243,7 @@ static void *interrupt_it(void *opaque) {
         if (client_ask(following->sessions->client, &call, NULL, &err) < 0)
                 log_debug("cannot interrupt it: %s", err.message);
         else
-                log_info("interrupting; once more leaves it to itself");
+                log_info("interrupting; press Ctrl-C again to stop waiting (the code goes on)");
         return NULL;
 }
 
@@ -320,13 +322,13 @@ static void report_result(struct following *following, const char *status) {
         else if (strcmp(status, "killed") == 0)
                 log_error("killed%s%s", detail ? ": " : "", detail ? detail : "");
         else if (strcmp(status, "ok") != 0 && strcmp(status, "error") != 0)
-                log_error("it could not be run, or nobody knows whether it ran%s%s", detail ? ": " : "",
+                log_error("it could not be run, or it is not known whether it ran%s%s", detail ? ": " : "",
                           detail ? detail : "");
         if (ended)
                 log_warning("the kernel has ended, and its variables with it: %s", ended);
 }
 
-/* 0 for "ok" alone; a status that is not known was not seen to succeed. */
+/* 0 for "ok" alone: an unknown status does not count as success. */
 static int exit_code_of(const json_t *result, const char *status) {
         json_int_t code = json_integer_or(result, "exitCode", 0);
 
@@ -418,7 +420,9 @@ int sessions_follow(struct sessions *sessions, const char *id, json_int_t n, str
                 else
                         report_result(&following, status ? status : "");
         }
-        /* A full disk must not look like success. Who closed his pipe does not want to hear of it. */
+        /*
+         * A full disk must not look like success. A reader that closed the pipe expects no error.
+         */
         if (code >= 0 && following.unwritten && following.unwritten != EPIPE)
                 code = error_set(err, "cannot write what the code said: %s", strerror(following.unwritten));
         json_decref(following.result);

@@ -45,7 +45,10 @@ static const char *history_path(struct arena *arena) {
         return folder_make(folder, &ignored) < 0 ? NULL : path_join_in(folder, "session_history", arena);
 }
 
-/* One cell: lines until they are whole. LINES_LINE, with all of them in *ret; empty ones alone are none. */
+/*
+ * One cell: lines until they are whole. LINES_LINE, with all of them in *ret; empty lines alone are
+ * not a cell.
+ */
 static enum lines_next read_cell(struct lines *lines, struct strbuf *ret) {
         strbuf_clear(ret);
         for (;;) {

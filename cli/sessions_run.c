@@ -35,7 +35,7 @@ static int read_operands(const struct options *options, const char *const *opera
                                            "list shows the sessions there are",
                                  *ret_file);
         if (options->interactive && (options->code || *ret_file))
-                return error_set(err, "-i asks for code at a prompt: there is none to be given besides");
+                return error_set(err, "-i reads code at a prompt: it takes no other code");
         if (*ret_id && (options->environment || options->agent || options->conversation ||
                         options->label_count || options->idle_s || options->ttl_s))
                 return error_set(

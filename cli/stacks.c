@@ -7,7 +7,7 @@
  * by account and region: AWS counts their calls together. They lead groups of
  * their own: a Ctrl-C reaches this program, which passes it on to each once. The second one kills them, as kill -9 does.
  *
- * Threads only wait. What is printed is printed at the end, in the folders' order.
+ * Threads only wait. Their output is printed at the end, in the folders' order.
  */
 #include "cli/stacks.h"
 
@@ -132,7 +132,10 @@ static void run_stack(const struct crew *crew, struct stack_run *run) {
                 run->document = json_loadb(strbuf_text(&result.output), result.output.length, 0, NULL);
                 said = strbuf_text(&result.said);
                 said += text_begins_with(said, "error: ") ? strlen("error: ") : 0;
-                /* A plan says whether it has changes; here it is asked for by everybody's option alone. */
+                /*
+                 * A plan exits with EXIT_CHANGES under --detailed-exitcode; here that option was
+                 * given for all stacks together.
+                 */
                 if (run->code == EXIT_CHANGES && strcmp(crew->verb, "plan") == 0 &&
                     !crew->options->detailed_exitcode)
                         run->code = EXIT_DONE;
@@ -341,12 +344,12 @@ static json_t *report_json(const struct crew *crew, int code) {
         return object;
 }
 
-/* What cannot be meant for each of many stacks alike. */
+/* Refuses options that make no sense for many stacks at once. */
 static int check_options(const char *verb, const struct options *options, struct error *err) {
         struct stat status;
 
         if (stat(options->path, &status) < 0 || !S_ISDIR(status.st_mode))
-                return error_set(err, "--stacks takes a folder of stacks, and %s is none", options->path);
+                return error_set(err, "--stacks takes a folder of stacks; %s is not a folder", options->path);
         if (options->state)
                 return error_set(err,
                                  "with --stacks each stack has a state of its own, beside its manifests: "

@@ -62,7 +62,10 @@ static int open_saved(struct session *session, const struct options *options, st
         return session_open_provider(session, options, err);
 }
 
-/* Plans anew from what was saved, and compares: what was approved is what is done, or nothing. */
+/*
+ * Plans again from the saved plan's inputs and compares: exactly what was approved is done, or
+ * nothing.
+ */
 static int plan_saved(struct session *session, const struct options *options, struct saved_plan *saved,
                       struct plan_args *planning, struct plan *ret, struct error *err) {
         if (open_saved(session, options, saved, err) < 0)

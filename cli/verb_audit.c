@@ -18,7 +18,7 @@ struct listing {
         bool json, begun;
 };
 
-/* Who it was by: who asked, or who decided. */
+/* The client that asked, or the one that decided. */
 static bool print_entry(void *context, const json_t *entry) {
         struct listing *listing = context;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -61,7 +61,7 @@ static int judge(const struct audit_found *found, const char *folder, struct err
         if (found->state == AUDIT_TORN)
                 log_warning(
                         "%s ends with half an entry of %" PRIu64
-                        " bytes, of which nobody was told: a server died while it wrote. The next one puts it right",
+                        " bytes, which was never confirmed: a server died while it wrote. The next server repairs the log",
                         folder, found->torn_bytes);
         return 0;
 }

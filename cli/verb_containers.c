@@ -280,7 +280,7 @@ static bool print_bytes(int descriptor, struct shown *shown, const char *bytes, 
 
 /* {at, stream, text, partial}: each where its stream belongs. */
 static bool print_line(struct printing *printing, const char *text, size_t length) {
-        /* What was printed may have a NUL in it. */
+        /* The output may have a NUL in it. */
         json_t *line JSON_CLEANUP = json_loadb(text, length, JSON_ALLOW_NUL, NULL);
         const json_t *printed = json_object_get(line, "text");
         const char *stream = json_text(line, "stream");
@@ -368,7 +368,7 @@ static int add_program(const struct options *options, const char *const *operand
         if (!options->code == (count == 0))
                 return error_set(err, "give a command, behind --, or code with -c: one of them");
         if (options->language && !options->code)
-                return error_set(err, "--lang says what runs the code of -c, and there is none");
+                return error_set(err, "--lang names the language of the code of -c, which is missing");
         for (size_t i = 0; i < count; i++) {
                 if (!text_is_utf8(operands[i], strlen(operands[i]), &ignored))
                         return error_set(err, "the command is no UTF-8");
@@ -400,7 +400,7 @@ static int exit_code_of(const json_t *container) {
                                                         : EXIT_KILLED;
 }
 
-/* What it prints, to its end, and how it ended. Whoever is interrupted stops it. */
+/* Prints the container's output to its end, and how it ended. An interrupt stops the container. */
 static int follow(struct sessions *sessions, const char *id, struct error *err) {
         struct arena *arena = sessions->session.arena;
         const char *path = arena_printf(arena, "/v1/containers/%s", id);

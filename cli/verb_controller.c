@@ -167,8 +167,8 @@ static void print_status(const struct control_call *call, json_t *document) {
 }
 
 /*
- * A running controller knows best. Only where there is none are the states read; its last status is printed, and is
- * an error all the same, because nobody is updating it.
+ * A running controller knows best. Without one the states are read; the last status is printed and
+ * still counts as an error, because nothing updates it.
  */
 static int run_status(const struct control_call *call, struct error *err) {
         json_t *document JSON_CLEANUP = NULL;

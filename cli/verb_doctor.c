@@ -108,7 +108,7 @@ static void examine_cages(struct examination *examination) {
                                   version);
 
         add_finding(examination, "cages", version > 0, detail);
-        /* An ordinary user goes without: he was told. */
+        /* An ordinary user was already told, and goes without. */
         if (examination->count > 0)
                 examination->findings[examination->count - 1].optional = geteuid() != 0;
 }
@@ -165,7 +165,7 @@ static bool examine_manifests(struct examination *examination) {
         return true;
 }
 
-/* Reads only: a state that is in use is examined beside whoever uses it. */
+/* Reads only: a state in use can be examined while a run uses it. */
 static void examine_state(struct examination *examination) {
         struct session *session = &examination->session;
         const char **problems;
@@ -277,7 +277,7 @@ static const char *applied_environment(struct examination *examination) {
         return count > 0 ? names[0] : NULL;
 }
 
-/* What makes something in somebody's account is agreed to first. */
+/* The checklist makes resources in an AWS account, so the user confirms first. */
 static int agree_to_checklist(const struct examination *examination, struct error *err) {
         if (!examination->options->aws)
                 return 0;
@@ -308,7 +308,10 @@ static void examine_account(struct examination *examination) {
         examination->count += count;
 }
 
-/* Told only where a server runs that has them on: it is no mistake, and whoever looks after the machine should know. */
+/*
+ * Reported only while a server has them enabled: not a mistake, but the machine's administrator
+ * should know.
+ */
 static void examine_shell(struct examination *examination, struct client *client) {
         const struct client_call call = { .method = "GET", .path = "/panel/self" };
         json_t *self JSON_CLEANUP = NULL;
@@ -317,10 +320,10 @@ static void examine_shell(struct examination *examination, struct client *client
         if (!client || client_ask(client, &call, &self, &ignored) < 0 ||
             !json_is_true(json_object_get(json_object_get(self, "serves"), "approvals")))
                 return;
-        add_finding(
-                examination, "shell", false,
-                "on: agents ask for commands on this host, which run once a person has approved them. Who asks on the "
-                "server's Unix socket may approve there, too: programs that must not are to have a token, and another user");
+        add_finding(examination, "shell", false,
+                    "on: agents ask for commands on this host, which run once a person has approved them."
+                    " Clients on the server's Unix socket may ask and approve: give programs that must "
+                    "not approve a token, and run them as another user");
         if (examination->count > 0)
                 examination->findings[examination->count - 1].optional = true;
 }

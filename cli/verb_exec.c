@@ -90,7 +90,7 @@ static void read_files(const struct options *options, struct arena *arena, struc
         request->file_count = options->file_count;
 }
 
-/* Nothing where there is none, or where it is the terminal of somebody else's foreground. */
+/* NULL without a terminal, or where it belongs to another process's foreground. */
 static int usable_input(const struct program *program) {
         if (program->from_input || (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp()))
                 return -1;
@@ -127,7 +127,7 @@ static void report_result(const struct exec_result *result) {
 }
 
 struct ahead {
-        const struct provider_ops *ops; /* NULL: nobody started anything */
+        const struct provider_ops *ops; /* NULL: nothing was started */
         struct exec_ahead *started;
 };
 
@@ -137,8 +137,9 @@ static void end_ahead(struct ahead *ahead) {
 }
 
 /*
- * Which provider it is the manifests say, and loading them is what should not be waited for: whoever can run code at all begins.
- * Where the Stack then names another one, or is full of mistakes, it was in vain. A launcher has workers of its own.
+ * The manifests name the provider, and this start is made before they are loaded: the provider that
+ * can run code at all begins. If the Stack then names another, or is full of mistakes, the start
+ * was in vain. A launcher has workers of its own.
  */
 static void start_ahead(const struct options *options, struct arena *arena, struct ahead *ret) {
         for (size_t i = 0; i < session_registry.count && !ret->ops && !options->launcher; i++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fmt: the manifests laid out as everybody's. A file that cannot be, or is no YAML, is left as it is, and the others are not. */
+/*
+ * fmt: lays manifests out in the one common form. A file that is not YAML, or cannot be laid out,
+ * is left as it is; the others are still written.
+ */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"

@@ -226,7 +226,10 @@ static int print_with_runtime(const struct options *options, const struct image_
         return row->problem ? EXIT_REFUSED : EXIT_DONE;
 }
 
-/* On this machine, whatever the Stack's provider, unless it is to be pushed: then the image is one of the Stack's registry. */
+/*
+ * On this machine, whatever the Stack's provider, except with --push: then the image is in the
+ * Stack's registry.
+ */
 static int add_runtime(struct session *session, const struct options *options, struct error *err) {
         struct image_runtime_request request = { .out = options->output };
         struct options where = *options;

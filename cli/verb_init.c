@@ -68,8 +68,8 @@ static int write_new(const char *path, const char *text, struct error *err) {
 }
 
 /*
- * A name that is not everybody's: the folder's, and four digits. Two teams that both begin in a folder "agents" have two
- * names, and in a shared account two sets of records and rules.
+ * A name that others are unlikely to have: the folder's, and four digits. Two teams that both begin
+ * in a folder "agents" have two names, and in a shared account two sets of records and rules.
  */
 static void derive_name(const char *folder, char name[NAME_SIZE]) {
         char *whole TEXT_CLEANUP = realpath(folder, NULL);
@@ -97,7 +97,9 @@ static void derive_name(const char *folder, char name[NAME_SIZE]) {
         snprintf(name + length, NAME_SIZE - length, "-%s", digits);
 }
 
-/* On a terminal, where nobody said --yes: whoever begins a stack names it. An empty line takes the name that is shown. */
+/*
+ * On a terminal without --yes the user names the stack. An empty line takes the name that is shown.
+ */
 static int ask_name(const struct options *options, char name[NAME_SIZE], struct error *err) {
         char answer[NAME_SIZE];
         size_t length;
@@ -135,7 +137,7 @@ int verb_init(const struct options *options, struct error *err) {
         if (folder_make(folder, err) < 0)
                 return -1;
         derive_name(folder, name);
-        /* What exists is found out first: nobody is asked in vain. */
+        /* Existing files are found first, before a question that would be in vain. */
         if (access(stack, F_OK) < 0 && ask_name(options, name, err) < 0)
                 return -1;
         strbuf_printf(&text, "%s%s%s", before_name, name, after_name);

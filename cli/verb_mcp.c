@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mcp: MCP on standard input and output, for programs that start their servers. It joins the stack's server where one runs. Where none does
- * it starts one, a process of its own that listens on the Unix socket alone and ends with us, however we end: its input is a pipe
- * whose other end only we have. Whoever else was using it then starts another; sessions outlive them all.
+ * mcp: MCP on standard input and output, for programs that start their servers. It joins the
+ * stack's server where one runs. Where none does it starts one, a process of its own that listens
+ * on the Unix socket alone and ends with us, however we end: its input is a pipe whose other end
+ * only we have. Another client of that server then starts a new one; sessions outlive them all.
  */
 #include "base/files.h"
 #include "base/interrupt.h"
@@ -63,7 +64,7 @@ static int start_server(struct own *own, struct error *err) {
         return result;
 }
 
-/* Somebody answers there: 0. ERROR_NOT_FOUND where nobody listens. */
+/* 0 if a server answers there. ERROR_NOT_FOUND if none listens. */
 static int find_server(struct sessions *sessions, struct error *err) {
         const struct client_call call = { .method = "GET", .path = "/v1/environments?limit=1" };
 
@@ -77,8 +78,8 @@ static bool has_ended(const struct own *own, int wait_ms) {
 }
 
 /*
- * Until the server that was started answers, or another that was quicker. One that has ended said why on standard error, unless it is
- * that another serves the state: that one may still be on its way.
+ * Until the server that was started answers, or another that was quicker. A server that has ended
+ * said why on standard error, unless another one serves the state: that one may still be starting.
  */
 static int await_server(struct own *own, struct error *err) {
         for (int waited = 0; waited < START_MS; waited += LOOK_MS) {

@@ -9,8 +9,9 @@
 #include <string.h>
 
 /*
- * A saved plan is bound to its state by lineage and key. A shared state that nobody has made yet would have others at the apply: it is
- * made for the plan, empty, as a folder is. Who may not write there can look at the plan all the same.
+ * A saved plan is bound to its state by lineage and key. A shared state that does not exist yet
+ * would get others at the apply: it is created empty for the plan, as a local folder is. A run
+ * without rights to write there can still show the plan.
  */
 static void make_state(struct state *state) {
         struct error failure;
@@ -18,10 +19,10 @@ static void make_state(struct state *state) {
         if (!state_is_unmade(state))
                 return;
         if (state_lease_acquire(state, "plan", &failure) < 0)
-                log_warning(
-                        "nobody has made the state in %s yet, and this run cannot: %s. The saved plan cannot be applied; "
-                        "save one once with rights to write there, or apply without one",
-                        state_folder(state), failure.message);
+                log_warning("the state in %s does not exist yet, and this run cannot create it: %s. The "
+                            "saved plan cannot be applied; save one once with rights to write there, or "
+                            "apply without one",
+                            state_folder(state), failure.message);
         else
                 state_lease_release(state);
 }

@@ -58,7 +58,7 @@ static const char *sockets_folder(const char *lineage, struct arena *arena) {
                 return arena_printf(arena, "/run/berth/s-%.12s", lineage);
         if (own && *own == '/' && strlen(own) < 24)
                 return arena_printf(arena, "%s/berth/s-%.12s", own, lineage);
-        /* One name in /tmp, where nobody can rename what is another's. */
+        /* A fixed name in /tmp, whose sticky bit keeps other users from renaming it. */
         return arena_printf(arena, "/tmp/berth-s-%.12s", lineage);
 }
 
@@ -96,8 +96,9 @@ static void read_warm(const struct value *sessions, struct arena *arena,
 }
 
 /*
- * Who is root needs none. Who is not gets one without being asked only where sessions would be refused otherwise: not where the file
- * says that all owners share a user, nor without a file, where there is one owner.
+ * Root needs no launcher. Any other user gets one by default only where sessions would otherwise be
+ * refused: not if the configuration lets all owners share a user, and not without a configuration,
+ * where there is one owner.
  */
 static const char *find_launcher(const struct options *options, const struct broker_config *config) {
         bool shares = config->own_token ||
@@ -151,7 +152,7 @@ static int print_openapi(struct error *err) {
         return EXIT_DONE;
 }
 
-/* Whoever started us holds the other end of our input: it ends with him, however he ends. */
+/* The process that started us holds the other end of our input: we end with it, however it ends. */
 static void *end_with_input(void *context) {
         char bytes[256];
         ssize_t count;

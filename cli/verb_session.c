@@ -94,7 +94,7 @@ static void span_of(const char *time, bool ahead, char *buffer, size_t size) {
                 clock_format_span(ahead ? time_ms - now_ms : now_ms - time_ms, buffer, size);
 }
 
-/* Who calls over the socket may look at every owner's sessions, and has no more of others' than that. */
+/* A client on the socket may list every owner's sessions, and do nothing else with them. */
 static bool is_of_others(const json_t *session) {
         const char *owner = json_text(session, "owner");
         char own[32];

@@ -173,7 +173,10 @@ static void print_state(json_t *summary) {
         }
 }
 
-/* What was last applied, and what was last seen. It is JSON also without --json: a spec has no better text. */
+/*
+ * Shows the last applied spec and the last observation. It is JSON also without --json: a spec has
+ * no better text.
+ */
 static int show_address(struct session *session, const char *address, struct error *err) {
         struct record *records;
         struct sighting *sightings;
@@ -437,7 +440,7 @@ static json_t *holder_json(const struct lease_holder *holder, json_t *unfinished
                          "unfinished", unfinished);
 }
 
-/* Needs no lease itself: whoever waits for one wants to know who has it. */
+/* Needs no lease itself: a user that waits for the lease wants to know its holder. */
 static int show_lock(struct session *session, const struct options *options, struct error *err) {
         struct lease_holder *holder;
         const char *doing = NULL;
@@ -454,7 +457,7 @@ static int show_lock(struct session *session, const struct options *options, str
         }
         json_decref(object);
         if (!holder)
-                puts("Nobody holds the lock.");
+                puts("The lock is free.");
         else
                 terminal_print_line(
                         stdout,

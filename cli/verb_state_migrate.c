@@ -34,11 +34,10 @@ static const char *result_of(const struct transfer *transfer, struct arena *aren
         switch (transfer->work) {
         case TRANSFER_MOVE:
         case TRANSFER_FINISH:
-                return arena_printf(
-                        arena,
-                        "The state is in %s now. Have the Stack's state say so, or --state (BERTH_STATE). What is left in %s only "
-                        "tells where it went.",
-                        transfer->to, transfer->from);
+                return arena_printf(arena,
+                                    "The state is in %s now. Have the Stack's state say so, or --state "
+                                    "(BERTH_STATE). %s keeps only a note that says where it went.",
+                                    transfer->to, transfer->from);
         case TRANSFER_GIVE_UP:
                 return arena_printf(arena, "The state stays in %s.", transfer->to);
         default:
@@ -74,7 +73,7 @@ static int renew_note(struct session *session, const struct options *options, st
         return lineage_renew(&args, err);
 }
 
-/* The note is what `state adopt` believes: where it could not be renewed somebody has to know. */
+/* `state adopt` trusts the note: a failure to renew it must be reported. */
 static void tell_bucket(struct session *session, const struct options *options, struct state *state) {
         struct error failure = { 0 };
         const char *stack;

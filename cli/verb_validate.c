@@ -12,8 +12,9 @@
 #define SNIFF_MAX ((size_t)16 << 20)
 
 /*
- * The kind of a file that is no part of any stack (a Controller's, a Server's), by a line of its own, as everybody writes it; else
- * NULL. What looks otherwise is loaded as a stack, and the loader says where it belongs.
+ * The kind of a file that belongs to no stack (a Controller's, a Server's), read from a line of its
+ * own, as is customary; else NULL. Any other file is loaded as a stack, and the loader reports
+ * where it belongs.
  */
 static const struct kind *kind_alone(const char *path) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -22,7 +23,7 @@ static const struct kind *kind_alone(const char *path) {
         const char *at;
         size_t length;
 
-        /* What comes from a pipe can be read once only. */
+        /* A pipe can be read only once. */
         if (stat(path, &status) < 0 || !S_ISREG(status.st_mode) ||
             file_read(path, SNIFF_MAX, &text, &ignored) < 0)
                 return NULL;

@@ -5,7 +5,7 @@
 
 #include <commit.h>
 
-/* Without a history beside the sources nobody knows the commit. */
+/* Without a history beside the sources the commit is not known. */
 int verb_version(const struct options *options, struct error *err) {
         const char *commit = BERTH_COMMIT;
 

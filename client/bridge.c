@@ -296,7 +296,7 @@ static void finish(struct carried *carried, const struct http_response *response
                 if (json_text(problem, "jsonrpc"))
                         take_answer(carried, problem, body);
                 why = json_text(problem, "detail") ? json_text(problem, "detail")
-                                                   : "the server's answer is none";
+                                                   : "the server's answer is invalid";
         } else if (result == 0) {
                 why = "the server ended before its answer did";
         }

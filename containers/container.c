@@ -629,7 +629,7 @@ static void rejoin_failed(struct container *container, const struct error *why) 
         if (!record->stops)
                 container->record.again = record->service;
         end_run(container, record->stops ? CONTAINER_BY_REQUEST : CONTAINER_LOST, -1,
-                "its sandbox went while no server was there: nobody saw how its command ended");
+                "its sandbox ended while no server was there: the end of its command was not observed");
 }
 
 static void open_sandbox(struct containers *containers, struct container *container) {

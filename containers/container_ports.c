@@ -151,11 +151,10 @@ static int listen_at(int64_t number, int *ret, int64_t *ret_number, struct error
 static int check_host_port(int64_t number, struct error *err) {
         return number == 0 || number >= HOST_PORT_LEAST
                        ? 0
-                       : error_set_kind(
-                                 err, ERROR_REFUSED,
-                                 "port %lld of 127.0.0.1 is below %d, where the machine's own services "
-                                 "listen: make the container anew with another",
-                                 (long long)number, HOST_PORT_LEAST);
+                       : error_set_kind(err, ERROR_REFUSED,
+                                        "port %lld of 127.0.0.1 is below %d, where the machine's own "
+                                        "services listen: create the container again with another port",
+                                        (long long)number, HOST_PORT_LEAST);
 }
 
 /* Those that are not to be had are held until there is one, so that none is found twice. */

@@ -85,7 +85,7 @@ int container_record_from_text(const struct session_item *item, struct container
 
         if (!id || !container_is_id(id) || !owner || !agent || !environment || status < 0 || restart < 0 ||
             reason < 0 || !request_is_arguments(arguments) || (ports && !container_ports_are(ports)))
-                return error_set(err, "the record of the container %s makes no sense", item->key);
+                return error_set(err, "the record of the container %s is corrupt", item->key);
         *ret = (struct container_record){
                 .owner = record_copy_text(owner),
                 .agent = record_copy_text(agent),

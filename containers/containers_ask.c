@@ -363,7 +363,8 @@ static int read_cursor(const char *cursor, int64_t *ret_ms, const char **ret_id,
         *ret_ms = cursor ? strtoll(cursor, &end, 10) : -1;
         *ret_id = cursor ? end + 1 : "";
         if (cursor && (end == cursor || *end != '.' || !container_is_id(end + 1)))
-                return problem_set(problem, PROBLEM_INVALID, "cursor is none that a list has given");
+                return problem_set(problem, PROBLEM_INVALID,
+                                   "invalid cursor: use the one from the previous page");
         return 0;
 }
 

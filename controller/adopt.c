@@ -65,7 +65,7 @@ static int check_adoptable(const struct plan_args *args, const struct subject *s
         if (observed->ownership == OWNER_OTHER && !may_take(args, address))
                 return error_set_kind(
                         err, ERROR_REFUSED,
-                        "not-owned: %s belongs to %s; to take it over all the same: --allow not-owned:%s",
+                        "not-owned: %s belongs to %s; to take it over nevertheless: --allow not-owned:%s",
                         observed->id, observed->owner ? observed->owner : "another stack", address);
         return 0;
 }

@@ -66,6 +66,6 @@ int association_find(struct state *state, const char *environment, bool out, str
         if (!out)
                 return error_set(err, "nothing is disassociated from %s", environment);
         if (map.environments[0].dependent_count == 0)
-                return error_set(err, "nobody uses %s: there is nothing to disassociate", environment);
+                return error_set(err, "%s has no users: there is nothing to disassociate", environment);
         return error_set(err, "all dependents of %s are disassociated already", environment);
 }

@@ -114,7 +114,7 @@ static void plan_desired(struct planning *planning, struct subject *subject) {
                 return;
         }
         change = new_change(planning, subject, ACTION_CREATE,
-                            subject->record && !subject->unfinished ? "it is gone: somebody else deleted it"
+                            subject->record && !subject->unfinished ? "it is gone: deleted outside of Berth"
                                                                     : NULL);
         diff_fields(&(struct diff_args){ .desired = subject->wish }, planning->arena, &change->fields,
                     &change->field_count);
@@ -234,7 +234,7 @@ static void add_left(struct planning *planning, struct subject *subject, struct 
                 };
                 drift->left_count++;
                 plan_warn(arena, planning->plan,
-                          arena_printf(arena, "%s: somebody else changed %s, which stays so: %s",
+                          arena_printf(arena, "%s: %s was changed outside of Berth, and stays so: %s",
                                        subject->address, left->path, left->remedy));
         }
 }

@@ -156,7 +156,7 @@ static const char *words_of_adopt(const struct orphan_groups *groups, const char
         struct error ignored;
 
         if (!lineage_has_form(lineage))
-                return "a lineage that is none: berth state adopt does not take";
+                return "invalid lineage: berth state adopt does not take";
         if (lineage_judge(groups->args, lineage, groups->arena, &life, &said, &ignored) < 0)
                 return arena_printf(
                         groups->arena,
@@ -215,13 +215,13 @@ static void warn_of_group(const struct orphan_group *group, struct plan *plan, s
         bool one = group->count == 1;
 
         if (group->of == ORPHANS_PARTS)
-                strbuf_printf(
-                        &text,
-                        "%zu %s left of what stands in no state and no manifest: nobody manages %s. Declare the "
-                        "resource again and take it back to have Berth remove %s, or delete %s by hand",
-                        group->count,
-                        one ? "thing with this stack's marks is" : "things with this stack's marks are",
-                        one ? "it" : "them", one ? "it" : "them", one ? "it" : "them");
+                strbuf_printf(&text,
+                              "%zu %s left of resources that are in no state and no manifest: %s not "
+                              "managed. Declare the resource again and take it back to have Berth remove "
+                              "%s, or delete %s by hand",
+                              group->count,
+                              one ? "thing with this stack's marks is" : "things with this stack's marks are",
+                              one ? "it is" : "they are", one ? "it" : "them", one ? "it" : "them");
         else if (group->of == ORPHANS_UNREAD)
                 strbuf_printf(
                         &text,
@@ -233,12 +233,11 @@ static void warn_of_group(const struct orphan_group *group, struct plan *plan, s
                 strbuf_printf(&text, "%zu %s this stack's name and %s %s", group->count,
                               one ? "resource carries" : "resources carry", group->said, one ? "it" : "them");
         else
-                strbuf_printf(
-                        &text,
-                        "%zu %s this stack's marks and %s in no state and no manifest: nobody manages %s; berth "
-                        "state adopt takes %s into the state",
-                        group->count, one ? "resource carries" : "resources carry", one ? "stands" : "stand",
-                        one ? "it" : "them", one ? "it" : "them");
+                strbuf_printf(&text,
+                              "%zu %s this stack's marks and %s in no state and no manifest, so %s not "
+                              "managed; berth state adopt takes %s into the state",
+                              group->count, one ? "resource carries" : "resources carry",
+                              one ? "stands" : "stand", one ? "it is" : "they are", one ? "it" : "them");
         for (size_t i = 0; i < group->count; i++)
                 strbuf_printf(&text, "\n%s", group->names[i]);
         plan_warn(arena, plan, arena_strdup(arena, strbuf_text(&text)));

@@ -197,7 +197,7 @@ static void print_drift(const struct plan *plan, struct sheet *sheet) {
 
         if (plan->drift_count == 0)
                 return;
-        open_section(sheet, "Drift: changed by somebody else", plan->drift_count, "");
+        open_section(sheet, "Drift: changed outside of Berth", plan->drift_count, "");
         for (size_t i = 0; i < plan->drift_count; i++) {
                 const struct drift *drift = &plan->drifts[i];
 

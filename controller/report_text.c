@@ -344,7 +344,7 @@ void report_drift_text(const struct plan *plan, FILE *stream) {
                 }
                 put_back += drift->gone || drift->field_count > drift->left_count;
         }
-        fprintf(stream, "\nDrift: %zu %s changed by somebody else. berth apply puts back %s.\n",
+        fprintf(stream, "\nDrift: %zu %s changed outside of Berth. berth apply puts back %s.\n",
                 plan->drift_count, plan->drift_count == 1 ? "resource was" : "resources were",
                 put_back == 0                   ? "nothing of it"
                 : put_back == plan->drift_count ? "what was applied"

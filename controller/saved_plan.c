@@ -123,7 +123,7 @@ static int check_target(const char *path, struct error *err) {
         if (status.st_size == 0)
                 return 0;
         if (parse_document(path, &document, &unreadable) < 0 || json_integer_or(document, "berthPlan", 0) < 1)
-                return error_set(err, "%s is there already and is no saved plan: it is not overwritten",
+                return error_set(err, "%s already exists and is not a saved plan: it is not overwritten",
                                  path);
         return 0;
 }
@@ -417,7 +417,7 @@ static const char *fingerprint_moved(const json_t *saved, const struct plan *pla
 
                 if ((before || now) && (!before || !now || strcmp(before, now) != 0))
                         return arena_printf(
-                                arena, "%s was changed by somebody else (its revision was %s, now it is %s)",
+                                arena, "%s was changed outside of Berth (its revision was %s, now it is %s)",
                                 change->address, before ? before : "none", now ? now : "none");
         }
         return NULL;

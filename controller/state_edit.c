@@ -108,9 +108,9 @@ static int check_move(const struct kind *kind, const struct kind *to_kind, const
                 return 0;
         return error_set(
                 err,
-                "%s cannot be moved: what it is called there (%s) follows from its name, so the next "
-                "apply would make another one for %s and leave this one to nobody. Declare %s beside "
-                "it, re-point whatever uses it, apply, then remove %s",
+                "%s cannot be moved: its name there (%s) follows from its name here, so the next "
+                "apply would make another one for %s and leave this one unmanaged. Declare %s beside "
+                "it, re-point the resources that use it, apply, then remove %s",
                 record->address, record->id ? record->id : "its id", to, to, record->address);
 }
 

@@ -140,7 +140,7 @@ static int decide_from_gone(struct transfer *transfer, struct error *err) {
                 if (went_there && is_of_this_host(source))
                         return error_set(
                                 err,
-                                "the state in %s has moved to %s, and is not there any more: put that back (from a backup, or "
+                                "the state in %s has moved to %s, and no longer exists: put that back (from a backup, or "
                                 "the older versions of its objects). Nothing was changed",
                                 transfer->from, transfer->to);
                 return fail_elsewhere(transfer, err);

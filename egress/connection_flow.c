@@ -120,7 +120,7 @@ static int read_answer(struct connection *connection) {
         ssize_t length = head_end(down->bytes, down->length, &connection->answer_seen);
 
         if (length < 0 || (length == 0 && (down->length > HEAD_BYTES_MAX || connection->server_ended))) {
-                connection_refuse(connection, 502, "the host's answer is none of HTTP");
+                connection_refuse(connection, 502, "the host's answer is not HTTP");
                 return -1;
         }
         if (length == 0)

@@ -103,7 +103,7 @@ int tally_read(const char *bytes, size_t length, struct tally *ret, struct error
         ret->count = json_array_size(json);
         for (size_t i = 0; i < ret->count; i++) {
                 if (!read_line(json_array_get(json, i), &ret->lines[i]))
-                        return error_set(err, "what a proxy tells has a line that is none");
+                        return error_set(err, "a proxy's report has an invalid line");
         }
         return 0;
 }

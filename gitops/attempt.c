@@ -320,7 +320,7 @@ static void forget_approval(struct work *work, const char *why) {
         work->source->status.plan = NULL;
         pthread_mutex_unlock(&work->source->lock);
         if (why)
-                log_warning("the approved plan does not fit any more (plan-stale: %s): planning anew", why);
+                log_warning("the approved plan does not fit any more (plan-stale: %s): planning again", why);
         (void)unlink(work->source->plan_path);
 }
 

@@ -123,7 +123,7 @@ static void append_drift(struct strbuf *text, const struct drift *drift) {
 const char *attempt_text_drift(const struct plan *plan, bool corrected, struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        strbuf_append(&text, "changed by somebody else: ");
+        strbuf_append(&text, "changed outside of Berth: ");
         for (size_t i = 0; i < plan->drift_count && i < DRIFTS_MAX; i++) {
                 strbuf_append(&text, i ? "; " : "");
                 append_drift(&text, &plan->drifts[i]);

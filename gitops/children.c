@@ -276,11 +276,11 @@ void children_report_gone(struct source *child) {
         struct verdict verdict = { .stalled = true, .reason = FOLDER_GONE };
 
         snprintf(verdict.commit, sizeof(verdict.commit), "%s", status_commit(child->status.seen));
-        snprintf(
-                verdict.message, sizeof(verdict.message),
-                "the folder %s is not there any more, or holds no Stack: its stack stays as it is, and nobody looks after it. Put "
-                "the folder back, or remove the stack, in a work tree of a commit that has it: berth destroy -f %s --state %s",
-                child->config->path, child->config->path, child->folder);
+        snprintf(verdict.message, sizeof(verdict.message),
+                 "the folder %s does not exist any more, or holds no Stack: its stack stays as it is, "
+                 "and is not managed. Put the folder back, or remove the stack, in a work tree of a "
+                 "commit that has it: berth destroy -f %s --state %s",
+                 child->config->path, child->config->path, child->folder);
         pthread_mutex_lock(&child->lock);
         child->status.verdict = verdict;
         child->retired = !held;

@@ -147,7 +147,7 @@ int controller_http_start(const struct controller_http_config *config, struct co
         unsigned port;
 
         if (config->webhook_secret && !*config->webhook_secret)
-                return error_set(err, "the webhooks' secret is empty: anybody could sign with it");
+                return error_set(err, "the webhooks' secret is empty: any client could sign with it");
         if (listen_open(config->listen, &serving.sockets[0], &port, err) < 0)
                 return -1;
         http = calloc(1, sizeof(*http));

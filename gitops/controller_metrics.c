@@ -34,7 +34,7 @@ static const struct metrics_family families[METRIC_COUNT] = {
                                   poll_buckets,
                                   METRICS_HISTOGRAM },
         [METRIC_DRIFT] = { "berth_drift_found_total",
-                           "Resources found changed by somebody else.",
+                           "Resources found changed outside of Berth.",
                            { "source", "kind" },
                            NULL,
                            METRICS_COUNTER },

@@ -172,7 +172,7 @@ static void check_role(struct holding *holding, const struct resource *resource,
         if (role && !is_role_permitted(value_get(holding->config->may, "executionRoles"), role))
                 add_refusal_of(
                         holding, resource, named,
-                        arena_printf(holding->manifests->arena, "%s is none that source %s may name", what,
+                        arena_printf(holding->manifests->arena, "%s may not be named by source %s", what,
                                      holding->config->name),
                         "leave it out, or give the Controller's source a pattern in may.executionRoles");
 }
@@ -194,13 +194,12 @@ static void check_sources(struct holding *holding, const struct resource *resour
                         if (!named || is_arn_permitted(value_get(holding->config->may, sources[k].list),
                                                        value_text_of(named)))
                                 continue;
-                        add_refusal_of(
-                                holding, resource, named,
-                                arena_printf(arena,
-                                             "the %s of the variable %s is none that source %s may name",
-                                             sources[k].name, variable->name, holding->config->name),
-                                arena_printf(arena, "give the Controller's source a pattern in may.%s",
-                                             sources[k].list));
+                        add_refusal_of(holding, resource, named,
+                                       arena_printf(arena,
+                                                    "the %s of the variable %s may not be named by source %s",
+                                                    sources[k].name, variable->name, holding->config->name),
+                                       arena_printf(arena, "give the Controller's source a pattern in may.%s",
+                                                    sources[k].list));
                 }
         }
 }
@@ -303,7 +302,7 @@ static void check_registry_of(struct holding *holding, const struct resource *re
                         return;
         }
         add_refusal_of(holding, resource, named,
-                       arena_printf(arena, "the image's registry is none that source %s may name",
+                       arena_printf(arena, "the image's registry may not be named by source %s",
                                     holding->config->name),
                        "leave it out, or give the Controller's source a pattern in may.registries");
 }
@@ -347,7 +346,7 @@ static void check_state(struct holding *holding) {
                         holding->manifests->arena,
                         config->state
                                 ? "the Stack's state is not the one that the Controller names for source %s"
-                                : "the Stack's state is none that source %s may name",
+                                : "the Stack's state may not be named by source %s",
                         config->name),
                 config->state
                         ? "leave it out: the Controller says where it lies"

@@ -87,7 +87,7 @@ export function showSession(main, { self, may, live, parts, signal }) {
 
                 contents.append(history, element("div", { class: "side" }, right, preview));
                 if (!may("execute") || self.owner !== session.owner) {
-                        const why = self.actsFor === "users" && may("execute") ? "Name its owner to see what it holds." : "What it holds is its owner's alone.";
+                        const why = self.actsFor === "users" && may("execute") ? "Name its owner to see what it holds." : "Only its owner sees its content.";
 
                         contents.replaceChildren(element("p", { class: "empty", text: why }));
                         return;

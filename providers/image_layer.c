@@ -84,7 +84,7 @@ static int set_label(json_t *config, const char *version, struct error *err) {
         json_t *labels = settings ? object_in(settings, "Labels") : NULL;
 
         if (!labels)
-                return error_set(err, "its configuration has settings or labels that are none");
+                return error_set(err, "its configuration has invalid settings or labels");
         json_put(labels, IMAGE_RULES_RUNTIME, json_string(version));
         return 0;
 }

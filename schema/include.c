@@ -330,11 +330,11 @@ static int include_folder(struct including *including, const struct value *item,
         folder = including->root ? within_root(including, from) : from;
         path = folder ? join_paths(loading->arena, folder, text) : "..";
         if (leads_out(path)) {
-                problem_error(
-                        loading, including->place,
-                        "what is included lies in the same Git repository; where there is none, in the folder "
-                        "above the stack's own",
-                        "%s lies outside of %s", text, including->root ? including->root : "the repository");
+                problem_error(loading, including->place,
+                              "an included file must lie in the same Git repository; without a repository, "
+                              "in the folder above the stack's own",
+                              "%s lies outside of %s", text,
+                              including->root ? including->root : "the repository");
                 return 0;
         }
         if (has_dot_name(path)) {

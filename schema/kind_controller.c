@@ -89,7 +89,7 @@ static const struct field credential_fields[] = {
                 .type = FIELD_TEXT,
                 .minimum = 1,
                 .maximum = 4096,
-                .doc = "For https: the file with a password or token. It is read anew at each use.",
+                .doc = "For https: the file with a password or token. It is read again at each use.",
         },
         {
                 .name = "sshKeyFile",
@@ -451,7 +451,7 @@ static const struct field source_fields[] = {
                 .minimum = 1,
                 .maximum = DAY_S,
                 .default_text = "60",
-                .doc = "How often the server is asked for a new commit. Where there is none, this costs one ls-remote.",
+                .doc = "How often the server is asked for a new commit. If there is none, this costs one ls-remote.",
         },
         {
                 .name = "driftSeconds",
@@ -474,7 +474,7 @@ static const struct field source_fields[] = {
                 .name = "correctDrift",
                 .type = FIELD_BOOLEAN,
                 .default_text = "true",
-                .doc = "Whether what somebody else changed is put back; with false it is reported.",
+                .doc = "Whether changes that were made outside of Berth are put back; with false they are reported.",
         },
         {
                 .name = "fastForwardOnly",
@@ -493,8 +493,9 @@ static const struct field source_fields[] = {
                 .type = FIELD_OBJECT,
                 .fields = verify_fields,
                 .groups = verify_groups,
-                .doc = "Who must have signed a commit; any other is refused before its manifests are read. With both kinds of "
-                       "keys either will do.",
+                .doc = "The keys that may sign a commit; any other commit is refused before its "
+                       "manifests are read. With both kinds of keys, a signature of either kind is "
+                       "enough.",
         },
         {
                 .name = "pins",
@@ -507,7 +508,7 @@ static const struct field source_fields[] = {
                 .name = "may",
                 .type = FIELD_OBJECT,
                 .fields = may_fields,
-                .doc = "What a commit may name beyond its own stack. What is not listed is refused before anything is called.",
+                .doc = "Accounts, registries and states that a commit may name beyond its own stack. Any other is refused before a call is made.",
         },
         {
                 .name = "allow",

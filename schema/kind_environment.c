@@ -339,8 +339,9 @@ static const struct field environment_fields[] = {
                 .type = FIELD_INTEGER,
                 .unit = "days",
                 .choices_integer = retention_days,
-                .doc = "How long logs are kept. Absent: the log group is not Berth's, and AWS keeps logs for ever. A "
-                       "change that would delete logs that are there already is refused (expires-logs).",
+                .doc = "How long logs are kept. Absent: the log group is not Berth's, and AWS keeps "
+                       "logs forever. A change that would delete existing logs is refused "
+                       "(expires-logs).",
         },
         {
                 .name = "executionRole",
@@ -504,7 +505,7 @@ static void check_network(struct loading *loading, const struct draft *environme
                         loading, place_of(network),
                         "in AWS say isolated, or subnets and securityGroups of your own that let out only what may go "
                         "out; hosts are allowed with provider: local",
-                        "a function's network is none of Berth's: it can hold neither a list of hosts nor none");
+                        "a function's own network is not managed by Berth: it supports no list of hosts, and cannot be closed");
         else if (!value_path(stack, "aws.network"))
                 problem_error(loading, place_of(network),
                               "say aws.network: open in the Stack, if all others are open",

@@ -20,7 +20,7 @@ static const struct field retain_fields[] = {
                 .unit = "images",
                 .minimum = 1,
                 .maximum = 100000,
-                .doc = "Only so many tagged images are kept, the newest.",
+                .doc = "Only this many tagged images are kept, the newest.",
         },
         { 0 },
 };

@@ -68,7 +68,7 @@ static const struct field jwt_fields[] = {
                 .required = true,
                 .minimum = 1,
                 .maximum = 2048,
-                .doc = "Who must have issued the token: its iss.",
+                .doc = "The token's issuer (iss).",
         },
         {
                 .name = "audience",
@@ -122,7 +122,7 @@ static const struct field limit_fields[] = {
                 .minimum = 1,
                 .maximum = REQUESTS_PER_SECOND_MAX,
                 .default_text = "1000",
-                .doc = "Requests of the client in a second; twice as many at once. What is beyond is answered with 429 and Retry-After.",
+                .doc = "Requests of the client in a second; twice as many at once. Requests beyond that get 429 and Retry-After.",
         },
         {
                 .name = "ownerRequestsPerSecond",
@@ -273,7 +273,7 @@ static const struct field session_fields[] = {
                 .minimum = 1,
                 .maximum = LONGEST_S,
                 .default_text = "3600",
-                .doc = "A session ends after so long without an execution, unless it was created with another time.",
+                .doc = "A session ends after this time without an execution, unless it was created with another time.",
         },
         {
                 .name = "ttlSeconds",
@@ -291,7 +291,7 @@ static const struct field session_fields[] = {
                 .minimum = 1,
                 .maximum = LONGEST_S,
                 .default_text = "300",
-                .doc = "A session that was idle for so long may be parked: its variables are kept, its processes end.",
+                .doc = "A session that was idle for this time may be parked: its variables are kept, its processes end.",
         },
         {
                 .name = "perOwner",
@@ -314,7 +314,7 @@ static const struct field session_fields[] = {
                 .maximum = 100,
                 .item = &warm_count_field,
                 .keys = &served_environment_field,
-                .doc = "Environments, and of each how many sandboxes are started before anybody asks.",
+                .doc = "Environments, each with the number of sandboxes that are started ahead of requests.",
         },
         {
                 .name = "preload",
@@ -526,7 +526,7 @@ static const struct field server_fields[] = {
                 .name = "behindProxy",
                 .type = FIELD_BOOLEAN,
                 .default_text = "false",
-                .doc = "Whether a proxy in front has the certificate, and nobody else can reach the address.",
+                .doc = "Whether a proxy in front has the certificate, and only that proxy can reach the address.",
         },
         {
                 .name = "tls",
@@ -540,7 +540,7 @@ static const struct field server_fields[] = {
                 .minimum = 1,
                 .maximum = 1000,
                 .item = &client_field,
-                .doc = "Who may call it. Absent: nobody but by the Unix socket.",
+                .doc = "The clients that may call it. Absent: only clients on the Unix socket.",
         },
         {
                 .name = "sessions",

@@ -124,8 +124,8 @@ static const struct field aws_fields[] = {
                 .type = FIELD_TEXT,
                 .pattern = BOUNDARY_PATTERN,
                 .pattern_message = BOUNDARY_PATTERN_MESSAGE,
-                .doc = "The ARN of a managed policy that bounds the rights of every role that Berth makes. Absent: none is "
-                       "given, and one that somebody else gave stays.",
+                .doc = "The ARN of a managed policy that bounds the rights of every role that Berth "
+                       "makes. Absent: Berth sets none, and a boundary set by others stays.",
         },
         {
                 .name = "rolePath",

@@ -102,7 +102,7 @@ static const struct field workspace_policy_fields[] = {
                 .minimum = 1,
                 .maximum = DAYS_MAX,
                 .doc = "Files are deleted this many days after they were written; later than the last transition. A "
-                       "change that would delete what is there already is refused (expires-existing).",
+                       "change that would delete what already exists is refused (expires-existing).",
         },
         {
                 .name = "noncurrentExpireAfterDays",
@@ -118,8 +118,9 @@ static const struct field workspace_policy_fields[] = {
                 .unit = "days",
                 .minimum = 1,
                 .maximum = DAYS_MAX,
-                .doc = "Uploads that were begun and not finished are cleared away after so many days. Only with "
-                       "selector {all: true}: unfinished uploads have no tags to select by.",
+                .doc = "Uploads that were begun and not finished are cleared away after this many "
+                       "days. Only with selector {all: true}: unfinished uploads have no tags to "
+                       "select by.",
         },
         {
                 .name = "maxDownloadFileMB",

@@ -9,7 +9,7 @@ static const char introduction[] =
         "# Manifests\n"
         "\n"
         "<!-- Written from the field tables in schema/kind_*.c. Do not edit: change the tables, then run the test\n"
-        "schema/reference, which says how to write this page anew. -->\n"
+        "schema/reference, which says how to write this page again. -->\n"
         "\n"
         "A manifest is a YAML document with `apiVersion: berth/v1`, `kind`, `metadata` and `spec`. A file may hold many,\n"
         "separated by `---`; a folder may hold many files (`*.yaml`, `*.yml`, searched recursively; names that begin with a\n"

@@ -133,7 +133,7 @@ static void serve(struct control *control, int connection) {
                                                  : refuse("the request is no JSON object");
         }
         if (write_line(connection, answer, control->stop, clock_now_ms() + REQUEST_MS) < 0)
-                log_debug("control: whoever asked did not take the answer");
+                log_debug("control: the client did not take the answer");
 }
 
 static void *listen_on(void *argument) {

@@ -279,8 +279,7 @@ static unsigned check_places(const struct head *head, const struct head_hosts *h
                 *ret_why = "Host is no host";
                 if ((length = host_length(host->value)) == 0)
                         return BAD_REQUEST;
-                *ret_why =
-                        "this Host is none of the names that are served here: its owner must list it (hosts)";
+                *ret_why = "unknown Host: add it to `hosts` in the Server's manifest";
                 if (!is_ours(arena_strndup(arena, host->value, length), hosts))
                         return MISDIRECTED;
         }

@@ -332,7 +332,7 @@ static void begin_request(struct request *request) {
                 if (allow)
                         server_add_header(public, "Allow", allow);
                 say(request, allow ? METHOD_NOT_ALLOWED : NOT_FOUND,
-                    allow ? "the method does not fit" : "there is nothing here");
+                    allow ? "method not allowed for this path" : "no such path");
                 return;
         }
         if (request->parts.length > route->body_max || (request->parts.has_body && route->body_max == 0))

@@ -111,7 +111,7 @@ int checkpoint_open(const struct workspace *workspace, const struct place_checkp
         name_of(checkpoint->digest, name);
         descriptor = checkpoint_open_name(workspace, name);
         if (descriptor < 0)
-                return problem_set(problem, PROBLEM_NOT_FOUND, "its checkpoint is not there any more");
+                return problem_set(problem, PROBLEM_NOT_FOUND, "its checkpoint no longer exists");
         if (digest_of(descriptor, interrupt, &found, problem) < 0)
                 return -1;
         if (found.bytes != checkpoint->bytes || strcmp(found.digest, checkpoint->digest) != 0)

@@ -71,8 +71,8 @@ static int find_kept(struct engine *engine, const struct engine_caller *caller, 
         json = execution_read_record(item.value);
         if (!json_text(json, "environment") || !json_is_object(json_object_get(json, "result"))) {
                 json_decref(json);
-                return problem_set(problem, PROBLEM_STORE_FAILED,
-                                   "the record of execution %lld makes no sense", (long long)n);
+                return problem_set(problem, PROBLEM_STORE_FAILED, "the record of execution %lld is corrupt",
+                                   (long long)n);
         }
         if (!engine_may_use(caller, json_text(json, "environment"), json_text(json, "agent"))) {
                 json_decref(json);
@@ -424,7 +424,8 @@ int engine_history(struct engine *engine, const struct engine_caller *caller, co
                 int64_t n = strtoll(cursor, &end, 10);
 
                 if (end == cursor || *end || n < 1 || n > 9999999999LL)
-                        return problem_set(problem, PROBLEM_INVALID, "cursor is none that a list has given");
+                        return problem_set(problem, PROBLEM_INVALID,
+                                           "invalid cursor: use the one from the previous page");
                 after = record_execution_key(caller->owner, id, n, arena);
         }
         pthread_mutex_lock(&engine->lock);

@@ -81,7 +81,7 @@ static int revive_executions(struct engine *engine, struct session *session, str
                 if (execution)
                         execution->record_bytes = (int64_t)strlen(item.value);
                 if (!execution)
-                        return error_set(err, "the record of execution %lld of session %s makes no sense",
+                        return error_set(err, "the record of execution %lld of session %s is corrupt",
                                          (long long)n, record->id);
                 if (n == record->taken_n) {
                         execution->status = EXECUTION_RUNNING;
@@ -122,8 +122,8 @@ static int revive_unknown(struct engine *engine, struct session *session, int64_
                 return 0;
         execution = revive(engine, record, n, json);
         if (!execution)
-                return error_set(err, "the record of execution %lld of session %s makes no sense",
-                                 (long long)n, record->id);
+                return error_set(err, "the record of execution %lld of session %s is corrupt", (long long)n,
+                                 record->id);
         execution->record_bytes = (int64_t)strlen(item.value);
         execution->taken_before = record->taken_n;
         execution->connected = false; /* it is at another server, which says when it ends */

@@ -537,7 +537,7 @@ static int read_seats(struct engine *engine, const struct agent_seats *seats, st
         else
                 *ret_found = json_loads(item->value, JSON_REJECT_DUPLICATES, NULL);
         if (found > 0 && !json_is_object(*ret_found))
-                log_warning("the record of the seats of Agent/%s makes no sense, and is made anew",
+                log_warning("the record of the seats of Agent/%s is corrupt, and is written again",
                             seats->agent);
         *ret = sense_of(engine, seats, *ret_found);
         if (found > 0 && strlen(item->value) > RECORD_BYTES_MAX / 2)

@@ -524,7 +524,8 @@ static int restart_stored(struct engine *engine, struct session *session, const 
         int stored;
 
         if (index >= SESSION_CONTEXTS_MAX)
-                return problem_set(problem, PROBLEM_BUSY, "%zu kernels are to be restarted already", index);
+                return problem_set(problem, PROBLEM_BUSY, "%zu kernels already wait for their restart",
+                                   index);
         if (!record->restarts)
                 record->restarts = json_checked(json_array());
         json_add(record->restarts, json_string(context));

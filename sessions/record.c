@@ -103,7 +103,7 @@ int record_from_text(const struct session_item *item, struct record_session *ret
                *interrupts = json_object_get(json, "interrupts");
 
         if (!id || !record_is_id(id) || !owner || !environment)
-                return error_set(err, "the record of the session %s makes no sense", item->key);
+                return error_set(err, "the record of the session %s is corrupt", item->key);
         *ret = (struct record_session){
                 .owner = record_copy_text(owner),
                 .environment = record_copy_text(environment),

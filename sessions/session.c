@@ -54,7 +54,8 @@ int session_restart(struct session *session, const char *context, struct problem
                         return 0;
         }
         if (index == SESSION_CONTEXTS_MAX)
-                return problem_set(problem, PROBLEM_BUSY, "%zu kernels are to be restarted already", index);
+                return problem_set(problem, PROBLEM_BUSY, "%zu kernels already wait for their restart",
+                                   index);
         if (!session->restarts)
                 session->restarts = json_checked(json_array());
         json_add(session->restarts, json_string(context));
@@ -202,7 +203,7 @@ int session_try_record(struct engine *engine, struct session *session, const str
         }
         if (stored == 0) {
                 session->stale = engine->servers && record->version;
-                problem_set(problem, PROBLEM_BUSY, "the session was changed by somebody else meanwhile");
+                problem_set(problem, PROBLEM_BUSY, "another client changed the session meanwhile");
                 return 0;
         }
         session->history_stored = record->history_bytes;
@@ -271,8 +272,7 @@ int session_end(struct engine *engine, struct session *session, const char *deta
         if (written < 0)
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         if (written == 0)
-                return problem_set(problem, PROBLEM_BUSY,
-                                   "the session was changed by somebody else meanwhile");
+                return problem_set(problem, PROBLEM_BUSY, "another client changed the session meanwhile");
         if (!session->far && !session->place && !session_busy(session))
                 engine_seat_forget(engine, session);
         /* Who sees to it clears what is left. */

@@ -509,7 +509,7 @@ void session_far_find_orphans(struct engine *engine, struct session *none, void 
                 pthread_mutex_unlock(&engine->lock);
                 if (session_store_list(engine->config.store, SESSION_TABLE_SESSIONS, "", after, false, PAGE,
                                        arena, &items, &count, &err) < 0) {
-                        log_warning("sessions that nobody sees to cannot be looked for: %s", err.message);
+                        log_warning("cannot look for sessions without a server: %s", err.message);
                         count = 0;
                 }
                 for (size_t i = 0; i < count; i++) {

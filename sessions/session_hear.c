@@ -93,7 +93,7 @@ static void hear_opened(struct engine *engine, struct session *session, const st
                 session_end_waiting(
                         engine, session, running, REPORT_FAILED,
                         event->kept ? "nothing of it ran: the server died before its sandbox had it"
-                                    : "cut off: its sandbox died, and nobody knows how far it had come");
+                                    : "cut off: its sandbox died, and it is not known how far it had come");
         } else if (running && running->interrupted) {
                 engine->config.place->class->interrupt(session->place, running->n);
         }

@@ -157,7 +157,7 @@ int workspace_put_copy(struct workspace_put *put, int from, uint64_t bytes_max, 
                 if (count < 0 && errno == EINTR)
                         continue;
                 if (count <= 0)
-                        return count < 0 ? problem_from_errno(problem, "read what is to be put") : 0;
+                        return count < 0 ? problem_from_errno(problem, "read the uploaded file") : 0;
                 if ((uint64_t)count > left)
                         return problem_set(problem, PROBLEM_TOO_LARGE, "the file is larger than it may be");
                 left -= (uint64_t)count;

@@ -32,7 +32,8 @@ static int make_target(const char *path, bool *ret_made, struct error *err) {
         /* Only an empty folder can be removed. */
         if (rmdir(path) < 0 || mkdir(path, 0700) < 0)
                 return error_set(
-                        err, "%s is there already and is no empty folder: name another place for the backup",
+                        err,
+                        "%s already exists and is not an empty folder: name another place for the backup",
                         path);
         return 0;
 }

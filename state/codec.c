@@ -80,7 +80,7 @@ int codec_encode_record(const struct record *record, const uint8_t key[SHA256_SI
 
         /* A record that was loaded and not decoded is kept as it was. One with neither would lose what was applied. */
         if (!record->spec && !record->raw)
-                return error_set(err, "%s is to be recorded without a spec", record->address);
+                return error_set(err, "cannot record %s without a spec", record->address);
         memcpy(fingerprint, record->fingerprint, sizeof(fingerprint));
         sealed_value_add_number(&form, 0);
         sealed_value_add_number(&form, (uint64_t)record->applied_ms);

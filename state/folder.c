@@ -261,6 +261,6 @@ int folder_create_of(const char *folder, const char *lineage, store_body *body, 
 
         return result > 0
                        ? error_set_kind(err, ERROR_LOCKED,
-                                        "somebody else has just made the state in %s: run it again", folder)
+                                        "another run has just created the state in %s: run it again", folder)
                        : result;
 }

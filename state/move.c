@@ -66,7 +66,7 @@ static int get_mark(struct store_txn *txn, struct arena *arena, struct state_mov
         move.host = arena_strdup(arena, form.texts[MARK_HOST].text);
         move.who = arena_strdup(arena, form.texts[MARK_WHO].text);
         if (form.numbers[MARK_STAGE] < MOVE_GONE || form.numbers[MARK_STAGE] > MOVE_GIVEN_UP || !move.place)
-                return error_set(err, "meta \"" META_MOVE "\": it is none that this Berth knows");
+                return error_set(err, "meta \"" META_MOVE "\": this Berth does not know it");
         *ret = move;
         return 0;
 }
@@ -165,7 +165,7 @@ static int expect_mark(const struct state *state, struct store_txn *txn, const s
         if (there.stage == expected->stage && strcmp(there.id, expected->id) == 0)
                 return 0;
         return error_set_kind(err, ERROR_LOCKED,
-                              "somebody else moves the state in %s at the same time: run it again",
+                              "another run moves the state in %s at the same time: run it again",
                               state->folder);
 }
 

@@ -148,7 +148,7 @@ static int read_meta(int descriptor, const char *path, uint64_t number, uint64_t
         if (!page_size_valid(page.meta.free.pad) || (page_size && page.meta.free.pad != page_size) ||
             page.meta.free.flags != TREE_INTEGER_KEYS || page.meta.main.flags != 0 ||
             page.meta.address != 0 || page.meta.last_page < META_PAGES - 1)
-                return damaged(err, path, "is damaged (meta page %d makes no sense)", (int)number);
+                return damaged(err, path, "is damaged (meta page %d is corrupt)", (int)number);
         *ret = page.meta;
         return 0;
 }
@@ -409,7 +409,7 @@ static int walk_page(struct walk *walk, struct tree *tree, uint64_t page, unsign
         count = header.lower < sizeof(header) ? 0 : (header.lower - sizeof(header)) / sizeof(uint16_t);
         if (header.number != page || header.flags != (leaf ? PAGE_LEAF : PAGE_BRANCH) || header.lower % 2 ||
             header.lower > header.upper || header.upper > walk->page_size)
-                return bad_page(walk, page, "its header makes no sense");
+                return bad_page(walk, page, "its header is corrupt");
         /* LMDB aborts on a branch with one child; only in the free tree may one be found, between two of its steps. */
         if (count < (leaf || tree->kind == TREE_FREE ? 1U : 2U))
                 return bad_page(walk, page, "it holds nothing");
@@ -502,7 +502,7 @@ int pages_restore_meta(int descriptor, const char *path, const uint8_t saved[PAG
         transaction = page.meta.transaction;
         if (page.meta.magic != MAGIC || page.meta.version != DATA_VERSION ||
             !page_size_valid(page.meta.free.pad) || transaction == 0)
-                return damaged(err, path, "has a record of its last sync that makes no sense");
+                return damaged(err, path, "has a record of its last sync that is corrupt");
         for (uint64_t number = 0; number < META_PAGES; number++) {
                 ssize_t written;
 

@@ -213,7 +213,7 @@ int shared_form_read(const char *bytes, size_t length, enum shared_kind kind, co
                 return error_set(err, "%s is newer than this Berth (%.*s): use the Berth that wrote it",
                                  place, (int)(line_length < 40 ? line_length : 40), line);
         if (!read_head(&reading, &entry) || !read_changes(&reading, &entry))
-                return error_set(err, "%s makes no sense, though its checksum is right", place);
+                return error_set(err, "%s is corrupt, though its checksum is right", place);
         *ret = entry;
         return 0;
 }

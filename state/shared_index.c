@@ -79,7 +79,7 @@ static int parse(const struct object_store *store, const struct object_answer *a
             !read_going(json_object_get(body, "going"), arena, &index))
                 return error_set(err,
                                  "%s/" SHARED_INDEX_KEY
-                                 " makes no sense, or was cut off: try again; else put back an older version "
+                                 " is corrupt, or was cut off: try again; else put back an older version "
                                  "of it",
                                  store->place);
         if (strcmp(whose, lineage) != 0)

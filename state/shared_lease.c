@@ -55,12 +55,11 @@ static int parse(const struct object_store *store, const struct object_answer *a
         *ret_damaged =
                 !format || !id || !process || renewals < 0 || (*id && strlen(id) != SHARED_ID_SIZE - 1);
         if (*ret_damaged)
-                return error_set(
-                        err,
-                        "%s/" SHARED_LEASE_KEY
-                        " is no lock of Berth's, or was cut off: try again, or have it written anew by `berth lock "
-                        "release --force`",
-                        store->place);
+                return error_set(err,
+                                 "%s/" SHARED_LEASE_KEY
+                                 " is not a lock of Berth's, or was cut off: try again, or have it written "
+                                 "again by `berth lock release --force`",
+                                 store->place);
         *ret = (struct shared_lease_seen){
                 .renewals = (uint64_t)renewals,
                 .process = arena_strdup(arena, process),

@@ -105,7 +105,7 @@ int shared_log_create(struct object_store *store, struct shared_entry *root, str
                 result = put_own(store, SHARED_ROOT, root, &bytes, err);
         if (result == SHARED_TAKEN)
                 return error_set_kind(err, ERROR_LOCKED,
-                                      "somebody else has just made the state in %s: run it again",
+                                      "another run has just created the state in %s: run it again",
                                       store->place);
         return result < 0 ? -1 : 0;
 }

@@ -141,7 +141,7 @@ static int open_copy(struct shared *shared) {
                         return 1;
                 shared_cache_close(&shared->cache);
         }
-        log_debug("state: the copy of %s on this machine is made anew", shared->store->place);
+        log_debug("state: the copy of %s on this machine is written again", shared->store->place);
         return 0;
 }
 
@@ -498,8 +498,8 @@ static int write_to_log(struct shared *shared, const struct changes *changes, st
         if (result == SHARED_TAKEN)
                 (void)error_set_kind(
                         &failure, ERROR_LOCKED,
-                        "the lock of the state in %s was taken from this run, and somebody else has written since: this "
-                        "run records nothing more; run it again",
+                        "the lock of the state in %s was taken from this run, and another run has written "
+                        "since: this run records nothing more; run it again",
                         shared->store->place);
         lose(shared, &failure);
         *err = failure;
@@ -548,8 +548,7 @@ static int fence(struct shared *shared, struct error *err) {
                 if (result == SHARED_APPENDED)
                         return check_kept(shared, shared->log.number - 1, err);
         }
-        return error_set_kind(err, ERROR_LOCKED,
-                              "somebody else writes to the state in %s all the time: try again",
+        return error_set_kind(err, ERROR_LOCKED, "other runs keep writing to the state in %s: try again",
                               shared->store->place);
 }
 

@@ -760,13 +760,13 @@ static int restore_synced(struct store *store, struct error *err) {
         if (form.numbers[0] == identity_of_self().boot)
                 return 0;
         if (form.texts[0].length != (size_t)2 * PAGES_META_SIZE)
-                return error_set(err, "%s makes no sense; " STATE_REMEDY, store->synced);
+                return error_set(err, "%s is corrupt; " STATE_REMEDY, store->synced);
         for (size_t i = 0; i < PAGES_META_SIZE; i++) {
                 int high = digest_from_hex(form.texts[0].text[2 * i]);
                 int low = digest_from_hex(form.texts[0].text[2 * i + 1]);
 
                 if (high < 0 || low < 0)
-                        return error_set(err, "%s makes no sense; " STATE_REMEDY, store->synced);
+                        return error_set(err, "%s is corrupt; " STATE_REMEDY, store->synced);
                 meta[i] = (uint8_t)(high << 4 | low);
         }
         descriptor = open(store->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -795,7 +795,7 @@ static int pin_newest(struct store *store, MDB_txn **ret, uint8_t meta[PAGES_MET
                 sym_mdb_txn_abort(writer);
         pthread_rwlock_unlock(&store->map_lock);
         if (result == 1)
-                result = error_set(err, "the state file %s was written to by somebody else", store->path);
+                result = error_set(err, "another process wrote to the state file %s", store->path);
         if (result < 0 && reader)
                 sym_mdb_txn_abort(reader);
         else

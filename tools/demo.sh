@@ -168,7 +168,7 @@ len(walk)'
     typed berth session run "$session" -c 'round(walk[-1], 3)'
     typed berth session history "$session"
 
-    chapter "Somebody else, with a token of their own, finds nothing under its id"
+    chapter "Another client, with a token of its own, finds nothing under its id"
     printf 'Authorization: Bearer %s\n' "$(cat "$token")" >../colleague.header
     typed curl -sS -H @../colleague.header "http://127.0.0.1:$port/v1/sessions/$session"
     printf '\n'

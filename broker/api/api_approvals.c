@@ -105,17 +105,22 @@ static void answer_list(struct server_request *request) {
 #define SHELL "Commands on the host"
 
 static const struct operation_answer shell_answers[] = {
-        { .status = 202, .doc = "It waits for a decision.", .type = JSON, .shape = &shape_approval },
-        { .status = 200, .doc = "It is trusted, and has run.", .type = JSON, .shape = &shape_approval },
+        { .status = 202, .doc = "The command waits for a decision.", .type = JSON, .shape = &shape_approval },
+        { .status = 200,
+          .doc = "The command is trusted, and has run.",
+          .type = JSON,
+          .shape = &shape_approval },
         { 0 },
 };
 static const struct operation_answer approval_answers[] = {
         { .status = 200, .doc = "The approval.", .type = JSON, .shape = &shape_approval }, { 0 }
 };
-static const struct operation_answer list_answers[] = {
-        { .status = 200, .doc = "The newest first.", .type = JSON, .shape = &shape_approval, .list = true },
-        { 0 }
-};
+static const struct operation_answer list_answers[] = { { .status = 200,
+                                                          .doc = "Approvals, newest first.",
+                                                          .type = JSON,
+                                                          .shape = &shape_approval,
+                                                          .list = true },
+                                                        { 0 } };
 
 static const char *const shell_problems[] = { "unknown-agent",
                                               "agent-out-of-service",
@@ -143,9 +148,10 @@ const struct operation api_approvals_operations[] = {
                      OF_APPROVALS_WITH_JSON(BROKER_SHELL) },
           .id = "askForCommand",
           .tag = SHELL,
-          .title = "A command on the host",
-          .doc = "It runs once a person has approved it: exactly these words, in this folder, by the file that is the program now. One that the "
-                 "Server trusts runs at once, and the answer waits for its end.",
+          .title = "Request a command on the host",
+          .doc = "The command runs once a person has approved it: exactly these words, in this "
+                 "folder, with the program's file as it is now. A command that the Server trusts "
+                 "runs at once, and the answer waits for its end.",
           .headers = shape_once_headers,
           .body = &shape_shell_wish,
           .example =
@@ -156,8 +162,9 @@ const struct operation api_approvals_operations[] = {
           .needs = OPERATION_NEEDS_CLIENT,
           .id = "listApprovals",
           .tag = SHELL,
-          .title = "Approvals",
-          .doc = "The owner's; every owner's for a client that may approve or observe and names none. Those that ended stay for seven days.",
+          .title = "List approvals",
+          .doc = "The owner's approvals; every owner's for a client that may approve or observe and"
+                 " names no owner. Ended ones stay for seven days.",
           .query = shape_approvals_query,
           .answers = list_answers,
           .problems = list_problems },
@@ -168,7 +175,7 @@ const struct operation api_approvals_operations[] = {
           .needs = OPERATION_NEEDS_CLIENT,
           .id = "getApproval",
           .tag = SHELL,
-          .title = "One approval",
+          .title = "Get an approval",
           .answers = approval_answers,
           .problems = found_problems },
         { .route = { .method = "POST",
@@ -178,8 +185,8 @@ const struct operation api_approvals_operations[] = {
           .needs = OPERATION_NEEDS_CLIENT,
           .id = "approve",
           .tag = SHELL,
-          .title = "Its approval",
-          .doc = "The command begins, once. Who asked for it may not approve it; a second decision is refused.",
+          .title = "Approve a command",
+          .doc = "The command begins, once. The client that asked for it may not approve it; a second decision is refused.",
           .body = &shape_decision,
           .answers = approval_answers,
           .problems = decide_problems },
@@ -190,7 +197,7 @@ const struct operation api_approvals_operations[] = {
           .needs = OPERATION_NEEDS_CLIENT,
           .id = "deny",
           .tag = SHELL,
-          .title = "Its refusal",
+          .title = "Deny a command",
           .doc = "The command never runs.",
           .body = &shape_decision,
           .answers = approval_answers,

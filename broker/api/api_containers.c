@@ -260,7 +260,7 @@ static json_t *await_result(struct server_request *request, struct container_wat
                         return NULL;
                 case SERVER_STOPS:
                         (void)problem_set(problem, PROBLEM_STOPPING,
-                                          "what runs is interrupted: nobody is there to hear its end");
+                                          "the execution is interrupted, since its client is gone");
                         answers_refusal(request, problem);
                         return NULL;
                 case SERVER_TIME:
@@ -310,13 +310,16 @@ static void answer_exec(struct server_request *request) {
 #define JSON "application/json"
 
 static const struct operation_answer create_answers[] = {
-        { .status = 201, .doc = "A service: it is started.", .type = JSON, .shape = &shape_container },
+        { .status = 201,
+          .doc = "A service, which is being started.",
+          .type = JSON,
+          .shape = &shape_container },
         { .status = 202,
-          .doc = "A temporary one: it is started, or waits for room.",
+          .doc = "A temporary container, which is being started or waits for room.",
           .type = JSON,
           .shape = &shape_container },
         { .status = 200,
-          .doc = "A temporary one that has ended within `waitSeconds`.",
+          .doc = "A temporary container that has ended within `waitSeconds`.",
           .type = JSON,
           .shape = &shape_container_ended },
         { 0 },
@@ -325,29 +328,33 @@ static const struct operation_answer container_answers[] = {
         { .status = 200, .doc = "The container.", .type = JSON, .shape = &shape_container }, { 0 }
 };
 static const struct operation_answer list_answers[] = {
-        { .status = 200, .doc = "The newest last.", .type = JSON, .shape = &shape_container, .list = true },
+        { .status = 200,
+          .doc = "Containers, newest last.",
+          .type = JSON,
+          .shape = &shape_container,
+          .list = true },
         { 0 },
 };
 static const struct operation_answer stop_answers[] = {
-        { .status = 200, .doc = "It has ended.", .type = JSON, .shape = &shape_container },
-        { .status = 202, .doc = "It is being stopped.", .type = JSON, .shape = &shape_container },
+        { .status = 200, .doc = "The container has ended.", .type = JSON, .shape = &shape_container },
+        { .status = 202, .doc = "The container is being stopped.", .type = JSON, .shape = &shape_container },
         { 0 },
 };
 static const struct operation_answer order_answers[] = {
-        { .status = 202, .doc = "It is being done.", .type = JSON, .shape = &shape_container }, { 0 }
+        { .status = 202, .doc = "The server is doing it.", .type = JSON, .shape = &shape_container }, { 0 }
 };
-static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "It is done." }, { 0 } };
+static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "Done." }, { 0 } };
 static const struct operation_answer logs_answers[] = {
-        { .status = 200, .doc = "What it has printed.", .type = "text/plain" },
+        { .status = 200, .doc = "The container's output.", .type = "text/plain" },
         { .status = 200,
-          .doc = "The same, a JSON object a line.",
+          .doc = "The same, as one JSON object a line.",
           .type = "application/jsonl",
           .shape = &shape_log_line },
         { 0 },
 };
 static const struct operation_answer exec_answers[] = {
         { .status = 200,
-          .doc = "It has ended; `session` is the container's id.",
+          .doc = "The execution has ended; `session` is the container's id.",
           .type = JSON,
           .shape = &shape_execution },
         { 0 },
@@ -372,9 +379,9 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS_WITH_JSON(BROKER_CONTAINERS) },
           .id = "createContainer",
           .tag = CONTAINERS,
-          .title = "A container",
-          .doc = "A sandbox with a command of its own, for an agent and one owner. A temporary one's record and log stay for an hour behind "
-                 "its end.",
+          .title = "Run a container",
+          .doc = "A sandbox with a command of its own, for an agent and one owner. The record and "
+                 "log of a temporary container stay for an hour after its end.",
           .headers = shape_once_headers,
           .body = &shape_container_wish,
           .example =
@@ -387,8 +394,9 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS(BROKER_CONTAINERS | BROKER_OBSERVE) },
           .id = "listContainers",
           .tag = CONTAINERS,
-          .title = "Containers",
-          .doc = "The owner's; every owner's for a client that may observe and names none. Filters may stand several times.",
+          .title = "List containers",
+          .doc = "The owner's containers; every owner's for a client that may observe and names no "
+                 "owner. Filters may stand several times.",
           .query = shape_containers_query,
           .answers = list_answers,
           .problems = list_problems },
@@ -398,7 +406,7 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS(BROKER_CONTAINERS | BROKER_OBSERVE | BROKER_ADMINISTER) },
           .id = "getContainer",
           .tag = CONTAINERS,
-          .title = "One container",
+          .title = "Get a container",
           .answers = container_answers,
           .problems = found_problems },
         { .route = { .method = "DELETE",
@@ -407,8 +415,8 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS(BROKER_CONTAINERS | BROKER_ADMINISTER) },
           .id = "removeContainer",
           .tag = CONTAINERS,
-          .title = "Its removal",
-          .doc = "What runs in it is killed; its record and its log go.",
+          .title = "Remove a container",
+          .doc = "Its processes are killed; its record and its log are deleted.",
           .answers = nothing_answers,
           .problems = found_problems },
         { .route = { .method = "GET",
@@ -417,7 +425,7 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS(BROKER_CONTAINERS) },
           .id = "containerLogs",
           .tag = CONTAINERS,
-          .title = "What it has printed",
+          .title = "Read a container's log",
           .doc = "The last 5 to 10 MiB of both streams, also of earlier runs of a service. Lines of the stream `berth` are the server's.",
           .query = shape_logs_query,
           .headers = shape_logs_headers,
@@ -429,8 +437,9 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS_WITH_JSON(BROKER_CONTAINERS | BROKER_ADMINISTER) },
           .id = "stopContainer",
           .tag = CONTAINERS,
-          .title = "A stop",
-          .doc = "Its command gets SIGTERM, and is killed ten seconds later. The answer waits for that, unless it is told not to.",
+          .title = "Stop a container",
+          .doc = "Its command gets SIGTERM, and is killed ten seconds later. The answer waits for "
+                 "that, unless the request says otherwise.",
           .headers = shape_stop_headers,
           .body = &shape_nothing,
           .answers = stop_answers,
@@ -441,8 +450,8 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS_WITH_JSON(BROKER_CONTAINERS) },
           .id = "startContainer",
           .tag = CONTAINERS,
-          .title = "A start",
-          .doc = "Of a service that was stopped or has ended. One that runs goes on.",
+          .title = "Start a service",
+          .doc = "Deletes a service that was stopped or has ended. A running service goes on.",
           .body = &shape_nothing,
           .answers = order_answers,
           .problems = start_problems },
@@ -452,8 +461,8 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS_WITH_JSON(BROKER_CONTAINERS) },
           .id = "restartContainer",
           .tag = CONTAINERS,
-          .title = "A stop and a start",
-          .doc = "Of a service.",
+          .title = "Restart a service",
+          .doc = "Only for a service.",
           .body = &shape_nothing,
           .answers = order_answers,
           .problems = start_problems },
@@ -463,8 +472,9 @@ const struct operation api_containers_operations[] = {
                      OF_CONTAINERS_WITH_JSON(BROKER_CONTAINERS) },
           .id = "execInContainer",
           .tag = CONTAINERS,
-          .title = "Code beside its command",
-          .doc = "One runs at a time, eight wait in line. It shares the container's processes, files and limits. Who leaves interrupts it.",
+          .title = "Execute code in a container",
+          .doc = "One execution runs at a time, eight wait in line. It shares the container's "
+                 "processes, files and limits. A client that disconnects interrupts it.",
           .body = &shape_container_exec,
           .example = "{\"command\": [\"ps\", \"aux\"]}",
           .answers = exec_answers,

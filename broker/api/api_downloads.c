@@ -94,8 +94,8 @@ static const struct operation_answer ticket_answers[] = {
 static const struct operation_answer download_answers[] = {
         { .status = 200, .doc = "The file.", .type = "application/octet-stream", .headers = file_headers },
         { .status = 200, .doc = "The archive.", .type = "application/zip" },
-        { .status = 206, .doc = "The range of it that was asked for.", .type = "application/octet-stream" },
-        { .status = 304, .doc = "It has not changed." },
+        { .status = 206, .doc = "The requested range.", .type = "application/octet-stream" },
+        { .status = 304, .doc = "The file has not changed." },
         { 0 },
 };
 static const char *const ticket_problems[] = { "not-found", "workspace-failed", NULL };
@@ -117,9 +117,9 @@ const struct operation api_downloads_operations[] = {
                      CALL_WITH_JSON(BROKER_EXECUTE) },
           .id = "createTicket",
           .tag = DOWNLOADS,
-          .title = "A ticket for a download",
-          .doc = "A browser that saves a file sends no token. The ticket stands for one file, or the zip of all where no path is said, "
-                 "once, within a minute.",
+          .title = "Create a ticket for a download",
+          .doc = "A browser that saves a file sends no token. The ticket is good for one file, or "
+                 "without a path for the zip of all, once, within a minute.",
           .body = &shape_ticket_wish,
           .example = "{\"path\": \"in/numbers.csv\"}",
           .answers = ticket_answers,
@@ -133,7 +133,7 @@ const struct operation api_downloads_operations[] = {
           .needs = OPERATION_NEEDS_NOTHING,
           .id = "useTicket",
           .tag = DOWNLOADS,
-          .title = "The download",
+          .title = "Download with a ticket",
           .headers = shape_read_headers,
           .answers = download_answers,
           .problems = download_problems },

@@ -188,7 +188,7 @@ static void answer_stats(struct server_request *request) {
 
 static const struct operation_answer sandboxes_answers[] = {
         { .status = 200,
-          .doc = "Containers, then sessions, of both the newest last.",
+          .doc = "Containers, then sessions, each newest last.",
           .type = "application/json",
           .shape = &shape_sandbox,
           .list = true },
@@ -210,8 +210,9 @@ const struct operation api_sandboxes_operations[] = {
                      CALL(BROKER_CONTAINERS) },
           .id = "containerStats",
           .tag = "Containers",
-          .title = "What it uses",
-          .doc = "Now and each second, until it has ended: `{at, status, usage}`, with the `usage` that the container has.",
+          .title = "Follow a container's usage",
+          .doc = "Now and each second, until the container has ended: `{at, status, usage}`, with "
+                 "the `usage` that the container has.",
           .answers = stats_answers,
           .problems = stats_problems },
         { .route = { .method = "GET",
@@ -220,9 +221,9 @@ const struct operation api_sandboxes_operations[] = {
                      CALL(BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE) },
           .id = "listSandboxes",
           .tag = "Containers",
-          .title = "Sessions and containers in one list",
-          .doc = "Those that the client may see: the owner's; every owner's for a client that may observe and names none. Filters may "
-                 "stand several times.",
+          .title = "List sessions and containers",
+          .doc = "The owner's sessions and containers; every owner's for a client that may observe "
+                 "and names no owner. Filters may stand several times.",
           .query = shape_sandboxes_query,
           .answers = sandboxes_answers },
 };

@@ -255,11 +255,11 @@ static void answer_all_events(struct server_request *request) {
 
 static const struct operation_answer create_answers[] = {
         { .status = 201,
-          .doc = "It was made; its sandbox is started meanwhile.",
+          .doc = "The session was created; its sandbox is being started.",
           .type = JSON,
           .shape = &shape_session },
         { .status = 200,
-          .doc = "The conversation's, or the key's, which was there.",
+          .doc = "The existing session of that conversation or key.",
           .type = JSON,
           .shape = &shape_session },
         { 0 },
@@ -268,29 +268,33 @@ static const struct operation_answer session_answers[] = {
         { .status = 200, .doc = "The session.", .type = JSON, .shape = &shape_session }, { 0 }
 };
 static const struct operation_answer sessions_answers[] = {
-        { .status = 200, .doc = "The newest last.", .type = JSON, .shape = &shape_session, .list = true },
+        { .status = 200,
+          .doc = "Sessions, newest last.",
+          .type = JSON,
+          .shape = &shape_session,
+          .list = true },
         { 0 },
 };
 static const struct operation_answer park_answers[] = {
         { .status = 200,
-          .doc = "It is parked, or stays as it is: `status` says which.",
+          .doc = "The session is parked, or stays as it is: `status` says which.",
           .type = JSON,
           .shape = &shape_session },
-        { .status = 202, .doc = "It is being parked.", .type = JSON, .shape = &shape_session },
+        { .status = 202, .doc = "The session is being parked.", .type = JSON, .shape = &shape_session },
         { 0 },
 };
-static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "It is done." }, { 0 } };
+static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "Done." }, { 0 } };
 static const struct operation_answer run_answers[] = {
-        { .status = 200, .doc = "It has ended.", .type = JSON, .shape = &shape_execution },
+        { .status = 200, .doc = "The session has ended.", .type = JSON, .shape = &shape_execution },
         { .status = 200,
-          .doc = "Its events as they happen, the result as `done`.",
+          .doc = "The execution's events as they happen, the result as `done`.",
           .type = "text/event-stream",
           .events = &shape_execution_events },
         { .status = 200,
           .doc = "The result, and the files that `returnFiles` asked for as parts behind it.",
           .type = "multipart/mixed" },
         { .status = 202,
-          .doc = "It waits or runs.",
+          .doc = "The execution waits or runs.",
           .type = JSON,
           .shape = &shape_execution_pending,
           .other = &shape_execution },
@@ -298,7 +302,7 @@ static const struct operation_answer run_answers[] = {
 };
 static const struct operation_answer history_answers[] = {
         { .status = 200,
-          .doc = "The first one first.",
+          .doc = "Executions, oldest first.",
           .type = JSON,
           .shape = &shape_execution_summary,
           .list = true },
@@ -306,7 +310,7 @@ static const struct operation_answer history_answers[] = {
 };
 static const struct operation_answer result_answers[] = {
         { .status = 200,
-          .doc = "Its result, as history keeps it; or that it has not ended.",
+          .doc = "The execution's result, as history keeps it, or its status while it has not ended.",
           .type = JSON,
           .shape = &shape_execution,
           .other = &shape_execution_pending },
@@ -402,8 +406,9 @@ const struct operation api_sessions_operations[] = {
                      CALL_WITH_JSON(BROKER_EXECUTE) },
           .id = "createSession",
           .tag = SESSIONS,
-          .title = "A session",
-          .doc = "A sandbox of one environment, for one owner. With a conversation it is the one that this has, under any race.",
+          .title = "Create a session",
+          .doc = "A sandbox of one environment, for one owner. With a conversation, all requests "
+                 "get the same session, under any race.",
           .headers = shape_once_headers,
           .body = &shape_session_wish,
           .example =
@@ -416,8 +421,9 @@ const struct operation api_sessions_operations[] = {
                      CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
           .id = "listSessions",
           .tag = SESSIONS,
-          .title = "Sessions",
-          .doc = "The owner's; every owner's for a client that may observe and names none. Filters may stand several times.",
+          .title = "List sessions",
+          .doc = "The owner's sessions; every owner's for a client that may observe and names no "
+                 "owner. Filters may stand several times.",
           .query = shape_sessions_query,
           .answers = sessions_answers },
         { .route = { .method = "GET",
@@ -426,7 +432,7 @@ const struct operation api_sessions_operations[] = {
                      CALL(BROKER_EXECUTE | BROKER_OBSERVE | BROKER_ADMINISTER) },
           .id = "getSession",
           .tag = SESSIONS,
-          .title = "One session",
+          .title = "Get a session",
           .answers = session_answers,
           .problems = found_problems },
         { .route = { .method = "PATCH",
@@ -435,8 +441,8 @@ const struct operation api_sessions_operations[] = {
                      CALL_WITH_JSON(BROKER_EXECUTE) },
           .id = "changeSession",
           .tag = SESSIONS,
-          .title = "Its labels and times",
-          .doc = "What is left out stays.",
+          .title = "Change a session's labels and times",
+          .doc = "Members that are left out stay as they are.",
           .body = &shape_session_patch,
           .example = "{\"idleSeconds\": 600}",
           .answers = session_answers,
@@ -447,8 +453,8 @@ const struct operation api_sessions_operations[] = {
                      CALL(BROKER_EXECUTE | BROKER_ADMINISTER) },
           .id = "endSession",
           .tag = SESSIONS,
-          .title = "Its end",
-          .doc = "What runs in it is killed. Its workspace stays, and its history with that.",
+          .title = "End a session",
+          .doc = "Its processes are killed. Its workspace stays, with its history.",
           .answers = nothing_answers,
           .problems = end_problems },
         { .route = { .method = "POST",
@@ -457,8 +463,8 @@ const struct operation api_sessions_operations[] = {
                      CALL_WITH_JSON(BROKER_EXECUTE) },
           .id = "restartSession",
           .tag = SESSIONS,
-          .title = "A fresh kernel",
-          .doc = "For the next execution; what runs in it is interrupted.",
+          .title = "Restart a session's kernel",
+          .doc = "The next execution gets a fresh kernel; a running one is interrupted.",
           .headers = shape_once_headers,
           .body = &shape_restart,
           .example = "{\"context\": \"main\"}",
@@ -470,8 +476,9 @@ const struct operation api_sessions_operations[] = {
                      CALL_WITH_JSON(BROKER_EXECUTE) },
           .id = "parkSession",
           .tag = SESSIONS,
-          .title = "Parked by request",
-          .doc = "Its variables are kept beside its workspace, and its sandbox ends; the next execution begins with them.",
+          .title = "Park a session",
+          .doc = "Saves its variables beside its workspace and ends its sandbox; the next execution"
+                 " restores them.",
           .headers = shape_run_headers,
           .body = &shape_nothing,
           .answers = park_answers,
@@ -483,11 +490,15 @@ const struct operation api_sessions_operations[] = {
                           BROKER_APPROVE) },
           .id = "followAll",
           .tag = SESSIONS,
-          .title = "What happens to sessions, containers and approvals",
-          .doc = "From now on, to all that the client may see: `session` (the session, as its status changes; `{id, owner, status: "
-                 "\"ended\"}`), `execution` (`{session, n, status}`, as it begins and ends), `container` (`{id, owner, environment, "
-                 "agent, status}`, as its status changes; `removed` at last), `approval` (`{id, owner, agent, status}`, as its status changes, "
-                 "to whom `/v1/approvals` shows it; a client that acts for users names one), `missed` where more happened than is kept, and first for a client that comes again (`Last-Event-ID`). It goes on until the client leaves.",
+          .title = "Follow sessions, containers and approvals",
+          .doc = "From now on, of all that the client may see: `session` (the session, as its "
+                 "status changes; `{id, owner, status: \"ended\"}`), `execution` (`{session, n, "
+                 "status}`, as it begins and ends), `container` (`{id, owner, environment, agent, "
+                 "status}`, as its status changes; `removed` at last), `approval` (`{id, owner, "
+                 "agent, status}`, as its status changes, for clients that `/v1/approvals` shows it"
+                 " to; a client that acts for users names one), `missed` where more happened than "
+                 "is kept, and first for a client that reconnects (`Last-Event-ID`). It goes on "
+                 "until the client leaves.",
           .headers = shape_again_headers,
           .answers = all_answers },
         { .route = { .method = "POST",
@@ -500,10 +511,11 @@ const struct operation api_sessions_operations[] = {
                      .end = execute_end },
           .id = "execute",
           .tag = EXECUTIONS,
-          .title = "Code that runs in a session",
-          .doc = "One runs at a time, eight wait in line. The answer comes when it has ended; with `Accept: text/event-stream` its events "
-                 "as they happen; with `Prefer: respond-async` at once. As multipart/form-data the first part is named `request` and is "
-                 "the JSON, each other part is a file, its name the path.",
+          .title = "Execute code in a session",
+          .doc = "One execution runs at a time, eight wait in line. The answer comes when it has "
+                 "ended; with `Accept: text/event-stream` its events as they happen; with `Prefer: "
+                 "respond-async` at once. As multipart/form-data the first part is named `request` "
+                 "and is the JSON, each other part is a file, its name the path.",
           .headers = shape_run_headers,
           .body = &shape_execution_wish,
           .form = true,
@@ -520,8 +532,9 @@ const struct operation api_sessions_operations[] = {
                      .end = execute_end },
           .id = "executeAlone",
           .tag = EXECUTIONS,
-          .title = "Code that runs in a session of its own",
-          .doc = "Makes one, executes, and ends it. The workspace and the result stay, under the session's id.",
+          .title = "Execute code in a new session",
+          .doc = "Creates a session, executes, and ends it. The workspace and the result stay, "
+                 "under the session's id.",
           .headers = shape_run_headers,
           .body = &shape_alone_wish,
           .example = "{\"environment\": \"data\", \"code\": \"print(6 * 7)\"}",
@@ -533,7 +546,7 @@ const struct operation api_sessions_operations[] = {
                      CALL(BROKER_EXECUTE) },
           .id = "listExecutions",
           .tag = EXECUTIONS,
-          .title = "A session's history",
+          .title = "List a session's executions",
           .query = shape_history_query,
           .answers = history_answers,
           .problems = found_problems },
@@ -543,7 +556,7 @@ const struct operation api_sessions_operations[] = {
                      CALL(BROKER_EXECUTE) },
           .id = "getExecution",
           .tag = EXECUTIONS,
-          .title = "One result",
+          .title = "Get an execution's result",
           .answers = result_answers,
           .problems = found_problems },
         { .route = { .method = "GET",
@@ -552,10 +565,12 @@ const struct operation api_sessions_operations[] = {
                      CALL(BROKER_EXECUTE) },
           .id = "followExecution",
           .tag = EXECUTIONS,
-          .title = "Its events",
-          .doc = "`started`, `stdout` and `stderr` (`{text}` or `{contentBase64}`), `display`, `done` (the result), with rising ids; a "
-                 "comment each 10 s. One that has ended is told again, as far as history has kept it, by the same ids. `gap` (`{stream, bytes}`) stands "
-                 "for output that is not kept; an event of output whose bytes are kept in part has `gap` (`{at, bytes}`), as in the result. ",
+          .title = "Follow an execution's events",
+          .doc = "`started`, `stdout` and `stderr` (`{text}` or `{contentBase64}`), `display`, `done`"
+                 " (the result), with rising ids; a comment each 10 s. An execution that has ended is"
+                 " replayed, as far as history has kept it, with the same ids. `gap` (`{stream, "
+                 "bytes}`) stands for output that is not kept; an event of output whose bytes are "
+                 "kept in part has `gap` (`{at, bytes}`), as in the result. ",
           .query = shape_events_query,
           .headers = shape_events_headers,
           .answers = stream_answers,
@@ -566,8 +581,8 @@ const struct operation api_sessions_operations[] = {
                      CALL_WITH_JSON(BROKER_EXECUTE) },
           .id = "interruptExecution",
           .tag = EXECUTIONS,
-          .title = "An interrupt",
-          .doc = "As Ctrl-C; what has not ended two seconds later is killed.",
+          .title = "Interrupt an execution",
+          .doc = "Like Ctrl-C; code that still runs two seconds later is killed.",
           .headers = shape_once_headers,
           .body = &shape_nothing,
           .answers = nothing_answers,

@@ -186,9 +186,9 @@ static const struct operation_answer list_answers[] = {
 static const struct operation_answer show_answers[] = {
         { .status = 200, .doc = "The workspace.", .type = JSON, .shape = &shape_workspace_shown }, { 0 }
 };
-static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "It is done." }, { 0 } };
+static const struct operation_answer nothing_answers[] = { { .status = 204, .doc = "Done." }, { 0 } };
 static const struct operation_answer copy_answers[] = {
-        { .status = 200, .doc = "What became of it.", .type = JSON, .shape = &shape_copied }, { 0 }
+        { .status = 200, .doc = "The outcome of the copy.", .type = JSON, .shape = &shape_copied }, { 0 }
 };
 static const struct operation_answer archive_answers[] = {
         { .status = 200, .doc = "The zip.", .type = "application/zip" },
@@ -199,22 +199,19 @@ static const struct operation_answer files_answers[] = {
         { 0 },
 };
 static const struct operation_answer get_answers[] = {
-        { .status = 200, .doc = "All of it.", .type = BYTES, .headers = file_headers },
-        { .status = 206,
-          .doc = "The range of it that was asked for.",
-          .type = BYTES,
-          .headers = range_headers },
-        { .status = 304, .doc = "It has not changed.", .headers = version_headers },
+        { .status = 200, .doc = "The whole file.", .type = BYTES, .headers = file_headers },
+        { .status = 206, .doc = "The requested range.", .type = BYTES, .headers = range_headers },
+        { .status = 304, .doc = "The file has not changed.", .headers = version_headers },
         { 0 },
 };
 static const struct operation_answer put_answers[] = {
         { .status = 201,
-          .doc = "It is new.",
+          .doc = "The file is new.",
           .type = JSON,
           .shape = &shape_file_put,
           .headers = version_headers },
         { .status = 200,
-          .doc = "It was replaced.",
+          .doc = "The file was replaced.",
           .type = JSON,
           .shape = &shape_file_put,
           .headers = version_headers },
@@ -246,8 +243,9 @@ const struct operation api_workspaces_operations[] = {
                      CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
           .id = "listWorkspaces",
           .tag = WORKSPACES,
-          .title = "Workspaces",
-          .doc = "The owner's: those of agents, then those of sessions. Every owner's for a client that may observe and names none.",
+          .title = "List workspaces",
+          .doc = "The owner's workspaces: those of agents, then those of sessions. Every owner's "
+                 "for a client that may observe and names no owner.",
           .query = shape_page_query,
           .answers = list_answers },
         { .route = { .method = "GET",
@@ -256,8 +254,9 @@ const struct operation api_workspaces_operations[] = {
                      CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
           .id = "getWorkspace",
           .tag = WORKSPACES,
-          .title = "One workspace",
-          .doc = "Also `agent:NAME`: what the agent's containers for the owner have as `/workspace`. It changes as they run.",
+          .title = "Get a workspace",
+          .doc = "Also `agent:NAME`: the `/workspace` of the agent's containers for the owner. It "
+                 "changes as they run.",
           .answers = show_answers,
           .problems = read_problems },
         { .route = { .method = "DELETE",
@@ -266,8 +265,9 @@ const struct operation api_workspaces_operations[] = {
                      CALL(BROKER_EXECUTE | BROKER_ADMINISTER) },
           .id = "removeWorkspace",
           .tag = WORKSPACES,
-          .title = "Its removal",
-          .doc = "With it goes the history of its session, which must have ended; of `agent:NAME`, its containers must.",
+          .title = "Delete a workspace",
+          .doc = "Deletes the history of its session, too. The session must have ended; for "
+                 "`agent:NAME`, the agent's containers.",
           .answers = nothing_answers,
           .problems = remove_problems },
         { .route = { .method = "POST",
@@ -276,8 +276,8 @@ const struct operation api_workspaces_operations[] = {
                      CALL_WITH_JSON(BROKER_EXECUTE) },
           .id = "copyFiles",
           .tag = WORKSPACES,
-          .title = "Files of another workspace",
-          .doc = "Copied into this one; both are one owner's.",
+          .title = "Copy files from another workspace",
+          .doc = "Copies files into this workspace; both must have the same owner.",
           .headers = shape_once_headers,
           .body = &shape_copy,
           .example =
@@ -290,7 +290,7 @@ const struct operation api_workspaces_operations[] = {
                      CALL(BROKER_EXECUTE) },
           .id = "getArchive",
           .tag = WORKSPACES,
-          .title = "All of it as a zip",
+          .title = "Download a workspace as a zip",
           .doc = "Files over the policy's `maxDownloadFileMB` are left out, and named in its `LEFT-OUT.txt`.",
           .query = shape_archive_query,
           .answers = archive_answers,
@@ -301,7 +301,7 @@ const struct operation api_workspaces_operations[] = {
                      CALL(BROKER_EXECUTE) },
           .id = "listFiles",
           .tag = WORKSPACES,
-          .title = "Its files",
+          .title = "List a workspace's files",
           .query = shape_files_query,
           .answers = files_answers,
           .problems = read_problems },
@@ -311,8 +311,8 @@ const struct operation api_workspaces_operations[] = {
                      CALL(BROKER_EXECUTE) },
           .id = "getFile",
           .tag = WORKSPACES,
-          .title = "A file",
-          .doc = "As an attachment: no browser shows or runs what an agent wrote.",
+          .title = "Download a file",
+          .doc = "Sent as an attachment: no browser shows or runs a file that an agent wrote.",
           .headers = shape_read_headers,
           .head_too = true,
           .answers = get_answers,
@@ -327,9 +327,9 @@ const struct operation api_workspaces_operations[] = {
                      .end = files_end_put },
           .id = "putFile",
           .tag = WORKSPACES,
-          .title = "A file that is put",
-          .doc = "Whole or not at all; it is in the sandbox before the next execution begins. The workspace `agent:NAME` is made "
-                 "where there is none yet.",
+          .title = "Upload a file",
+          .doc = "Writes the whole file or nothing; the file is in the sandbox before the next "
+                 "execution begins. The workspace `agent:NAME` is created if it does not exist.",
           .headers = shape_condition_headers,
           .body_type = BYTES,
           .answers = put_answers,
@@ -340,7 +340,7 @@ const struct operation api_workspaces_operations[] = {
                      CALL(BROKER_EXECUTE) },
           .id = "deleteFile",
           .tag = WORKSPACES,
-          .title = "A file that is deleted",
+          .title = "Delete a file",
           .headers = shape_condition_headers,
           .answers = nothing_answers,
           .problems = delete_problems },

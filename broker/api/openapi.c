@@ -21,9 +21,10 @@
 #define RIGHTS_MAX 16
 
 static const char description[] =
-        "Code runs in sessions that keep their variables; files lie in workspaces that outlive them. Errors are "
-        "`application/problem+json` with a stable `code`. What is not yours is not there: 404, as for what never was. Members and "
-        "parameters that are not known are refused. Lists have pages: `cursor` of one asks for the next.";
+        "Code runs in sessions that keep their variables; files lie in workspaces that outlive them. "
+        "Errors are `application/problem+json` with a stable `code`. Resources of other owners answer"
+        " 404, like ids that never existed. Members and parameters that are not known are refused. "
+        "Lists have pages: `cursor` of one asks for the next.";
 
 struct writer {
         struct arena *arena;

@@ -94,8 +94,9 @@ static const struct field any_text = { .name = "text", .type = FIELD_TEXT, .doc 
                 .doc = doc_ " Names and values have 65,536 bytes together at most."       \
         }
 #define ENVIRONMENT NAME_TEXT("environment", "The environment to run in.")
-#define AGENT \
-        NAME_TEXT("agent", "The agent that it is for: it runs in that one's environment, under its limits.")
+#define AGENT              \
+        NAME_TEXT("agent", \
+                  "The agent that it is for: it runs in the agent's environment, under the agent's limits.")
 
 static const char *const environment_or_agent[] = { "environment", "agent", NULL };
 static const struct field_group one_of_both[] = { { environment_or_agent, true }, { 0 } };
@@ -105,31 +106,32 @@ static const struct field_group one_of_both[] = { { environment_or_agent, true }
 static const struct field session_wish_fields[] = {
         ENVIRONMENT,
         AGENT,
-        NAME_TEXT("conversation",
-                  "What it is for: the owner's session of that conversation is given again while it lives."),
+        NAME_TEXT(
+                "conversation",
+                "The session's conversation: the owner's session of that conversation is returned again while it lives."),
         LABELS,
         VARIABLES("Environment variables of all that runs in it."),
         SECONDS("idleSeconds",
-                "It ends when nothing has run for so long; 3600 unless the server says otherwise."),
-        SECONDS("ttlSeconds", "It ends when it is that old; 86400 unless the server says otherwise."),
+                "The session ends after this time without an execution; 3600 unless the server says otherwise."),
+        SECONDS("ttlSeconds", "The session ends at this age; 86400 unless the server says otherwise."),
         { 0 },
 };
 const struct field shape_session_wish = { .type = FIELD_OBJECT,
                                           .component = "SessionWish",
                                           .fields = session_wish_fields,
                                           .groups = one_of_both,
-                                          .doc = "What a session is to be." };
+                                          .doc = "The new session." };
 
 static const struct field session_patch_fields[] = {
         LABELS,
-        SECONDS("idleSeconds", "It ends when nothing has run for so long."),
-        SECONDS("ttlSeconds", "It ends when it is that old, counted from its start."),
+        SECONDS("idleSeconds", "The session ends after this time without an execution."),
+        SECONDS("ttlSeconds", "The session ends at this age, counted from its start."),
         { 0 },
 };
 const struct field shape_session_patch = { .type = FIELD_OBJECT,
                                            .component = "SessionPatch",
                                            .fields = session_patch_fields,
-                                           .doc = "What is to change; `labels` replaces all." };
+                                           .doc = "The members to change; `labels` replaces all labels." };
 
 #define CONTEXT(doc_)                                                                                 \
         {                                                                                             \
@@ -138,7 +140,7 @@ const struct field shape_session_patch = { .type = FIELD_OBJECT,
                 .default_text = "main", .doc = (doc_)                                                 \
         }
 
-static const struct field restart_fields[] = { CONTEXT("The kernel that is to begin anew."), { 0 } };
+static const struct field restart_fields[] = { CONTEXT("The kernel to restart."), { 0 } };
 const struct field shape_restart = {
         .type = FIELD_OBJECT, .component = "Restart", .fields = restart_fields, .doc = "Which kernel."
 };
@@ -155,11 +157,11 @@ static const char *const disconnects[] = { "continue", "interrupt", NULL };
 
 static const struct field file_fields[] = {
         { FILE_PATH("path", "Where it goes in the workspace."), .required = true },
-        { .name = "content", .type = FIELD_TEXT, .doc = "What it holds, as a text." },
+        { .name = "content", .type = FIELD_TEXT, .doc = "The content, as a text." },
         { .name = "contentBase64",
           .type = FIELD_TEXT,
           .base64 = true,
-          .doc = "What it holds, in base64 with padding." },
+          .doc = "The content, in base64 with padding." },
         { 0 },
 };
 static const char *const contents[] = { "content", "contentBase64", NULL };
@@ -174,39 +176,40 @@ static const struct field pattern_text = { .name = "PATTERN",
                                            .type = FIELD_TEXT,
                                            .minimum = 1,
                                            .maximum = GLOB_MAX,
-                                           .doc = "As a shell has them, and ** for any number of folders." };
+                                           .doc = "A pattern as in a shell, with ** for any number of"
+                                                  " folders." };
 
-#define EXECUTION_FIELDS                                                                                      \
-        { .name = "code", .type = FIELD_TEXT, .required = true, .doc = "What to run." },                      \
-                { .name = "language",                                                                         \
-                  .type = FIELD_TEXT,                                                                         \
-                  .choices_text = languages,                                                                  \
-                  .default_text = "python",                                                                   \
-                  .doc = "What runs it; `sh` and `bash` share the files, not the variables." },               \
-                VARIABLES("Environment variables of this execution, over the session's."),                    \
-                { .name = "stdin",                                                                            \
-                  .type = FIELD_TEXT,                                                                         \
-                  .doc = "Standard input; at its end where it is left out. With `code` it may have 33 MB." }, \
-                { .name = "timeoutSeconds",                                                                   \
-                  .type = FIELD_INTEGER,                                                                      \
-                  .unit = "seconds",                                                                          \
-                  .minimum = 1,                                                                               \
-                  .maximum = ENGINE_TIMEOUT_MAX,                                                              \
-                  .default_text = "300",                                                                      \
-                  .doc = "What still runs then is interrupted, and killed two seconds later." },              \
-                { .name = "onDisconnect",                                                                     \
-                  .type = FIELD_TEXT,                                                                         \
-                  .choices_text = disconnects,                                                                \
-                  .default_text = "continue",                                                                 \
-                  .doc = "What becomes of it when nobody waits for it any more." },                           \
-                { .name = "files",                                                                            \
-                  .type = FIELD_LIST,                                                                         \
-                  .item = &shape_input_file,                                                                  \
-                  .doc = "Files that are put into the workspace when it begins: up to 2,000 and 100 MiB." },  \
-        {                                                                                                     \
-                .name = "returnFiles", .type = FIELD_LIST, .maximum = RETURNED_PATTERNS_MAX,                  \
-                .item = &pattern_text,                                                                        \
-                .doc = "Patterns of paths: files of the workspace that the result is to bring along."         \
+#define EXECUTION_FIELDS                                                                                       \
+        { .name = "code", .type = FIELD_TEXT, .required = true, .doc = "The code." },                          \
+                { .name = "language",                                                                          \
+                  .type = FIELD_TEXT,                                                                          \
+                  .choices_text = languages,                                                                   \
+                  .default_text = "python",                                                                    \
+                  .doc = "The language; `sh` and `bash` share the files, not the variables." },                \
+                VARIABLES("Environment variables of this execution, over the session's."),                     \
+                { .name = "stdin",                                                                             \
+                  .type = FIELD_TEXT,                                                                          \
+                  .doc = "Standard input; empty if left out. With `code` it may have 33 MB." },                \
+                { .name = "timeoutSeconds",                                                                    \
+                  .type = FIELD_INTEGER,                                                                       \
+                  .unit = "seconds",                                                                           \
+                  .minimum = 1,                                                                                \
+                  .maximum = ENGINE_TIMEOUT_MAX,                                                               \
+                  .default_text = "300",                                                                       \
+                  .doc = "Code that still runs then is interrupted, and killed two seconds later." },          \
+                { .name = "onDisconnect",                                                                      \
+                  .type = FIELD_TEXT,                                                                          \
+                  .choices_text = disconnects,                                                                 \
+                  .default_text = "continue",                                                                  \
+                  .doc = "The execution's fate when its client stops waiting." },                              \
+                { .name = "files",                                                                             \
+                  .type = FIELD_LIST,                                                                          \
+                  .item = &shape_input_file,                                                                   \
+                  .doc = "Files that are written into the workspace at the start: up to 2,000 and 100 MiB." }, \
+        {                                                                                                      \
+                .name = "returnFiles", .type = FIELD_LIST, .maximum = RETURNED_PATTERNS_MAX,                   \
+                .item = &pattern_text,                                                                         \
+                .doc = "Patterns of paths: files of the workspace that the result must include."               \
         }
 
 static const struct field execution_wish_fields[] = {
@@ -217,14 +220,14 @@ static const struct field execution_wish_fields[] = {
 const struct field shape_execution_wish = { .type = FIELD_OBJECT,
                                             .component = "ExecutionWish",
                                             .fields = execution_wish_fields,
-                                            .doc = "What to run in a session." };
+                                            .doc = "An execution to start in a session." };
 
 static const struct field alone_wish_fields[] = { ENVIRONMENT, AGENT, LABELS, EXECUTION_FIELDS, { 0 } };
 const struct field shape_alone_wish = { .type = FIELD_OBJECT,
                                         .component = "AloneWish",
                                         .fields = alone_wish_fields,
                                         .groups = one_of_both,
-                                        .doc = "What to run, in a session of its own." };
+                                        .doc = "An execution to start in a new session." };
 
 /* --- workspaces --- */
 
@@ -242,7 +245,7 @@ static const struct field copy_from_fields[] = {
           .minimum = 1,
           .maximum = WORKSPACE_COPY_PATHS_MAX,
           .item = &copied_path,
-          .doc = "What to copy." },
+          .doc = "The paths to copy." },
         { 0 },
 };
 static const struct field copy_fields[] = {
@@ -251,32 +254,33 @@ static const struct field copy_fields[] = {
           .required = true,
           .component = "CopyFrom",
           .fields = copy_from_fields,
-          .doc = "What to copy." },
+          .doc = "The paths to copy." },
         { .name = "to",
           .type = FIELD_TEXT,
           .maximum = WORKSPACE_PATH_MAX,
           .pattern = FOLDER,
           .pattern_message = PATH_MESSAGE,
           .plain = plain_path,
-          .doc = "The folder to copy into; the workspace itself where it is left out." },
+          .doc = "The folder to copy into; the workspace itself if left out." },
         { .name = "replace",
           .type = FIELD_BOOLEAN,
           .default_text = "false",
-          .doc = "Whether what is there already is replaced." },
+          .doc = "Whether existing files are replaced." },
         { 0 },
 };
-const struct field shape_copy = {
-        .type = FIELD_OBJECT, .component = "Copy", .fields = copy_fields, .doc = "What to copy, and where to."
-};
+const struct field shape_copy = { .type = FIELD_OBJECT,
+                                  .component = "Copy",
+                                  .fields = copy_fields,
+                                  .doc = "The paths to copy, and their destination." };
 
 static const struct field ticket_wish_fields[] = {
-        { FILE_PATH("path", "The file; the zip of all where it is left out.") },
+        { FILE_PATH("path", "The file; the zip of all if left out.") },
         { 0 },
 };
 const struct field shape_ticket_wish = { .type = FIELD_OBJECT,
                                          .component = "TicketWish",
                                          .fields = ticket_wish_fields,
-                                         .doc = "What to download." };
+                                         .doc = "The requested download." };
 
 /* --- queries --- */
 
@@ -284,7 +288,7 @@ const struct field shape_ticket_wish = { .type = FIELD_OBJECT,
         {                                                                                               \
                 .name = "prefix", .type = FIELD_TEXT, .maximum = WORKSPACE_PATH_MAX, .pattern = FOLDER, \
                 .pattern_message = "what a path can begin with", .plain = plain_prefix,                 \
-                .doc = "Only files whose path begins so."                                               \
+                .doc = "Only files whose path has this prefix."                                         \
         }
 
 static const char *const statuses[] = { "queued", "starting", "idle", "running", "parked", NULL };
@@ -320,7 +324,7 @@ const struct field shape_events_query[] = {
           .type = FIELD_INTEGER,
           .maximum = 9999999999,
           .default_text = "0",
-          .doc = "The id of the first event to be told." },
+          .doc = "The id of the first event to send." },
         { 0 },
 };
 const struct field shape_files_query[] = { PREFIX, SHAPE_LIMIT(ENGINE_LIST_MAX), SHAPE_CURSOR(NULL), { 0 } };
@@ -345,8 +349,9 @@ const struct field shape_archive_query[] = { PREFIX, { 0 } };
                 .pattern_message = "* or entity tags, with commas between them", .doc = (doc_)       \
         }
 #define IF_MATCH CONDITION("If-Match", "Only if the file has one of these versions.")
-#define IF_NONE_MATCH \
-        CONDITION("If-None-Match", "Only if the file has none of these versions; `*`: only if there is none.")
+#define IF_NONE_MATCH              \
+        CONDITION("If-None-Match", \
+                  "Only if the file has none of these versions; `*`: only if the file does not exist.")
 
 const struct field shape_once_headers[] = { ONCE, { 0 } };
 const struct field shape_events_headers[] = {
@@ -354,14 +359,15 @@ const struct field shape_events_headers[] = {
           .type = FIELD_TEXT,
           .pattern = "[0-9]{1,10}",
           .pattern_message = "the id of an event",
-          .doc = "The id of the last event that was read: the next one is the first to be told, whatever `from` says." },
+          .doc = "The id of the last event that was read: the stream begins with the next one, "
+                 "whatever `from` says." },
         { 0 },
 };
 const struct field shape_again_headers[] = {
         { .name = "Last-Event-ID",
           .type = FIELD_LIST,
           .item = &any_text,
-          .doc = "Of an earlier answer: it begins with `missed`." },
+          .doc = "An id of an earlier stream: the new one begins with `missed`." },
         { 0 },
 };
 const struct field shape_run_headers[] = { ONCE, PREFER, { 0 } };
@@ -371,17 +377,18 @@ const struct field shape_read_headers[] = {
         { .name = "Range",
           .type = FIELD_LIST,
           .item = &any_text,
-          .doc = "One range of bytes; what is none is passed over." },
+          .doc = "One range of bytes; an invalid range is ignored." },
         { .name = "If-Range",
           .type = FIELD_LIST,
           .item = &any_text,
-          .doc = "The version that the range is of: of another the whole file is sent." },
+          .doc = "The version that the range belongs to: if the file has another, all of it is sent." },
         { 0 },
 };
 const struct field shape_condition_headers[] = { IF_MATCH, IF_NONE_MATCH, { 0 } };
-const struct field shape_owner_header = NAME_TEXT(
-        "Berth-Owner",
-        "The user for whom a client asks that acts for users: without it 400, from any other client 403.");
+const struct field shape_owner_header =
+        NAME_TEXT("Berth-Owner",
+                  "The user that the request is for. Required of a client that acts for users (400), refused "
+                  "from any other (403).");
 
 /* --- paths --- */
 

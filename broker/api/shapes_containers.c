@@ -31,24 +31,24 @@ static const struct field variable_key = {
 };
 static const struct field any_text = { .name = "text", .type = FIELD_TEXT, .doc = "Anything." };
 
-#define COMMAND                                                                                        \
-        { .name = "command",                                                                           \
-          .type = FIELD_LIST,                                                                          \
-          .minimum = 1,                                                                                \
-          .maximum = REQUEST_ARGUMENTS_MAX,                                                            \
-          .item = &any_text,                                                                           \
-          .doc = "The program and what it is given. No shell is between, unless it is the program." }, \
-                { .name = "code", .type = FIELD_TEXT, .doc = "A program of `language` instead." },     \
-                { .name = "language",                                                                  \
-                  .type = FIELD_TEXT,                                                                  \
-                  .choices_text = languages,                                                           \
-                  .default_text = "python",                                                            \
-                  .needs = "code",                                                                     \
-                  .doc = "What runs the code: the image's `python3`, `/bin/sh` or `bash`." },          \
-        {                                                                                              \
-                .name = "variables", .type = FIELD_MAP, .maximum = REQUEST_VARIABLES_MAX,              \
-                .keys = &variable_key, .item = &any_text,                                              \
-                .doc = "Environment variables. Names and values have 65,536 bytes together at most."   \
+#define COMMAND                                                                                           \
+        { .name = "command",                                                                              \
+          .type = FIELD_LIST,                                                                             \
+          .minimum = 1,                                                                                   \
+          .maximum = REQUEST_ARGUMENTS_MAX,                                                               \
+          .item = &any_text,                                                                              \
+          .doc = "The program and its arguments. No shell interprets them, unless the program is one." }, \
+                { .name = "code", .type = FIELD_TEXT, .doc = "A program of `language` instead." },        \
+                { .name = "language",                                                                     \
+                  .type = FIELD_TEXT,                                                                     \
+                  .choices_text = languages,                                                              \
+                  .default_text = "python",                                                               \
+                  .needs = "code",                                                                        \
+                  .doc = "The interpreter of the code: the image's `python3`, `/bin/sh` or `bash`." },    \
+        {                                                                                                 \
+                .name = "variables", .type = FIELD_MAP, .maximum = REQUEST_VARIABLES_MAX,                 \
+                .keys = &variable_key, .item = &any_text,                                                 \
+                .doc = "Environment variables. Names and values have 65,536 bytes together at most."      \
         }
 
 static const char *const command_or_code[] = { "command", "code", NULL };
@@ -63,13 +63,13 @@ static const struct field wished_port_fields[] = {
           .maximum = CONTAINER_PORT_NAME_MAX,
           .pattern = NAME_PATTERN,
           .pattern_message = NAME_MESSAGE,
-          .doc = "What it is called." },
+          .doc = "The container's name." },
         { .name = "port",
           .type = FIELD_INTEGER,
           .required = true,
           .minimum = 1,
           .maximum = PORT_MAX,
-          .doc = "Where the command listens, at 127.0.0.1 or ::1." },
+          .doc = "The port that the command listens at, on 127.0.0.1 or ::1." },
         { .name = "expose",
           .type = FIELD_INTEGER,
           .nullable = true,
@@ -88,7 +88,7 @@ static const struct field wish_fields[] = {
           .required = true,
           .minimum = 1,
           .maximum = CHECKS_TEXT_MAX,
-          .doc = "The agent that it is for: it runs in that one's environment, under its limits." },
+          .doc = "The agent that it is for: it runs in the agent's environment, under the agent's limits." },
         { .name = "name",
           .type = FIELD_TEXT,
           .minimum = 1,
@@ -106,48 +106,50 @@ static const struct field wish_fields[] = {
           .type = FIELD_LIST,
           .maximum = CONTAINER_PORTS_MAX,
           .item = &wished_port,
-          .doc = "Where its command listens. Containers of the same owner, agent and environment reach each other there, whether a port is exposed or not." },
+          .doc = "The ports that its command listens at. Containers of the same owner, agent and "
+                 "environment reach each other there, whether a port is exposed or not." },
         { .name = "restart",
           .type = FIELD_TEXT,
           .choices_text = restarts,
-          .doc = "Whether a service is started again when its command ends: `always` unless it says otherwise. A temporary one never is." },
+          .doc = "Whether a service is started again when its command ends: `always` if left out. A"
+                 " temporary container is never started again." },
         { .name = "timeoutSeconds",
           .type = FIELD_INTEGER,
           .unit = "seconds",
           .minimum = 1,
           .maximum = ENGINE_AGE_MAX,
-          .doc = "A temporary one is killed then; 86400 unless it says otherwise." },
+          .doc = "A temporary container is killed after this time; 86400 if left out." },
         { .name = "waitSeconds",
           .type = FIELD_INTEGER,
           .unit = "seconds",
           .minimum = 1,
           .maximum = SHAPES_WAIT_MAX,
-          .doc = "The answer waits so long for a temporary one's end, and has what it printed." },
+          .doc = "The answer waits this long for the end of a temporary container, and has its output." },
         { 0 },
 };
 const struct field shape_container_wish = { .type = FIELD_OBJECT,
                                             .component = "ContainerWish",
                                             .fields = wish_fields,
                                             .groups = one_of_both,
-                                            .doc = "What a container is to be." };
+                                            .doc = "The new container." };
 
 static const struct field exec_fields[] = {
         COMMAND,
-        { .name = "stdin", .type = FIELD_TEXT, .doc = "Standard input; at its end where it is left out." },
+        { .name = "stdin", .type = FIELD_TEXT, .doc = "Standard input; empty if left out." },
         { .name = "timeoutSeconds",
           .type = FIELD_INTEGER,
           .unit = "seconds",
           .minimum = 1,
           .maximum = ENGINE_TIMEOUT_MAX,
           .default_text = "300",
-          .doc = "What still runs then is interrupted, and killed two seconds later." },
+          .doc = "Code that still runs then is interrupted, and killed two seconds later." },
         { 0 },
 };
 const struct field shape_container_exec = { .type = FIELD_OBJECT,
                                             .component = "ContainerExec",
                                             .fields = exec_fields,
                                             .groups = one_of_both,
-                                            .doc = "What to run in a container." };
+                                            .doc = "An execution to start in a container." };
 
 static const struct field status_item = {
         .name = "STATUS", .type = FIELD_TEXT, .choices_text = statuses, .doc = "A status."
@@ -179,7 +181,7 @@ const struct field shape_logs_query[] = {
         { .name = "tail",
           .type = FIELD_INTEGER,
           .maximum = SHAPES_TAIL_MAX,
-          .doc = "Only so many lines of those that are there, the last ones." },
+          .doc = "Only this many of the lines that exist, the last ones." },
         { .name = "since",
           .type = FIELD_TEXT,
           .pattern = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z",
@@ -218,31 +220,32 @@ const struct field shape_container_path = {
 
 #define USAGE_FIELDS                                                                                        \
         { NUMBER("cpuPercent",                                                                              \
-                 "Of one CPU, over the last seconds: 200 is two of them. Null until there are "             \
+                 "Percent of one CPU, over the last seconds: 200 is two CPUs. Null until there are "        \
                  "two readings."),                                                                          \
           .nullable = true },                                                                               \
-                { NUMBER("cpuMs", "What it has used of CPUs since its sandbox began."), .unit = "ms" },     \
-                { NUMBER("memoryBytes", "What counts against its memory limit now: files in memory, too."), \
+                { NUMBER("cpuMs", "CPU time used since its sandbox began."), .unit = "ms" },                \
+                { NUMBER("memoryBytes", "Memory that counts against its limit now, with files in memory."), \
                   .unit = "bytes" },                                                                        \
         {                                                                                                   \
-                NUMBER("peakMemoryBytes", "The most that it was. 0: not known."), .unit = "bytes"           \
+                NUMBER("peakMemoryBytes", "The highest value so far. 0: not known."), .unit = "bytes"       \
         }
 
 static const struct field shape_usage_fields[] = { USAGE_FIELDS, { 0 } };
 static const struct field stats_fields[] = {
-        { TIME("at", "When this was read.") },
+        { TIME("at", "The time of this reading.") },
         { TEXT("status", "The container's."), .choices_text = statuses },
-        { MEMBER(FIELD_OBJECT, "usage", "What its sandbox uses; null where none runs, or nobody knows."),
+        { MEMBER(FIELD_OBJECT, "usage",
+                 "The usage of its sandbox; null if none runs, or if it is not known."),
           .component = "ContainerUsage", .fields = shape_usage_fields, .nullable = true },
         { 0 },
 };
 const struct field shape_container_stats = { .type = FIELD_OBJECT,
                                              .component = "ContainerStats",
                                              .fields = stats_fields,
-                                             .doc = "What a container uses." };
+                                             .doc = "A container's usage." };
 static const struct field port_fields[] = {
-        { TEXT("name", "What it is called."), .nullable = true },
-        { NUMBER("port", "Where the command listens.") },
+        { TEXT("name", "The container's name."), .nullable = true },
+        { NUMBER("port", "The port that the command listens at.") },
         { NUMBER("hostPort", "The port of this machine's 127.0.0.1 that leads there; null where none does."),
           .nullable = true },
         { 0 },
@@ -254,33 +257,34 @@ static const struct field port_item = {
 #define CONTAINER_FIELDS                                                                                                           \
         { TEXT("id", "Its id: `c-` and 26 characters.") }, { TEXT("name", "Its name."), .nullable = true },                        \
                 { TEXT("agent", "The agent that it is for.") },                                                                    \
-                { TEXT("owner", "Whose it is: `REALM/NAME`, `client:NAME` or `uid:N`.") },                                         \
+                { TEXT("owner", "Its owner: `REALM/NAME`, `client:NAME` or `uid:N`.") },                                           \
                 { TEXT("environment", "The environment that it runs in.") },                                                       \
                 { TEXT("type", "Whether it runs once or until it is stopped."), .choices_text = types },                           \
                 { TEXT("status",                                                                                                   \
                        "`queued` waits for room under its agent's limits; `stopped` was asked to, `exited` has ended by itself."), \
                   .choices_text = statuses },                                                                                      \
                 { NUMBER("exitCode",                                                                                               \
-                         "Its command's, as that ended by itself; null where it runs, or something else ended it."),               \
+                         "The exit code of its command; null while it runs, or if something else ended it."),                      \
                   .nullable = true },                                                                                              \
                 { TEXT("reason",                                                                                                   \
-                       "Why it does not run, or why it was started again last. `lost`: nobody saw how it ended."),                 \
+                       "Why it does not run, or why it was started again last. `lost`: its end was not observed."),                \
                   .choices_text = reasons, .nullable = true },                                                                     \
-                { TEXT("detail", "More of that, for people."), .nullable = true },                                                 \
+                { TEXT("detail", "Details of the reason, for people."), .nullable = true },                                        \
                 { TEXT("restart", "Whether it is started again when its command ends."),                                           \
                   .choices_text = restarts },                                                                                      \
-                { NUMBER("starts", "How often its command was begun.") },                                                          \
-                { NUMBER("timeoutSeconds", "After which a temporary one is killed."), .unit = "seconds",                           \
-                  .nullable = true },                                                                                              \
+                { NUMBER("starts", "The number of times its command was started.") },                                              \
+                { NUMBER("timeoutSeconds", "The time after which a temporary container is killed."),                               \
+                  .unit = "seconds", .nullable = true },                                                                           \
                 { NUMBER("queuePosition", "Its place in line, from 1, while it is `queued`."),                                     \
                   .nullable = true },                                                                                              \
                 { MEMBER(FIELD_OBJECT, "usage",                                                                                    \
-                         "What its sandbox uses; null where none runs, or nobody knows."),                                         \
+                         "The usage of its sandbox; null if none runs, or if it is not known."),                                   \
                   .component = "ContainerUsage", .fields = shape_usage_fields, .nullable = true },                                 \
-                { MEMBER(FIELD_LIST, "ports", "Where its command listens."), .item = &port_item },                                 \
-                { TIME("createdAt", "When it was made.") },                                                                        \
-                { TIME("startedAt", "When its command began last."), .nullable = true }, {                                         \
-                TIME("endedAt", "When its command ended last; null while it runs."), .nullable = true                              \
+                { MEMBER(FIELD_LIST, "ports", "The ports that its command listens at."),                                           \
+                  .item = &port_item },                                                                                            \
+                { TIME("createdAt", "The time of its creation.") },                                                                \
+                { TIME("startedAt", "The time of its command's last start."), .nullable = true }, {                                \
+                TIME("endedAt", "The time of its command's last end; null while it runs."), .nullable = true                       \
         }
 
 static const struct field container_fields[] = { CONTAINER_FIELDS, { 0 } };
@@ -291,16 +295,16 @@ const struct field shape_container = { .type = FIELD_OBJECT,
 static const struct field ended_fields[] = {
         CONTAINER_FIELDS,
         { TEXT("stdout",
-               "The end of what it printed, 65,536 bytes at most; bytes that are no UTF-8 as `\\xNN`.") },
-        { TEXT("stderr", "The same of its standard error.") },
-        { MEMBER(FIELD_BOOLEAN, "truncated", "Whether it printed more than these two have.") },
+               "The end of its output, 65,536 bytes at most; bytes that are not UTF-8 as `\\xNN`.") },
+        { TEXT("stderr", "The same for its standard error.") },
+        { MEMBER(FIELD_BOOLEAN, "truncated", "Whether it printed more than these two contain.") },
         { 0 },
 };
 const struct field shape_container_ended = {
         .type = FIELD_OBJECT,
         .component = "EndedContainer",
         .fields = ended_fields,
-        .doc = "A temporary container that has ended, with what it printed."
+        .doc = "A temporary container that has ended, with its output."
 };
 
 /* --- sandboxes --- */
@@ -327,14 +331,14 @@ const struct field shape_sandboxes_query[] = {
 
 static const struct field sandbox_fields[] = {
         { TEXT("id", "The session's id, or the container's.") },
-        { TEXT("type", "What it is."), .choices_text = sandbox_types },
+        { TEXT("type", "Session or container."), .choices_text = sandbox_types },
         { TEXT("name", "The container's name."), .nullable = true },
-        { TEXT("owner", "Whose it is.") },
+        { TEXT("owner", "Its owner.") },
         { TEXT("environment", "The environment that it runs in.") },
         { TEXT("agent", "The agent that it is for."), .nullable = true },
-        { TEXT("status", "As the session or the container has it."), .choices_text = sandbox_statuses },
+        { TEXT("status", "The status of the session or the container."), .choices_text = sandbox_statuses },
         { NUMBER("queuePosition", "Its place in line, from 1, while it is `queued`."), .nullable = true },
-        { TIME("createdAt", "When it was made.") },
+        { TIME("createdAt", "The time of its creation.") },
         { 0 },
 };
 const struct field shape_sandbox = { .type = FIELD_OBJECT,

@@ -16,28 +16,29 @@ static const char *const streams[] = { "stdout", "stderr", NULL };
 
 static const struct field started_fields[] = {
         { NUMBER("n", "Its number in the session.") },
-        { TEXT("context", "The kernel that runs it; null of what runs in none."), .nullable = true },
-        { MEMBER(FIELD_OBJECT, "state", "The kernel that it runs in; null of what runs in none."),
+        { TEXT("context", "The kernel that runs it; null for code that runs in no kernel."),
+          .nullable = true },
+        { MEMBER(FIELD_OBJECT, "state", "The kernel that it runs in; null for code that runs in no kernel."),
           .component = "KernelState", .fields = shape_state_fields, .nullable = true },
         { 0 },
 };
 static const struct field started_shape = SHAPE(started_fields, "It has begun.");
 static const struct field output_fields[] = {
-        { .name = "text", .type = FIELD_TEXT, .doc = "What was written, where it is UTF-8." },
+        { .name = "text", .type = FIELD_TEXT, .doc = "The output, if it is UTF-8." },
         { .name = "contentBase64",
           .type = FIELD_TEXT,
           .base64 = true,
-          .doc = "What was written, where it is not." },
+          .doc = "The output, if it is not UTF-8." },
         { .name = "gap",
           .type = FIELD_OBJECT,
           .component = "Gap",
           .fields = shape_gap_fields,
-          .doc = "Where bytes are missing that are not kept." },
+          .doc = "The place of bytes that were not kept." },
         { 0 },
 };
 static const struct field output_shape = SHAPE(output_fields, "A piece of what it writes.");
 static const struct field gap_event_fields[] = {
-        { TEXT("stream", "Where they are missing."), .choices_text = streams },
+        { TEXT("stream", "The place of the missing bytes."), .choices_text = streams },
         { NUMBER("bytes", "How many."), .unit = "bytes" },
         { 0 },
 };
@@ -58,8 +59,8 @@ const struct shape_events shape_execution_events = { "ExecutionEvent", execution
 
 static const struct field session_fields[] = {
         { TEXT("id", "Its id.") },
-        { TEXT("owner", "Whose it is.") },
-        { TEXT("status", "As of a session; `ended`.") },
+        { TEXT("owner", "Its owner.") },
+        { TEXT("status", "The session's status, or `ended`.") },
         { 0 },
 };
 static const struct field session_shape = SHAPE(
@@ -68,24 +69,24 @@ static const struct field session_shape = SHAPE(
 static const struct field execution_fields[] = {
         { TEXT("session", "The session that it runs in.") },
         { NUMBER("n", "Its number in the session.") },
-        { TEXT("status", "As of an execution.") },
+        { TEXT("status", "The execution's status.") },
         { 0 },
 };
 static const struct field execution_shape = SHAPE(execution_fields, "An execution begins, or has ended.");
 static const struct field container_fields[] = {
         { TEXT("id", "Its id.") },
-        { TEXT("owner", "Whose it is.") },
+        { TEXT("owner", "Its owner.") },
         { TEXT("environment", "The environment that it runs in.") },
         { TEXT("agent", "The agent that it is for."), .nullable = true },
-        { TEXT("status", "As of a container; `removed` at last.") },
+        { TEXT("status", "The container's status, and `removed` at last.") },
         { 0 },
 };
 static const struct field container_shape = SHAPE(container_fields, "A container's status has changed.");
 static const struct field approval_fields[] = {
         { TEXT("id", "Its id.") },
-        { TEXT("owner", "For whom it was asked.") },
+        { TEXT("owner", "The owner of the request.") },
         { TEXT("agent", "The agent that asks."), .nullable = true },
-        { TEXT("status", "As of an approval.") },
+        { TEXT("status", "The approval's status.") },
         { 0 },
 };
 static const struct field approval_shape = SHAPE(approval_fields, "An approval's status has changed.");
@@ -111,12 +112,12 @@ static const struct shape_event stats_items[] = {
 const struct shape_events shape_stats_events = { "ContainerStatsEvent", stats_items };
 
 static const struct field line_fields[] = {
-        { TEXT("at", "When it was written."), .format = "date-time" },
+        { TEXT("at", "The time of the line."), .format = "date-time" },
         { TEXT("stream", "Where."), .choices_text = streams },
         { TEXT("text", "The line, without its end.") },
         { .name = "partial",
           .type = FIELD_BOOLEAN,
-          .doc = "True where it has no end: it goes on, or is cut." },
+          .doc = "True if the line has no end: it goes on, or is cut." },
         { 0 },
 };
 const struct field shape_log_line = { .type = FIELD_OBJECT,

@@ -8,7 +8,7 @@
 /* A filter that may stand several times. */
 #define SHAPE_FILTER(name_, item_, doc_) \
         { .name = (name_), .type = FIELD_LIST, .maximum = SHAPES_FILTERS_MAX, .item = (item_), .doc = (doc_) }
-#define SHAPE_FILTER_ONE_OF(name_, item_) SHAPE_FILTER(name_, item_, "One of these must fit.")
+#define SHAPE_FILTER_ONE_OF(name_, item_) SHAPE_FILTER(name_, item_, "At least one of these must fit.")
 
 #define SHAPE_LIMIT(maximum_)                                                                \
         {                                                                                    \

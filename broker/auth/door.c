@@ -200,8 +200,9 @@ static bool may_name(const struct server_request *request, const struct door_cal
                      struct door_refusal *refusal) {
         if ((!caller->itself && !caller->is_named) || !server_has_header(request, "Berth-Owner"))
                 return true;
-        return refuse(refusal, "owner-not-allowed",
-                      "Berth-Owner was sent by who acts for itself, or whose token names the owner");
+        return refuse(
+                refusal, "owner-not-allowed",
+                "Berth-Owner is not allowed: this client acts for itself, or its token already names the owner");
 }
 
 bool door_admit_token(struct door *door, struct server_request *request, const char *token,

@@ -130,7 +130,7 @@ void e2b_filesystem_make(struct server_request *request) {
         if (!begin(request, path_members, false, &asked) || !opened_limits(request, &asked.opened, &limits))
                 return;
         if (!*asked.path)
-                e2b_answer_error(request, 409, "the folder is there already");
+                e2b_answer_error(request, 409, "the folder already exists");
         else if (workspace_folder_create(&asked.opened.workspace, asked.path, &limits,
                                          server_interrupt(request), &problem) < 0)
                 answers_refusal(request, &problem);

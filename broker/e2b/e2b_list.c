@@ -199,7 +199,9 @@ static void answer_list(struct server_request *request, const struct wanted *wan
                         from = index + 1;
         }
         if (wanted->behind && from == 0) {
-                (void)call_refuse_value(request, "nextToken is none of this list any more: list them anew");
+                (void)call_refuse_value(
+                        request,
+                        "invalid nextToken: this list has ended or changed; list again from the start");
                 return;
         }
         items = json_checked(json_array());

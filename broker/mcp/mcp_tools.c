@@ -34,25 +34,28 @@ static const struct field read_fields[] = {
           .type = FIELD_INTEGER,
           .maximum = (int64_t)1 << 53,
           .default_text = "0",
-          .doc = "The byte to begin at." },
+          .doc = "The first byte to read." },
         { .name = "length",
           .type = FIELD_INTEGER,
           .minimum = 1,
           .maximum = MCP_FILES_READ_MAX,
           .default_text = "65536",
-          .doc = "How many bytes at most." },
+          .doc = "The most bytes to read." },
         { 0 },
 };
 static const struct field read_more[] = {
-        { .name = "offset", .type = FIELD_INTEGER, .required = true, .doc = "The byte that it begins at." },
-        { .name = "length", .type = FIELD_INTEGER, .required = true, .doc = "How many bytes are here." },
+        { .name = "offset",
+          .type = FIELD_INTEGER,
+          .required = true,
+          .doc = "The first byte of the content." },
+        { .name = "length", .type = FIELD_INTEGER, .required = true, .doc = "The number of bytes returned." },
         { .name = "content", .type = FIELD_TEXT, .doc = "Text." },
         { .name = "contentBase64", .type = FIELD_TEXT, .doc = "Other bytes." },
         { 0 },
 };
 static const struct field ended_fields[] = {
         { .name = "session", .type = FIELD_TEXT, .required = true, .doc = "Its id." },
-        { .name = "ended", .type = FIELD_BOOLEAN, .required = true, .doc = "That it has ended." },
+        { .name = "ended", .type = FIELD_BOOLEAN, .required = true, .doc = "The session has ended." },
         { 0 },
 };
 static const struct field shape_ended = { .type = FIELD_OBJECT,
@@ -64,18 +67,21 @@ static const struct field log_fields[] = {
           .type = FIELD_INTEGER,
           .maximum = SHAPES_TAIL_MAX,
           .default_text = "100",
-          .doc = "How many lines, the last ones." },
+          .doc = "The number of last lines." },
         { 0 },
 };
 static const struct field log_answered[] = {
         { .name = "container", .type = FIELD_TEXT, .required = true, .doc = "Its id." },
-        { .name = "text", .type = FIELD_TEXT, .required = true, .doc = "What it printed." },
-        { .name = "truncated", .type = FIELD_BOOLEAN, .required = true, .doc = "Whether there was more." },
+        { .name = "text", .type = FIELD_TEXT, .required = true, .doc = "The output." },
+        { .name = "truncated",
+          .type = FIELD_BOOLEAN,
+          .required = true,
+          .doc = "Whether there is more output." },
         { 0 },
 };
 static const struct field shape_log = { .type = FIELD_OBJECT,
                                         .fields = log_answered,
-                                        .doc = "What a container has printed." };
+                                        .doc = "A container's output." };
 #define CONTAINER(doc_) \
         { ONE_OF(&shape_container_path, "container"), .doc = (doc_), .required = true }
 
@@ -84,11 +90,11 @@ static const struct field shell_fields[] = {
           .type = FIELD_TEXT,
           .pattern = "a-[a-z2-7]{26}",
           .pattern_message = "an id",
-          .doc = "Id from an earlier answer, to ask what became of it." },
+          .doc = "Id from an earlier answer, to ask for its result." },
         { 0 },
 };
 static const struct field shell_answered[] = {
-        { .name = "next", .type = FIELD_TEXT, .required = true, .nullable = true, .doc = "What to do now." },
+        { .name = "next", .type = FIELD_TEXT, .required = true, .nullable = true, .doc = "The next step." },
         { 0 },
 };
 static const char *const shell_ways[] = { "command", "approval", NULL };
@@ -115,12 +121,14 @@ static const struct field_group one_program[] = { { programs, true }, { 0 } };
 static const struct mcp_tool tools[] = {
         { .name = "run_code",
           .title = "Run code",
-          .doc = "Runs Python or shell code in a sandbox and returns its output and the value of the last expression; figures "
-                 "and images come as images. Variables, imports and files are kept from call to call: give `conversation` the "
-                 "same name of your choice each time, or pass the session_id of the first answer with each later call. The "
-                 "working directory is /workspace, and files written there stay. Code that raises is answered with the "
-                 "exception: mend it and call again. Where the answer says that variables are lost, make them again. "
-                 "Of standard output and error the first and last 32 KiB are given: write more to a file. No input(), no network.",
+          .doc = "Runs Python or shell code in a sandbox and returns its output and the value of "
+                 "the last expression; figures and images come as images. Variables, imports and "
+                 "files are kept from call to call: give `conversation` the same name of your "
+                 "choice each time, or pass the session_id of the first answer with each later "
+                 "call. The working directory is /workspace, and files written there stay. If code "
+                 "raises, the answer has the exception: fix the code and call again. If the answer "
+                 "says that variables are lost, create them again. Standard output and error are "
+                 "cut to their first and last 32 KiB: write more to a file. No input(), no network.",
           .arguments =
                   (const struct mcp_argument[]){
                           { MEMBER_OF(shape_execution_wish, "code") },
@@ -139,13 +147,15 @@ static const struct mcp_tool tools[] = {
           .title = "List sessions",
           .doc = "Lists your living sessions, the oldest first. Status idle, parked (variables are kept on disk), running, "
                  "starting or queued.",
-          .arguments = (const struct mcp_argument[]){ { ONE_OF(shape_sessions_query, "environment"),
-                                                        .doc = "Only those in it.", .single = true },
-                                                      { ONE_OF(shape_sessions_query, "agent"),
-                                                        .doc = "Only those of it.", .single = true },
-                                                      { ONE_OF(shape_sessions_query, "limit") },
-                                                      { ONE_OF(shape_sessions_query, "cursor") },
-                                                      END },
+          .arguments =
+                  (const struct mcp_argument[]){
+                          { ONE_OF(shape_sessions_query, "environment"),
+                            .doc = "Only sessions in this environment.", .single = true },
+                          { ONE_OF(shape_sessions_query, "agent"),
+                            .doc = "Only those of this agent or conversation.", .single = true },
+                          { ONE_OF(shape_sessions_query, "limit") },
+                          { ONE_OF(shape_sessions_query, "cursor") },
+                          END },
           .answer_shape = &shape_session,
           .answer_list = true,
           .only_reads = true,
@@ -153,7 +163,8 @@ static const struct mcp_tool tools[] = {
           .answer = mcp_sessions_list },
         { .name = "end_session",
           .title = "End a session",
-          .doc = "Ends a session: what runs in it is killed and its variables are gone. Its files stay, and are read by the same id.",
+          .doc = "Ends a session: its processes are killed and its variables are gone. Its files "
+                 "stay, and are read by the same id.",
           .arguments =
                   (const struct mcp_argument[]){
                           SESSION("Its id."), CONVERSATION("Instead of session_id: its conversation."), END },
@@ -192,8 +203,9 @@ static const struct mcp_tool tools[] = {
           .answer = mcp_files_read },
         { .name = "write_file",
           .title = "Write a file",
-          .doc = "Writes a whole file into a session's workspace, in place of what is there, with the folders on its way. The next run_code "
-                 "finds it. Takes either content or contentBase64, up to 16 MiB.",
+          .doc = "Writes a whole file into a session's workspace, replacing an existing file, and "
+                 "creates missing folders. The next run_code finds it. Takes either content or "
+                 "contentBase64, up to 16 MiB.",
           .arguments = (const struct mcp_argument[]){ SESSION_OF_FILES,
                                                       FILE_PATH,
                                                       { MEMBER_OF(shape_input_file, "content") },
@@ -207,8 +219,9 @@ static const struct mcp_tool tools[] = {
           .answer = mcp_files_write },
         { .name = "copy_files",
           .title = "Copy files",
-          .doc = "Copies files and folders from the workspace of one of your sessions into that of another. What is there already stays and "
-                 "is listed as `conflict`, unless `replace` is true.",
+          .doc = "Copies files and folders from the workspace of one of your sessions into that of "
+                 "another. Existing files stay and are listed as `conflict`, unless `replace` is "
+                 "true.",
           .arguments =
                   (const struct mcp_argument[]){
                           SESSION("Id of the session that gets them."),
@@ -223,9 +236,10 @@ static const struct mcp_tool tools[] = {
           .answer = mcp_files_copy },
         { .name = "run_service",
           .title = "Run a service",
-          .doc = "Starts a program that stays until it is stopped, such as a database, in a sandbox of its own for an agent, and returns at "
-                 "once. Takes either command or code. It is started again when it ends, unless `restart` says otherwise; each start "
-                 "has a new sandbox. See list_containers for how it is, container_logs for what it printed.",
+          .doc = "Starts a program that stays until it is stopped, such as a database, in a sandbox"
+                 " of its own for an agent, and returns at once. Takes either command or code. It "
+                 "is started again when it ends, unless `restart` says otherwise; each start has a "
+                 "new sandbox. list_containers shows its status, container_logs its output.",
           .arguments = (const struct mcp_argument[]){ { MEMBER_OF(shape_container_wish, "agent") },
                                                       { MEMBER_OF(shape_container_wish, "name") },
                                                       { MEMBER_OF(shape_container_wish, "command") },
@@ -241,15 +255,16 @@ static const struct mcp_tool tools[] = {
           .answer = mcp_containers_run },
         { .name = "list_containers",
           .title = "List containers",
-          .doc = "Lists your containers, the oldest first, with status, exit code, reason, CPU and memory. Those that have ended "
-                 "stay for an hour.",
-          .arguments = (const struct mcp_argument[]){ { ONE_OF(shape_containers_query, "status"),
-                                                        .doc = "Only those.", .single = true },
-                                                      { ONE_OF(shape_containers_query, "agent"),
-                                                        .doc = "Only those of it.", .single = true },
-                                                      { ONE_OF(shape_containers_query, "limit") },
-                                                      { ONE_OF(shape_containers_query, "cursor") },
-                                                      END },
+          .doc = "Lists your containers, the oldest first, with status, exit code, reason, CPU and "
+                 "memory. Ended containers stay for an hour.",
+          .arguments =
+                  (const struct mcp_argument[]){
+                          { ONE_OF(shape_containers_query, "status"), .doc = "Only those.", .single = true },
+                          { ONE_OF(shape_containers_query, "agent"),
+                            .doc = "Only those of this agent or conversation.", .single = true },
+                          { ONE_OF(shape_containers_query, "limit") },
+                          { ONE_OF(shape_containers_query, "cursor") },
+                          END },
           .answer_shape = &shape_container,
           .answer_list = true,
           .rights = BROKER_CONTAINERS,
@@ -279,10 +294,12 @@ static const struct mcp_tool tools[] = {
           .text = mcp_text_container,
           .answer = mcp_containers_stop },
         { .name = "run_shell",
-          .title = "Ask for a command on the host",
-          .doc = "Asks for one command on the server's own machine, outside of any sandbox. A person sees exactly these words and approves or denies "
-                 "them; the answer says so, with an `approval` id to ask again by. It runs once, without a shell and without input, and `result` "
-                 "has its output. Takes agent, command and cwd; or approval alone. Prefer run_code: ask here only for what a sandbox cannot do, and say why.",
+          .title = "Request a command on the host",
+          .doc = "Requests one command on the server's own machine, outside of any sandbox. A "
+                 "person sees exactly these words and approves or denies them; the answer says so, "
+                 "with an `approval` id to ask again by. It runs once, without a shell and without "
+                 "input, and `result` has its output. Takes agent, command and cwd; or approval "
+                 "alone. Prefer run_code: ask here only for what a sandbox cannot do, and say why.",
           .arguments =
                   (const struct mcp_argument[]){ { MEMBER_OF(shape_shell_wish, "agent"), .optional = true },
                                                  { MEMBER_OF(shape_shell_wish, "command"), .optional = true },

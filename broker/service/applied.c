@@ -66,7 +66,7 @@ static void read_anew(struct applied *applied) {
         pthread_mutex_unlock(&applied->lock);
         state_close(old);
         if (!told && why.message[0])
-                log_warning("what was applied cannot be read anew: %s", why.message);
+                log_warning("what was applied cannot be read again: %s", why.message);
         else if (!told)
                 log_info("what was applied can be read again");
 }

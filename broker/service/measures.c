@@ -95,7 +95,7 @@ static const struct metrics_family families[MEASURE_COUNT] = {
                                         NULL,
                                         METRICS_GAUGE },
         [MEASURE_FREE_BYTES] = { "berth_serve_workspaces_free_bytes",
-                                 "What is free on the disk of the workspaces.",
+                                 "Free space on the disk of the workspaces.",
                                  { NULL },
                                  NULL,
                                  METRICS_GAUGE },

@@ -81,12 +81,11 @@ int remote_failure_report(const struct remote_failure *found, const struct url *
                 return FAIL(failure, "%s has a host key that credentials.knownHostsFile does not vouch for",
                             host);
         if (found->untrusted)
-                return FAIL(
-                        failure,
-                        "%s%s%s has a TLS certificate that is not trusted: by an unknown authority "
-                        "(credentials.caFile names one of your own), expired, or for another name (an address is "
-                        "none)",
-                        host, proxy ? ", or else the proxy " : "", proxy ? proxy->name : "");
+                return FAIL(failure,
+                            "%s%s%s has a TLS certificate that is not trusted: by an unknown authority "
+                            "(credentials.caFile names one of your own), expired, or for another name (an"
+                            " address is not a name)",
+                            host, proxy ? ", or else the proxy " : "", proxy ? proxy->name : "");
         if (found->unasked)
                 return FAIL(failure, "%s asks for credentials, and none that it takes are given (%s)", host,
                             ssh ? "credentials.sshKeyFile" : "credentials.passwordFile");

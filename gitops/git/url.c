@@ -244,13 +244,13 @@ int url_parse(const char *text, struct arena *arena, struct url *ret, struct err
         }
         if (result > 0 && strncmp(text, "http://", 7) == 0)
                 return error_set(
-                        err, "http:// shows passwords and manifests to everybody on the way: use https://");
+                        err,
+                        "http:// shows passwords and manifests to every machine on the way: use https://");
         if (result > 0 && at && !strstr(text, "://") && (!strstr(text, "::") || strstr(text, "@[")))
                 result = parse_scp(text, arena, &url, err);
         if (result > 0)
-                return error_set(err,
-                                 "the URL of the repository is none of https://, ssh://, user@host:path, "
-                                 "git://, file:// or an absolute path");
+                return error_set(err, "the URL of the repository must be https://, ssh://, user@host:path,"
+                                      " git://, file:// or an absolute path");
         if (result < 0)
                 return -1;
         bare_host(arena, &url);
@@ -268,11 +268,10 @@ int git_url_check(const char *url, struct error *err) {
 const char *git_url_warning(const char *url, bool verified) {
         if (strncmp(url, "git://", strlen("git://")) != 0)
                 return NULL;
-        return verified
-                       ? "git:// is not encrypted, and only the commit's signature is checked: who answers could be "
-                         "anybody, and could hold back newer commits"
-                       : "git:// is not encrypted and nobody vouches for it: whoever is on the way can put in commits; use "
-                         "https or ssh, or verify signatures";
+        return verified ? "git:// is not encrypted, and only the commit's signature is checked: any "
+                          "machine on the way could answer, and could hold back newer commits"
+                        : "git:// is not encrypted and not authenticated: any machine on the way can "
+                          "put in commits; use https or ssh, or verify signatures";
 }
 
 /* USER:PASS/WORD@HOST: a slash that nobody escaped. What follows the colon of a port is digits. */

@@ -84,8 +84,9 @@ int verify_read_status(const char *text, struct arena *arena, const char **ret_s
                 } else if (is_word(text, length, "VALIDSIG", &rest)) {
                         valid++;
                         if (!is_strong(rest, end))
-                                weak = "it is signed with a hash that can be forged (SHA-1, MD5): sign it anew with "
-                                       "SHA-256 or better (gpg --digest-algo SHA256)";
+                                weak = "it is signed with a hash that can be forged (SHA-1, MD5): "
+                                       "sign it again with SHA-256 or better (gpg --digest-algo "
+                                       "SHA256)";
                         fingerprint = clean_name(arena, rest, strcspn(rest, " \n"));
                 }
                 for (size_t i = 0; i < sizeof(objections) / sizeof(objections[0]) && !why; i++) {

@@ -127,7 +127,7 @@ int local_agents_list(const char *workspaces, const char *stack, struct arena *a
                 /* One that may not be read, or is another file system, hides no other. */
                 if (list_names(all, agents[i], is_hash, arena, &hashes, &hash_count) < 0)
                         log_warning("cannot read %s/" AGENTS_FOLDER
-                                    "/%s/%s: %s. What is in it is not among the workspaces of agents",
+                                    "/%s/%s: %s. This workspace is not among the workspaces of agents",
                                     workspaces, stack, agents[i], strerror(errno));
                 for (size_t j = 0; j < hash_count; j++) {
                         rows = array_grow(arena, rows, count, sizeof(*rows));

@@ -179,8 +179,8 @@ static int load_network(const struct value *network, const char *path, struct ar
         for (uint32_t i = 0; i < allow->count; i++) {
                 entries[i] = value_text_of(&allow->items[i]);
                 if (!entries[i] || !allow_is_entry(entries[i]) || allow->count > ALLOW_ENTRIES_MAX)
-                        return error_set(
-                                err, "%s allows a host that is none: run berth apply, which mends it", path);
+                        return error_set(err, "%s allows an invalid host: run berth apply, which mends it",
+                                         path);
         }
         if (megabytes < 1 || megabytes > INT32_MAX)
                 megabytes = TRANSFER_MB;

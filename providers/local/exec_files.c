@@ -201,7 +201,7 @@ static int get_folder(struct harvest *harvest, int to, const char *path, int dep
                 struct sandbox_entry entry;
 
                 if (sandbox_entry_read(entries.data + at, &entry) < 0)
-                        return error_set(harvest->err, "a list of the workspace is none");
+                        return error_set(harvest->err, "a list of the workspace is invalid");
                 inner = path_join(path, entry.name);
                 result = get_entry(harvest, to, &entry, inner, depth);
         }

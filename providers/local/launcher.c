@@ -502,9 +502,8 @@ static struct run *take_place(struct launcher *launcher, const struct connection
                         run = &launcher->runs[i];
         }
         if (!run || living >= launcher->config->runs_max || of_client >= launcher->config->runs_each) {
-                (void)error_set(err,
-                                "as many runs as this launcher starts are running: %u, %u of them of user %u",
-                                living, of_client, (unsigned)connection->client);
+                (void)error_set(err, "launcher limit reached: %u runs, %u of them of user %u", living,
+                                of_client, (unsigned)connection->client);
                 return NULL;
         }
         *run = (struct run){ .taken = true,

@@ -27,7 +27,7 @@ static int check_folder(const char *folder, struct error *err) {
                 return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED, "%s: %s", folder,
                                       strerror(errno));
         if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || status.st_mode & 022)
-                return error_set(err, "%s must be a folder of root's that nobody else can write to", folder);
+                return error_set(err, "%s must be a folder of root's that only root can write to", folder);
         return 0;
 }
 

@@ -148,7 +148,7 @@ static bool has_moved(const struct change *change, const struct local_record *pr
 }
 
 static int fail_moved(const struct local_record *present, struct error *err) {
-        return error_set(err, "%s was changed by somebody else since the plan was made: plan again",
+        return error_set(err, "%s was changed outside of Berth since the plan was made: plan again",
                          present->path);
 }
 

@@ -178,10 +178,10 @@ int lambda_api_take(struct lambda_api *api, struct lambda_event *ret, struct err
                                sizeof(event.invocation)) < 0 ||
             lambda_http_header(&answer, "Lambda-Runtime-Aws-Tenant-Id", event.tenant, sizeof(event.tenant)) <
                     0)
-                return error_set(err, "an event of the Runtime API whose headers are none");
+                return error_set(err, "an event of the Runtime API has invalid headers");
         event.deadline_ms = strtoll(deadline, &end, 10);
         if (deadline[0] < '0' || deadline[0] > '9' || *end || event.deadline_ms > INT64_MAX / 4)
-                return error_set(err, "an event of the Runtime API whose deadline is none");
+                return error_set(err, "an event of the Runtime API has an invalid deadline");
         event.body = answer.body;
         answer.body = (struct strbuf)STRBUF_INIT;
         *ret = event;

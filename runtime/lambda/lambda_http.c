@@ -167,7 +167,8 @@ static int read_chunks(struct lambda_http *answer, const char *bytes, size_t len
                         answer->line.data[strcspn(answer->line.data, ";")] = '\0';
                         if (read_number(answer->line.data, 16, answer->body_max - answer->body.length,
                                         &answer->left) < 0)
-                                return error_set(err, "an answer with a chunk that is none, or too long");
+                                return error_set(err,
+                                                 "an answer has an invalid chunk, or one that is too long");
                         answer->part = answer->left > 0 ? PART_BYTES : PART_TRAILERS;
                 } else if (answer->part == PART_END) {
                         if (answer->line.length > 0)

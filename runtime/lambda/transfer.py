@@ -326,7 +326,7 @@ def pull(job, bucket, say):
     wanted = {}
     for item in files:
         if not is_path(item["path"]):
-            raise Failed("a path in the list of files is none")
+            raise Failed("invalid path in the list of files")
         wanted[item["path"]] = item
 
     def unchanged(path):

@@ -30,13 +30,13 @@ static int read_context(json_t *head, struct checkpoint_part *part, struct error
                            "context", &part->context, "generation", &generation, "python", &python, "flags",
                            &flags, "kept", &kept, "lost", &lost, "lostCount", &lost_count, "reason",
                            &reason) != 0)
-                return error_set(err, "a checkpoint's context that is none: %s", said.text);
+                return error_set(err, "invalid context of a checkpoint: %s", said.text);
         if (!content_is_context(part->context) || generation < 1 || generation > CONTENT_GENERATION_MAX ||
             flags < 0 || flags > UINT32_MAX || kept < 0 || !content_is_lost(lost) ||
             lost_count < (json_int_t)json_array_size(lost) || read_reason(reason, part) < 0)
                 return error_set(err, "a checkpoint's context that is out of its bounds");
         if (!json_is_null(python) && (!json_is_string(python) || json_string_length(python) > 32))
-                return error_set(err, "a checkpoint's version of Python that is none");
+                return error_set(err, "invalid version of Python in a checkpoint");
         part->python = json_string_value(python);
         if ((part->python != NULL) == (part->reason != NULL) || (!part->python && kept > 0))
                 return error_set(err, "a checkpoint's context that is kept and lost, or neither");
@@ -56,7 +56,7 @@ static int read_end(json_t *head, struct checkpoint_part *part, struct error *er
 
         if (json_unpack_ex(head, &said, 0, "{s:s, s:I, s:I, s:o !}", "type", &type, "bytes", &total, "crc32",
                            &checksum, "reason", &reason) != 0)
-                return error_set(err, "the end of a checkpoint's context that is none: %s", said.text);
+                return error_set(err, "invalid end of a checkpoint's context: %s", said.text);
         if (total < 0 || checksum < 0 || checksum > UINT32_MAX || read_reason(reason, part) < 0)
                 return error_set(err, "the end of a checkpoint's context that is out of its bounds");
         part->total = total;

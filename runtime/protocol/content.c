@@ -14,7 +14,7 @@ int content_value_read(const json_t *json, struct content_value *ret, struct err
         if (json && !json_is_null(json)) {
                 if (json_unpack_ex((json_t *)json, &said, 0, "{s:s, s:s, s:b !}", "type", &value.type, "text",
                                    &value.text, "truncated", &truncated) != 0)
-                        return error_set(err, "a value that is none: %s", said.text);
+                        return error_set(err, "invalid value: %s", said.text);
                 if (strlen(value.type) > CONTENT_NAME_MAX || strlen(value.text) > CONTENT_TEXT_MAX)
                         return error_set(err, "a value that is too long");
         }
@@ -52,7 +52,7 @@ int content_error_read(const json_t *json, struct content_error *ret, struct err
         if (json && !json_is_null(json)) {
                 if (json_unpack_ex((json_t *)json, &said, 0, "{s:s, s:s, s:o !}", "name", &error.name,
                                    "value", &error.value, "traceback", &lines) != 0)
-                        return error_set(err, "an error that is none: %s", said.text);
+                        return error_set(err, "invalid error: %s", said.text);
                 if (strlen(error.name) > CONTENT_NAME_MAX || strlen(error.value) > CONTENT_TEXT_MAX ||
                     !is_traceback(lines))
                         return error_set(err, "an error that is too long, or whose traceback is no list");
@@ -100,7 +100,7 @@ int content_display_read(const json_t *json, const struct strbuf *body, struct c
                 json_error_t said;
 
                 if (json_unpack_ex(item, &said, 0, "{s:s, s:I !}", "type", &part->type, "bytes", &bytes) != 0)
-                        return error_set(err, "a part of a display that is none: %s", said.text);
+                        return error_set(err, "invalid part of a display: %s", said.text);
                 if (!is_mime_type(part->type))
                         return error_set(err, "a part of a display whose type is no MIME type");
                 if (bytes < 0 || (size_t)bytes > body->length - at)

@@ -177,7 +177,7 @@ static int read_body(json_t *head, const char *code, const char *input, struct i
         json_int_t bytes, count = json_integer_or(head, "stdinBytes", -1);
 
         if (!is_object(invocation->body, false) || *code || input)
-                return error_set(err, "a body that is none, or is not all that there is of code and input");
+                return error_set(err, "invalid body, or not all of the code and the input");
         bytes = json_integer_or(invocation->body, "bytes", 0);
         if (bytes > (json_int_t)MESSAGE_BODY_MAX)
                 return error_set(err, "code and standard input that are too long");
@@ -225,15 +225,15 @@ static int read_checkpoint(const json_t *json, struct invocation *invocation, st
 
         if (json_unpack((json_t *)json, "{s?:o, s?:s, s?:o !}", "restore", &invocation->restore, "lacks",
                         &invocation->restore_lacks, "take", &take) != 0)
-                return error_set(err, "a checkpoint that is none");
+                return error_set(err, "invalid checkpoint");
         if (invocation->restore && (!is_object(invocation->restore, false) || invocation->restore_lacks))
-                return error_set(err, "a checkpoint to restore that is none");
+                return error_set(err, "invalid checkpoint to restore");
         if (invocation->restore_lacks && strlen(invocation->restore_lacks) > CONTENT_REASON_MAX)
                 return error_set(err, "a reason for a checkpoint that is too long");
         if (take &&
             (json_unpack(take, "{s?:I, s?:I !}", "maxBytes", &bytes, "maxMs", &max_ms) != 0 || bytes < 1 ||
              bytes > REQUEST_CHECKPOINT_BYTES_MAX || max_ms < 1 || max_ms > REQUEST_TIMEOUT_MS_MAX))
-                return error_set(err, "a checkpoint to take that is none");
+                return error_set(err, "invalid checkpoint to take");
         if (take) {
                 invocation->take_bytes = bytes;
                 invocation->take_ms = max_ms;
@@ -247,7 +247,7 @@ static int read_previous(const json_t *json, struct invocation *invocation, stru
         if (json_unpack((json_t *)json, "{s:I, s?:s !}", "n", &n, "boot", &invocation->previous_boot) != 0 ||
             n < 1 || n > CONTENT_GENERATION_MAX ||
             (invocation->previous_boot && !is_hex(invocation->previous_boot, INVOCATION_BOOT_SIZE - 1)))
-                return error_set(err, "a previous execution that is none");
+                return error_set(err, "invalid previous execution");
         invocation->previous_n = n;
         return 0;
 }
@@ -287,12 +287,12 @@ static int read_members(struct invocation *invocation, struct error *err) {
                     "code", &code, "stdin", &input, &input_length, "checkpoint", &checkpoint, "workspace",
                     &invocation->workspace, "transfer", &invocation->transfer, "interrupt",
                     &invocation->interrupt, "body", &invocation->body) != 0)
-                return error_set(err, "an event that is none: %s", said.text);
+                return error_set(err, "invalid event: %s", said.text);
         index = content_index(answer_names, CONTENT_COUNT(answer_names), answer);
         if (index < 0 || answer_bytes < 0 || answer_bytes > INVOCATION_STREAM_BYTES_MAX)
                 return error_set(err, "an answer that cannot be given");
         if (!is_session(invocation->session) || n < 1 || n > CONTENT_GENERATION_MAX)
-                return error_set(err, "a session or a number that is none");
+                return error_set(err, "invalid session or number");
         if (started_ms < 1 || started_ms > BYTES_MAX * 16 || timeout_ms < 1 ||
             timeout_ms > REQUEST_TIMEOUT_MS_MAX)
                 return error_set(err, "a start or a time that is out of range");
@@ -305,15 +305,15 @@ static int read_members(struct invocation *invocation, struct error *err) {
         if (invocation->contexts && !request_is_contexts(invocation->contexts))
                 return error_set(err, "contexts that are none");
         if (invocation->workspace && !is_workspace(invocation->workspace))
-                return error_set(err, "a workspace that is none");
+                return error_set(err, "invalid workspace");
         if (invocation->transfer && !is_policy(invocation->transfer))
-                return error_set(err, "a policy for transfers that is none");
+                return error_set(err, "invalid policy for transfers");
         if (invocation->interrupt) {
                 const char *get;
 
                 if (json_unpack((json_t *)invocation->interrupt, "{s:s !}", "get", &get) != 0 ||
                     !invocation_is_url(get))
-                        return error_set(err, "an address for interrupts that is none");
+                        return error_set(err, "invalid address for interrupts");
         }
         if ((previous && read_previous(previous, invocation, err) < 0) ||
             (checkpoint && read_checkpoint(checkpoint, invocation, err) < 0) ||
@@ -507,7 +507,7 @@ int invocation_file_read(const struct message *message, struct invocation_file *
         if (json_unpack_ex(message->head, &said, 0, "{s:s, s:s, s:s, s:I, s:o, s:o !}", "type", &type, "fate",
                            &fate, "path", &file.path, "bytes", &bytes, "sha256", &sha256, "reason",
                            &reason) != 0)
-                return error_set(err, "a file that is none: %s", said.text);
+                return error_set(err, "invalid file: %s", said.text);
         index = content_index(fate_names, CONTENT_COUNT(fate_names), fate);
         if (index < 0 || strcmp(type, "file") != 0 || message->body.length > 0)
                 return error_set(err, "a file of no known fate");
@@ -516,10 +516,10 @@ int invocation_file_read(const struct message *message, struct invocation_file *
             (file.sha256 && !is_hex(file.sha256, SHA256_HEX_SIZE - 1)) ||
             (file.sha256 != NULL) != (file.fate == INVOCATION_CHANGED) || bytes < 0 || bytes > BYTES_MAX ||
             !take_text(reason, CONTENT_REASON_MAX, &file.reason))
-                return error_set(err, "a file whose size, digest or reason is none");
+                return error_set(err, "invalid size, digest or reason of a file");
         if (file.fate == INVOCATION_SKIPPED ? strlen(file.path) > 4 * INVOCATION_PATH_MAX
                                             : !invocation_is_path(file.path))
-                return error_set(err, "a file whose path is none");
+                return error_set(err, "invalid path of a file");
         file.bytes = (uint64_t)bytes;
         *ret = file;
         return 0;
@@ -570,7 +570,7 @@ static int read_end_checkpoint(const json_t *json, struct invocation_end *end, s
             (end->checkpoint_sha256 != NULL) != (bytes > 0) ||
             (!json_is_null(contexts) && !is_outcomes(contexts)) ||
             !take_text(reason, CONTENT_REASON_MAX, &end->checkpoint_reason))
-                return error_set(err, "a checkpoint at the end that is none");
+                return error_set(err, "invalid checkpoint at the end");
         end->checkpoint_bytes = bytes;
         end->checkpoint_ms = ms;
         end->checkpoint_contexts = json_is_null(contexts) ? NULL : contexts;
@@ -588,7 +588,7 @@ static int read_end_restore(const json_t *json, struct invocation_end *end, stru
         if (index < 0 || ms < 0 || ms > BYTES_MAX ||
             !take_text(reason, CONTENT_REASON_MAX, &end->restore_reason) ||
             (end->restore_reason != NULL) != (index == INVOCATION_UNUSABLE))
-                return error_set(err, "a restored checkpoint at the end that is none");
+                return error_set(err, "invalid restored checkpoint at the end");
         end->restore = (enum invocation_restore)index;
         end->restore_ms = ms;
         return 0;
@@ -612,7 +612,7 @@ int invocation_end_read(const struct message *message, struct invocation_end *re
                            "files", "complete", &complete, "reason", &files_reason, "inMs", &counts[7],
                            "outMs", &counts[8], "leftOut", &counts[9], "skippedLeftOut", &counts[10],
                            "leftResult", &left) != 0)
-                return error_set(err, "an end of an answer that is none: %s", said.text);
+                return error_set(err, "invalid end of an answer: %s", said.text);
         was_index = content_index(was_names, CONTENT_COUNT(was_names), was);
         refusal_index = content_index(refusal_names, CONTENT_COUNT(refusal_names), refusal);
         if (strcmp(type, "end") != 0 || message->body.length > 0 || was_index < 0 || refusal_index < 0 ||
@@ -624,7 +624,7 @@ int invocation_end_read(const struct message *message, struct invocation_end *re
         }
         if (!take_text(reason, CONTENT_REASON_MAX, &end.reason) ||
             !take_text(files_reason, CONTENT_REASON_MAX, &end.files_reason))
-                return error_set(err, "an end of an answer with a reason that is none");
+                return error_set(err, "invalid reason at the end of an answer");
         if (read_end_checkpoint(checkpoint, &end, err) < 0 || read_end_restore(restore, &end, err) < 0)
                 return -1;
         end.n = n;

@@ -70,10 +70,10 @@ static int read_started(json_t *head, struct report *report, struct error *err) 
                 return error_set(err, "%s", said.text);
         index = content_index(was_names, CONTENT_COUNT(was_names), json_string_value(was));
         if (index < 0 || generation < 1 || text_or_null(reason, CONTENT_REASON_MAX, &report->reason) < 0)
-                return error_set(err, "a state that is none");
+                return error_set(err, "invalid state");
         if ((index == REPORT_WAS_RESTORED) != (restored != NULL) || (restored != NULL) != (lost != NULL) ||
             (restored && (!content_is_names(restored) || !content_is_lost(lost))))
-                return error_set(err, "names of a state that are none");
+                return error_set(err, "invalid names of a state");
         report->restored = restored;
         report->lost = lost;
         report->was = (enum report_was)index;
@@ -144,7 +144,7 @@ static int read_done(json_t *head, struct report *report, struct error *err) {
         if (index < 0 || wall_ms < 0 || out < 0 || errors < 0 || dropped < 0 || left < 0 ||
             text_or_null(ended, CONTENT_REASON_MAX, &report->ended) < 0 ||
             text_or_null(detail, CONTENT_REASON_MAX, &report->detail) < 0)
-                return error_set(err, "an end that is none");
+                return error_set(err, "invalid end");
         report->status = (enum report_status)index;
         report->exit_code = json_is_integer(code) ? json_integer_value(code) : -1;
         /* An exit code of 0 is success, and the other way round. */
@@ -175,7 +175,7 @@ static int read_prepared(json_t *head, struct report *report, struct error *err)
         if (!content_is_pairs(missing, 64, "module", "reason", JSON_STRING) || generation < 0 ||
             text_or_null(python, 64, &report->python) < 0 ||
             text_or_null(reason, CONTENT_REASON_MAX, &report->reason) < 0)
-                return error_set(err, "a version, modules or a reason that are none");
+                return error_set(err, "invalid version, modules or reason");
         report->generation = generation;
         report->missing = missing;
         return 0;
@@ -218,7 +218,7 @@ static int read_checkpoint(json_t *head, struct report *report, struct error *er
                 return error_set(err, "%s", said.text);
         if (total < 0 || !is_outcomes(contexts) ||
             text_or_null(reason, CONTENT_REASON_MAX, &report->reason) < 0)
-                return error_set(err, "bytes, contexts or a reason that are none");
+                return error_set(err, "invalid bytes, contexts or reason");
         report->contexts = contexts;
         report->total = total;
         report->is_late = is_late;
@@ -250,7 +250,7 @@ static int read_rest(json_t *head, struct report *report, struct error *err) {
             (contexts &&
              (!content_is_pairs(contexts, 64, "context", "generation", JSON_INTEGER) || number < 0)) ||
             text_or_null(reason, CONTENT_REASON_MAX, &report->reason) < 0 || (reason && !report->reason))
-                return error_set(err, "a version, contexts or a reason that are none");
+                return error_set(err, "invalid version, contexts or reason");
         report->protocol = protocol;
         report->contexts = contexts;
         *(report->type == REPORT_STATUS ? &report->left : &report->n) = number;

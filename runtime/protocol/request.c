@@ -56,7 +56,7 @@ static int read_execute(const struct message *message, struct request *request, 
         if (json_unpack_ex(message->head, &said, 0, "{s:s, s:I, s?:s, s?:s, s?:I, s?:o, s?:I !}", "type",
                            &type, "n", &n, "language", &language, "context", &request->context, "timeoutMs",
                            &timeout_ms, "variables", &variables, "stdinBytes", &input) != 0)
-                return error_set(err, "a request to execute that is none: %s", said.text);
+                return error_set(err, "invalid request to execute: %s", said.text);
         index = request_language(language);
         if (index < 0)
                 return error_set(err, "a language that is not python, sh or bash");
@@ -103,9 +103,9 @@ static int read_run(const struct message *message, struct request *request, stru
 
         if (json_unpack_ex(message->head, &said, 0, "{s:s, s:I, s:o, s?:o !}", "type", &type, "n", &n,
                            "arguments", &arguments, "variables", &variables) != 0)
-                return error_set(err, "a request to run that is none: %s", said.text);
+                return error_set(err, "invalid request to run: %s", said.text);
         if (n < 1 || !request_is_arguments(arguments))
-                return error_set(err, "a command's number or arguments that are none");
+                return error_set(err, "invalid number or arguments of a command");
         request->n = n;
         request->arguments = arguments;
         request->variables = variables;
@@ -121,7 +121,7 @@ static int read_prepare(const struct message *message, struct request *request, 
         request->context = "main";
         if (json_unpack_ex(message->head, &said, 0, "{s:s, s?:s, s?:o !}", "type", &type, "context",
                            &request->context, "modules", &modules) != 0)
-                return error_set(err, "a request to prepare that is none: %s", said.text);
+                return error_set(err, "invalid request to prepare: %s", said.text);
         if (modules && (!json_is_array(modules) || json_array_size(modules) > REQUEST_MODULES_MAX))
                 return error_set(err, "modules that are no list, or more than %d", REQUEST_MODULES_MAX);
         json_array_foreach (modules, index, module) {
@@ -167,12 +167,12 @@ static int read_checkpoint(const struct message *message, struct request *reques
                                         &type, "bytes", &bytes, "maxMs", &max_ms, "contexts", &contexts,
                                         "reason", &request->reason);
         if (result < 0)
-                return error_set(err, "a request about a checkpoint that is none: %s", said.text);
+                return error_set(err, "invalid request about a checkpoint: %s", said.text);
         if (bytes < 0 || bytes > REQUEST_CHECKPOINT_BYTES_MAX || max_ms < 1 ||
             max_ms > REQUEST_TIMEOUT_MS_MAX)
                 return error_set(err, "a checkpoint's bytes or time that are out of range");
         if (contexts && !request_is_contexts(contexts))
-                return error_set(err, "contexts of a checkpoint that are none");
+                return error_set(err, "invalid contexts of a checkpoint");
         if (request->reason && (bytes > 0 || strlen(request->reason) > CONTENT_REASON_MAX))
                 return error_set(err, "a reason for a checkpoint that is there, or one that is too long");
         request->bytes = bytes;
@@ -209,7 +209,7 @@ int request_read(const struct message *message, struct request *ret, struct erro
         } else
                 result = json_unpack_ex(message->head, &said, 0, "{s:s !}", "type", &type);
         if (result < 0 && request.type > REQUEST_PREPARE)
-                return error_set(err, "a request that is none: %s", said.text);
+                return error_set(err, "invalid request: %s", said.text);
         if (result < 0)
                 return -1;
         if (request.type == REQUEST_INTERRUPT)

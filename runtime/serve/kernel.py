@@ -801,7 +801,7 @@ def ask_input(prompt=""):
     try:
         return python_input(prompt)
     except EOFError:
-        raise EOFError("nobody is there to answer input(): give the execution its standard input when you start it") from None
+        raise EOFError("input() has no reader: give the execution its standard input when you start it") from None
 
 
 saved_builtins["input"] = builtins.input = ask_input

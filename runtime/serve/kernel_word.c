@@ -26,9 +26,9 @@ static int read_done(json_t *head, struct kernel_word *word, struct error *err) 
                 return error_set(err, "%s", said.text);
         index = content_index(outcome_names, CONTENT_COUNT(outcome_names), outcome);
         if (index < 0)
-                return error_set(err, "an outcome that is none");
+                return error_set(err, "invalid outcome");
         if (code < 0 || code > 255)
-                return error_set(err, "an exit code that is none");
+                return error_set(err, "invalid exit code");
         word->code = (int)code;
         word->n = n;
         word->outcome = (enum kernel_word_outcome)index;
@@ -46,7 +46,7 @@ static int read_done(json_t *head, struct kernel_word *word, struct error *err) 
 static int read_reason(const json_t *reason, struct kernel_word *word, struct error *err) {
         word->reason = json_string_value(reason);
         if (!json_is_null(reason) && (!word->reason || strlen(word->reason) > CONTENT_REASON_MAX))
-                return error_set(err, "a reason that is none");
+                return error_set(err, "invalid reason");
         return 0;
 }
 
@@ -63,7 +63,7 @@ static int read_restored(json_t *head, struct kernel_word *word, struct error *e
         if (!content_is_names(restored) || !content_is_lost(lost) ||
             restored_count < (json_int_t)json_array_size(restored) ||
             lost_count < (json_int_t)json_array_size(lost))
-                return error_set(err, "names that are none, or fewer than are listed");
+                return error_set(err, "invalid names, or fewer than are counted");
         word->restored = restored;
         word->restored_count = restored_count;
         word->lost = lost;
@@ -107,7 +107,7 @@ int kernel_word_read(const struct message *message, struct kernel_word *ret, str
         word.missing = missing;
         if ((word.python && strlen(word.python) > 32) ||
             (missing && !content_is_pairs(missing, REQUEST_MODULES_MAX, "module", "reason", JSON_STRING)))
-                return error_set(err, "a version or a list of modules that is none");
+                return error_set(err, "invalid version or list of modules");
         if (word.type == WORD_DISPLAY && content_display_read(parts, &message->body, &word.display, err) < 0)
                 return -1;
         if (word.type == WORD_DONE && read_done(message->head, &word, err) < 0)

@@ -691,7 +691,7 @@ def test_a_record_written_meanwhile_stands(cloud, stack, s3, bucket):
     cloud.faults(({"operation": "PutObject", "resource": key, "nth": 1}, {"kind": "error", "status": 412, "code": "PreconditionFailed", "message": "moved"}))
     before = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     result = stack("apply", "--yes").expect(1)
-    assert "changed by somebody else" in result.out + result.err
+    assert "changed outside of Berth" in result.out + result.err
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == before
     cloud.faults()
     stack.apply()

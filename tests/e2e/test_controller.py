@@ -194,7 +194,7 @@ def test_drift_comes_back(make, repository):
     wait_until(lambda: json.loads(place.read_text())["spec"]["memoryMB"] == 2048)
     record(controller, "environments/geo.json").unlink()
     wait_until(lambda: record(controller, "environments/geo.json").exists())
-    assert "Drift: changed by somebody else: Environment/etl (memoryMB)" in controller.lines()
+    assert "Drift: changed outside of Berth: Environment/etl (memoryMB)" in controller.lines()
     wait_until(lambda: controller.status()["drift"] == [])
 
 

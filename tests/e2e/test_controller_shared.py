@@ -173,7 +173,7 @@ def test_a_commit_does_not_choose_the_state(team, make, repository):
     assert "the Stack's state is not the one" in refused["message"]
     none = make("none", state=None)
     none.configure({k: v for k, v in source("lab", f"file://{repository.bare}").items()})
-    assert "the Stack's state is none that" in none.start().wait_for("NotPermitted", commit)["message"]
+    assert "the Stack's state may not be named" in none.start().wait_for("NotPermitted", commit)["message"]
     assert team.keys() == [] and team.s3.list_objects_v2(Bucket=BUCKET).get("KeyCount") == 0
     assert team.cloud.functions() == {}
     may = make("may")

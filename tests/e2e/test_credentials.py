@@ -138,7 +138,7 @@ CASES = [
          stack="a", says="both source_profile and credential_source"),
     Case("no kind of source", None, {"AWS_PROFILE": "a"}, f"[profile a]\n{ROLE}a\n", says="neither source_profile nor"),
     Case("a role by variables, whatever profile is named", "ROLE-a-by-ENV", IN_ENV, f"[profile a]\n{ROLE}a\ncredential_source = Environment\n", stack="a"),
-    Case("a role by variables that are not there", None, {}, f"[profile a]\n{ROLE}a\ncredential_source = Environment\n", stack="a", says="there are none"),
+    Case("a role by variables that are not there", None, {}, f"[profile a]\n{ROLE}a\ncredential_source = Environment\n", stack="a", says="which has no credentials"),
     Case("a role by the container", "ROLE-a-by-CONTAINER-plain", {"AWS_PROFILE": "a", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "{S}/container/plain"},
          f"[profile a]\n{ROLE}a\ncredential_source = EcsContainer\n"),
     Case("a role by the instance", "ROLE-a-by-IMDS-web-server", {**IMDS, "AWS_PROFILE": "a"}, f"[profile a]\n{ROLE}a\ncredential_source = Ec2InstanceMetadata\n"),

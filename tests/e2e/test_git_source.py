@@ -271,7 +271,7 @@ def test_one_poll_is_one_question(https, sources, repository):
 
 
 def test_a_warning_for_git(daemon, sources, repository, keys):
-    assert "nobody vouches" in sources(daemon, repository).accept()["warnings"][0]
+    assert "not authenticated" in sources(daemon, repository).accept()["warnings"][0]
     assert sources(None, repository).accept()["warnings"] == []
 
 

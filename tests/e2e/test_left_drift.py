@@ -102,7 +102,7 @@ def test_a_url_that_anybody_may_call(cloud, stack):
     client.create_function_url_config(FunctionName=FUNCTION, AuthType="NONE")
     assert drift(stack, code=0) == {}, "a sweep does not look"
     field = stays(stack, cloud, ADDRESS, "url", "--refresh", "full")
-    assert field["after"]["authType"] == "NONE" and "anybody on the internet" in field["left"]
+    assert field["after"]["authType"] == "NONE" and "anyone on the internet" in field["left"]
     assert client.get_function_url_config(FunctionName=FUNCTION)["AuthType"] == "NONE"
     stack.declare(accept=["permissions"])
     assert "url" in drift(stack, "--refresh", "full")[ADDRESS]

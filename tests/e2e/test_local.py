@@ -196,7 +196,7 @@ def test_a_record_that_is_gone_comes_back(small):
     (root(small) / "stack.json").unlink()
     plan = small.plan()
     assert {c["address"]: c["action"] for c in plan["changes"]} == {"Environment/etl": "create", "Stack/lab": "create"}
-    assert "somebody else deleted it" in plan["changes"][0]["reason"]
+    assert "deleted outside of Berth" in plan["changes"][0]["reason"]
     small.apply()
     assert records(small) == before
 

@@ -293,7 +293,7 @@ def test_who_may_only_look_and_who_acts_for_users(looking, serve, session):
     page = looking.open(TOKENS["watcher"])
     go(page, "Sessions")
     page.get_by_role("link", name=session).click()
-    expect(page.get_by_text("What it holds is its owner's alone.")).to_be_visible()
+    expect(page.get_by_text("Only its owner sees its content.")).to_be_visible()
     expect(page.get_by_role("link", name="chart.png")).to_have_count(0)
     page.get_by_role("button", name="Sign out").click()
     # Whose things are looked at has to be said; names are in any script.

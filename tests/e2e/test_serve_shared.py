@@ -87,7 +87,7 @@ def test_a_state_that_cannot_be_read_for_a_while(machines, cloud):
     session = Session(server)
     cloud.faults(({"bucket": BUCKET}, {"kind": "error", "status": 403, "code": "AccessDenied", "message": "no"}))
     wait_until(lambda: not is_ready(server))
-    assert b"state" in server.ask_socket("/readyz").body and "what was applied cannot be read anew" in server.lines()
+    assert b"state" in server.ask_socket("/readyz").body and "what was applied cannot be read again" in server.lines()
     assert text_of(session.run("1")) == "1" and post(server, "/v1/sessions", {"environment": "x"}).status == 201
     cloud.faults()
     wait_until(lambda: is_ready(server))

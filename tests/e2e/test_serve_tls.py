@@ -245,11 +245,11 @@ def test_a_certificate_that_is_renewed(serve):
     serve.certificate.unlink()
     is_refused("cannot open")
     third = serve.renew(days=-1)
-    wait_until(lambda: "ended to be valid" in serve.lines())
+    wait_until(lambda: "the TLS certificate expired" in serve.lines())
     with serve.connect(serve.context(check_hostname=False, verify_mode=ssl.CERT_NONE)) as connection:
         assert third.to_bytes(20, "big").lstrip(b"\0") in connection.getpeercert(binary_form=True)
     last = serve.renew()
-    wait_until(lambda: "ended to be valid" in serve.lines() and serve_ok(serve) == last)
+    wait_until(lambda: "the TLS certificate expired" in serve.lines() and serve_ok(serve) == last)
 
 
 def serve_ok(serve):

@@ -228,7 +228,7 @@ def test_where_the_server_is_found(sessions, session, tmp_path):
         (("create", "--ttl", "0"), "--ttl takes whole seconds"),
         (("history", NEVER, "0"), "is no execution's number"),
         (("create", "--env", "daat"), "there is no environment daat; did you mean data?\n"),
-        (("create", "--env", "workshop"), "there is no environment workshop; list those"),
+        (("create", "--env", "workshop"), "there is no environment workshop; GET /v1/environments lists"),
     ],
 )
 def test_mistakes_are_told(sessions, args, said):
@@ -242,7 +242,7 @@ def test_mistakes_are_told(sessions, args, said):
         ((NEVER, "a.py", "b.py"), "one too many"),
         (("nonsense", "-c", "1"), "is no session's id"),
         ((NEVER, "-c", "1", "--env", "data"), "a session that is there has its environment"),
-        ((NEVER, "-i", "-c", "1"), "-i asks for code"),
+        ((NEVER, "-i", "-c", "1"), "-i reads code"),
         ((NEVER, "-c", "1", "--status", "idle"), "takes no --status"),
         ((NEVER, "-c", "1", "--bogus"), "there is no option --bogus"),
     ],
@@ -510,7 +510,7 @@ def test_files_from_one_session_to_another(sessions, session, files):
     assert files("copy", other, "x", "y").expect(0).out == "x\ny\n"
     assert sessions.run(other, "open('x').read()").expect(0).out == "'first'\n"
     again = files("copy", other, "x").expect(1)
-    assert "x is there already" in again.err and "not all was copied" in again.err
+    assert "x already exists" in again.err and "not all was copied" in again.err
     files("copy", other, "x", "--force").expect(0)
     sessions("end", other).expect(0)
     # Files outlive their session.
@@ -639,11 +639,11 @@ OK = ("done", '{"status": "ok", "exitCode": 0}')
         # No end that was not seen is a success.
         (stream(("stdout", '{"text": "a"}')), 125, "may still run"),
         (stream(OK, whole=False), 125, "may still run"),
-        (stream(("done", '{"status": "wonderful"}')), 125, "nobody knows whether it ran"),
+        (stream(("done", '{"status": "wonderful"}')), 125, "not known whether it ran"),
         (stream(("done", "[]")), 125, "may still run"),
         (stream(("done", '{"status": "error", "exitCode": 0}')), 1, ""),
         (stream(("done", '{"status": "error", "exitCode": 256}')), 1, ""),
-        (stream(("done", '{"status": 1, "stdout": [], "state": "x", "files": 7, "error": {"traceback": {"a": 1}}}')), 125, "nobody knows"),
+        (stream(("done", '{"status": 1, "stdout": [], "state": "x", "files": 7, "error": {"traceback": {"a": 1}}}')), 125, "not known whether"),
         (stream(("started", '{"state": {"was": "lost", "reason": "\\u001b[2J"}}'), OK), 0, r"variables are lost: \x1B[2J"),
         (stream(("display", '{"file": "\\u001b[2J", "mime": []}'), ("display", '{"mime": {"\\u001b[2J": 1}}'), OK), 0, r"figure: \x1B[2J"),
         (stream(("stdout", '{"contentBase64": "!"}'), ("stdout", '{"text": 1}'), ("stdout", "nonsense"), ("nonsense", "{}"), OK), 0, ""),

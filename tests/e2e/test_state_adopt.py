@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lost state made again from what carries the stack's marks; orphans that nobody manages."""
+"""A lost state made again from what carries the stack's marks; orphans that are not managed."""
 
 import json
 
@@ -175,9 +175,9 @@ ORPHANS = ["Agent/b", "Environment/y", "WorkspacePolicy/q"]
 def test_orphans_are_shown(orphaned, refresh):
     plan = orphaned.berth.plan("--refresh", refresh)
     assert plan["orphans"] == ORPHANS and plan["changes"] == []
-    (said,) = [w for w in plan["warnings"] if "nobody manages" in w]
+    (said,) = [w for w in plan["warnings"] if "not managed" in w]
     assert said.splitlines()[1:] == ORPHANS and "berth state adopt" in said
-    assert "nobody manages" in orphaned.berth("plan").expect(0).out
+    assert "not managed" in orphaned.berth("plan").expect(0).out
     assert orphaned.berth("drift", "--json").expect(0).json()["orphans"] == ORPHANS
     assert all(address in orphaned.berth("drift").expect(0).out for address in ORPHANS)
 
@@ -236,7 +236,7 @@ def test_what_a_living_state_made_is_not_called_nobodys(cloud, first, guest):  #
     assert (plan["orphans"], plan["orphansOfOthers"]) == ([], THEIRS)
     (said,) = said_of(plan)
     assert "which lives (last applied by" in said and f"from {first.berth.stack / '.berth'}" in said and "refuses (lineage-lives)" in said
-    assert not any("nobody manages" in w for w in plan["warnings"])
+    assert not any("not managed" in w for w in plan["warnings"])
     drift = guest.berth("drift", "--refresh", "full").expect(0).out
     assert "berth state adopt refuses them" in drift and "Agent/a" in drift
     for address in THEIRS:

@@ -229,7 +229,7 @@ def test_a_state_that_is_lost_behind_a_move_is_no_new_beginning(places):
     moved(machine, places.folder, PLACE)
     for key in places.team.keys():
         places.team.s3.delete_object(Bucket=BUCKET, Key=f"research/{key}")
-    assert "is not there any more" in said(machine("state", "migrate", PLACE, "--yes").expect(1))
+    assert "no longer exists" in said(machine("state", "migrate", PLACE, "--yes").expect(1))
     assert f"has moved to {PLACE}" in said(machine("plan").expect(1))
     assert places.team.keys() == []
 

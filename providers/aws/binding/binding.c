@@ -326,7 +326,7 @@ static int fail_changed(struct stage_turn *turn) {
 
         return error_set(
                 turn->err,
-                "the record s3://%s/%s was changed by somebody else since the plan was made: plan again",
+                "the record s3://%s/%s was changed outside of Berth since the plan was made: plan again",
                 turn->provider->bucket, binding_key(&place, turn->progress->arena));
 }
 

@@ -145,7 +145,7 @@ void aws_checklist_run(const struct aws_checklist *asked, struct arena *arena, s
         unhurried.interrupt = NULL;
         *ret_count = 0;
         if (!provider->account || !provider->bucket) {
-                checklist_skipped(&list, "checklist", "nobody knows whose account it is");
+                checklist_skipped(&list, "checklist", "the account is not known");
                 *ret_count = list.count;
                 return;
         }

@@ -303,8 +303,7 @@ static int judge(const struct heard *heard, const struct invoke_result *result, 
                 return error_set(err, "the function did not answer: %s%s%s", result->code,
                                  result->code[0] && result->details[0] ? ": " : "", result->details);
         if (heard->lied)
-                return error_set(err, "what the function answered is none of the runtime's: %s",
-                                 heard->lie.message);
+                return error_set(err, "the function's answer is not the runtime's: %s", heard->lie.message);
         if (!heard->has_end)
                 return error_set(err, "its answer has no end");
         if (heard->refusal != INVOCATION_TAKEN)

@@ -67,9 +67,10 @@ static int named_source(const struct credentials_settings *settings, const char 
                         continue;
                 found = named[i].construct(settings, ret, &tried, err);
                 if (found == 0)
-                        return error_set(err,
-                                         "the profile %s has credential_source = %s, but there are none: %s",
-                                         settings->profile, name, strbuf_text(&tried));
+                        return error_set(
+                                err,
+                                "the profile %s has credential_source = %s, which has no credentials: %s",
+                                settings->profile, name, strbuf_text(&tried));
                 if (found < 0)
                         return error_context(err, "credential_source of the profile %s", settings->profile);
                 return 0;

@@ -78,7 +78,7 @@ static int explain_refusal(const struct sso_source *self, const struct http_resp
         if (answer->status == 403 || answer->status == 404)
                 return error_set(
                         err,
-                        "sso GetRoleCredentials: %d: whoever has signed in has no role %s in the account %s",
+                        "sso GetRoleCredentials: %d: the user that signed in has no role %s in the account %s",
                         answer->status, self->role, self->account);
         return -1;
 }

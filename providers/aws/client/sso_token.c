@@ -45,7 +45,7 @@ static int load_token(const char *path, const char *key, json_t **ret, struct er
         int result = file_read(path, FILE_LIMIT, &text, &problem);
 
         if (result < 0 && problem.kind == ERROR_NOT_FOUND)
-                error_set(err, "nobody has signed in to %s yet (%s does not exist)", key, path);
+                error_set(err, "not signed in to %s yet (%s does not exist)", key, path);
         else if (result < 0)
                 *err = problem;
         else

@@ -118,8 +118,9 @@ int environment_check_concurrency(struct provider *provider, const struct observ
                         continue;
                 observations[i].over_quota = arena_printf(
                         args->arena,
-                        "reservedConcurrency: this plan reserves %lld executions more, of %lld that nobody in account "
-                        "%s has reserved, and Lambda wants %lld of them left",
+                        "reservedConcurrency: this plan reserves %lld executions more, of %lld that "
+                        "are not reserved in account %s, and Lambda requires that %lld of them are "
+                        "left",
                         (long long)more, (long long)unreserved, provider->account, (long long)least);
                 observations[i].over_quota_remedy =
                         "reserve less, or have the account's limit raised (Service Quotas, Concurrent executions)";

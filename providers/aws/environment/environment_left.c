@@ -59,8 +59,8 @@ static int see_url(struct sight *sight, struct error *err) {
         json_set_text(shown, "functionUrl", json_text(response.json, "FunctionUrl"));
         leave(sight, "url", "url", shown,
               aws_json_says(response.json, "AuthType", "NONE")
-                      ? "anybody on the internet may call the function there, without credentials; delete "
-                        "the URL, or accept it: accept: [url]"
+                      ? "anyone on the internet may call the function there, without credentials; "
+                        "delete the URL, or accept it: accept: [url]"
                       : "delete the URL, or accept it: accept: [url]");
         return 0;
 }

@@ -127,8 +127,9 @@ int environment_run_retention(struct stage_turn *turn) {
         if (stage_start_over(turn, ENVIRONMENT_STAGE_LOG_GROUP, "unknown", UNKNOWN_MAX) == STEP_AGAIN)
                 return STEP_AGAIN;
         return error_set(turn->err,
-                         "logs PutRetentionPolicy: for ten seconds AWS has not found the log group %s, which "
-                         "CreateLogGroup made: somebody may be deleting it; try again later",
+                         "logs PutRetentionPolicy: for ten seconds AWS has not found the log group "
+                         "%s, which CreateLogGroup made: it may be deleted by others now; try again "
+                         "later",
                          group);
 }
 
@@ -170,11 +171,11 @@ int environment_run_existing(struct stage_turn *turn) {
                 if (stage_start_over(turn, ENVIRONMENT_STAGE_CREATE, "conflicts", CONFLICTS_MAX) ==
                     STEP_AGAIN)
                         return STEP_AGAIN;
-                return error_set(
-                        turn->err,
-                        "lambda CreateFunction: for a minute AWS has called the name %s taken, and yet there is "
-                        "no such function: somebody may be deleting it; try again later",
-                        environment_function_of(turn));
+                return error_set(turn->err,
+                                 "lambda CreateFunction: for a minute AWS has called the name %s taken, and "
+                                 "yet there is no such function: it may be deleted by others now; try again "
+                                 "later",
+                                 environment_function_of(turn));
         }
         if (turn->observed->ownership != OWNER_SELF)
                 return error_set(

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define PAGE 1000
-#define UNREADABLE "nobody knows whom (its record cannot be read)"
+#define UNREADABLE "unknown resources (its record cannot be read)"
 
 struct living_session {
         const char *environment, *owner; /* NULL: any */

@@ -271,11 +271,10 @@ int environment_run_look_again(struct stage_turn *turn) {
         }
         if (!stands_at(turn, paths, false) || (!again && !stands_at(turn, environment_code_paths, false)) ||
             times >= REREADS_MAX)
-                return error_set(
-                        turn->err,
-                        "somebody else changed the function %s since the plan: nothing more was done to it; "
-                        "plan again",
-                        environment_function_of(turn));
+                return error_set(turn->err,
+                                 "the function %s was changed outside of Berth since the plan: nothing more "
+                                 "was done to it; plan again",
+                                 environment_function_of(turn));
         value_set_integer(turn->progress->arena, stage_data(turn), "rereads", times + 1);
         environment_keep_revision(turn);
         if (change_touches(turn->change, "variables")) {

@@ -57,7 +57,7 @@ bool invoke_tenant_is_valid(const char *tenant) {
 static int take_payload(struct try *try, const void *bytes, size_t length, struct error *err) {
         try->begun |= length > 0;
         if (length > 0 && !try->invocation->sink(try->invocation->context, bytes, length))
-                return error_set_kind(err, ERROR_INTERRUPTED, "nobody takes the answer any more");
+                return error_set_kind(err, ERROR_INTERRUPTED, "the client of the answer is gone");
         return 0;
 }
 
@@ -68,7 +68,7 @@ static int take_complete(struct try *try, const struct event_stream_message *mes
 
         if (message->length > COMPLETE_MAX || json_measure(message->payload, message->length).depth > 8 ||
             !(json = json_loadb(message->payload, message->length, 0, NULL)) || !json_is_object(json))
-                return error_set(err, "the end of the answer is none of Lambda's");
+                return error_set(err, "the end of the answer is not Lambda's");
         code = json_text(json, "ErrorCode");
         if (code && *code)
                 set_details(try->result, code, json_text(json, "ErrorDetails"));
@@ -268,7 +268,7 @@ static enum step try_once(struct aws_client *client, const struct invoke_call *i
 static bool can_be_sent(const struct invoke_call *invocation, struct invoke_result *result) {
         result->end = INVOKE_REFUSED;
         if (invocation->tenant && !invoke_tenant_is_valid(invocation->tenant))
-                set_details(result, NULL, "the tenant's id is none that Lambda takes");
+                set_details(result, NULL, "Lambda does not take this id of a tenant");
         else if (invocation->length > INVOKE_PAYLOAD_MAX)
                 set_details(result, "RequestTooLarge", "the event is more than an invocation carries");
         else

@@ -238,7 +238,7 @@ void place_answer_end(struct place_answer *answer) {
         if (!messages || json_integer_or(json, "berth", 0) != INVOCATION_VERSION ||
             !strbuf_reserve(&bytes, strlen(messages) / 4 * 3 + 1) ||
             (count = digest_from_base64(messages, strlen(messages), (uint8_t *)bytes.data)) < 0) {
-                (void)error_set(&answer->lie, "its answer is none of the runtime's");
+                (void)error_set(&answer->lie, "its answer is not the runtime's");
                 answer->lied = true;
                 return;
         }

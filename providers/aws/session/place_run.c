@@ -421,11 +421,11 @@ static struct outcome judge(struct place_session *session, struct place_answer *
                 return nothing_ran(
                         answer,
                         result->tenant_unexpected
-                                ? arena_printf(
-                                          answer->arena,
-                                          "the function %s was changed by somebody else, and its tenant isolation is not "
-                                          "what was applied: `berth drift` shows it: %s",
-                                          call->environment.function, result->details)
+                                ? arena_printf(answer->arena,
+                                               "the function %s was changed outside of Berth, and its "
+                                               "tenant isolation is not what was applied: `berth drift` "
+                                               "shows it: %s",
+                                               call->environment.function, result->details)
                                 : result->details);
         case INVOKE_FAILED:
                 if (answer->has_end && answer->has_done)

@@ -85,7 +85,7 @@ static int read_item(const struct session_records *records, enum session_table t
         uint64_t version, expires;
 
         if (!key || !value || dynamodb_number_of(json, RECORDS_TABLE_VERSION, &version) < 0)
-                return error_set(err, "a record of the table %s makes no sense: %s", records->table,
+                return error_set(err, "a record of the table %s is corrupt: %s", records->table,
                                  key ? key : "it has no " RECORDS_TABLE_ID);
         if (dynamodb_number_of(json, RECORDS_TABLE_EXPIRES, &expires) == 0 && expires <= now_seconds(records))
                 return 0;

@@ -142,7 +142,7 @@ int bound_records_ask(struct provider *provider, struct change *change, const ch
                            .remedy = arena_printf(
                                    arena,
                                    "point them at another environment, or remove them where they are "
-                                   "declared; records that nobody manages lie below s3://%s/" REGISTRY,
+                                   "declared; records that are not managed lie below s3://%s/" REGISTRY,
                                    provider->bucket),
                            .dependents = found,
                            .dependent_count = count,

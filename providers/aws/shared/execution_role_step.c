@@ -161,7 +161,7 @@ static const char *narrowed_text(struct stage_turn *turn, const struct value *wi
                 return aws_json_text(comparison.target, arena);
         error_set(
                 turn->err,
-                "somebody changed the %s of the role %s since the plan, in a way that Berth would undo: plan again",
+                "the %s of the role %s was changed outside of Berth since the plan, in a way that Berth would undo: plan again",
                 member, value_get_text(wished, "name"));
         return NULL;
 }
@@ -260,6 +260,7 @@ int execution_role_delete(struct stage_turn *turn, const char *name) {
 
         if (result < 0 && aws_failed_with(&response, "DeleteConflict"))
                 return error_context(
-                        turn->err, "somebody else attached policies to the role %s: detach them first", name);
+                        turn->err,
+                        "policies were attached to the role %s outside of Berth: detach them first", name);
         return result == 0 ? STAGE_OVER : result;
 }

@@ -215,9 +215,8 @@ static int try_put(struct provider *provider, const char *lineage, const char *t
 }
 
 static int fail_busy(const struct provider *provider, const char *lineage, struct error *err) {
-        return error_set(
-                err, "s3://%s/" LINEAGE_NOTES "%s is written by somebody else at the same time: try again",
-                provider->bucket, lineage);
+        return error_set(err, "s3://%s/" LINEAGE_NOTES "another run writes %s at the same time: try again",
+                         provider->bucket, lineage);
 }
 
 static int renew_note(struct provider *provider, bool renews, struct error *err) {

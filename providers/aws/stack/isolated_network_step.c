@@ -393,8 +393,9 @@ int isolated_network_remove(struct stage_turn *turn, int look) {
         if (result < 0 && aws_failed_with(&response, "DependencyViolation"))
                 return error_context(
                         turn->err,
-                        "something is still in the VPC %s of the isolated network 45 minutes later: a network interface that "
-                        "Lambda keeps, or something that somebody else put there. Destroy again once it is gone",
+                        "something is still in the VPC %s of the isolated network 45 minutes later: a"
+                        " network interface that Lambda keeps, or something that was put there "
+                        "outside of Berth. Destroy again once it is gone",
                         value_get_text(seen, "vpc"));
         if (result < 0)
                 return error_context(turn->err, "the isolated network (aws.network)");

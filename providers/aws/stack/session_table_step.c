@@ -131,7 +131,7 @@ int session_table_check_owner(struct stage_turn *turn) {
                 return STAGE_OVER;
         return error_set(
                 turn->err,
-                "the table %s is there already and belongs to %s: name another one in sessions.table, or use "
+                "the table %s already exists and belongs to %s: name another one in sessions.table, or use "
                 "it as it is (sessions.createTable: false)",
                 name, owner ? owner : "no stack that Berth knows");
 }

@@ -265,7 +265,7 @@ int bucket_put_finish(struct workspace_put *put, struct workspace_file *ret, boo
                 return problem_set(problem, PROBLEM_CHANGED,
                                    judged && judged->etag[0]
                                            ? "the file has another version than the request allows"
-                                           : "there is a file by now, and the request expects none");
+                                           : "the file exists now, and the request expects that it does not");
         file.etag = arena_strdup(own->arena, etag);
         file.path = arena_strdup(own->arena, put->path);
         file.sha256 = arena_strdup(own->arena, put->sha256);

@@ -227,7 +227,7 @@ static int copy_objects(struct workspace *workspace, struct moving *moving, cons
                         if (aws_failed_with(&response, "PreconditionFailed") ||
                             aws_failed_with(&response, "NoSuchKey"))
                                 return problem_set(problem, PROBLEM_CHANGED,
-                                                   "what is to be moved was changed meanwhile: ask again");
+                                                   "the source of the move was changed meanwhile: ask again");
                         return bucket_fail(&err, problem);
                 }
                 if (s3_read_copied(&response, arena, &moving->put[i].etag, &err) < 0)

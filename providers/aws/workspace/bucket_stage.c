@@ -97,7 +97,7 @@ static int put_part(const struct workspace *workspace, const char *key, int desc
         int64_t written_ms;
 
         if (digest_part(descriptor, from, length, sha256) < 0)
-                return problem_set(problem, PROBLEM_WORKSPACE_FAILED, "cannot read what is to be put: %s",
+                return problem_set(problem, PROBLEM_WORKSPACE_FAILED, "cannot read the uploaded file: %s",
                                    strerror(errno));
         if (bucket_put(own->where, &put, etag, &written_ms, &err) < 0)
                 return bucket_fail(&err, problem);

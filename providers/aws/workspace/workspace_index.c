@@ -83,8 +83,7 @@ const char *workspace_index_write(const struct workspace_index *index, const cha
 }
 
 static int makes_no_sense(const char *id, struct error *err) {
-        return error_set(err,
-                         "the index of the workspace %s makes no sense: " LAYOUT_INDEXES "%s in the bucket",
+        return error_set(err, "the index of the workspace %s is corrupt: " LAYOUT_INDEXES "%s in the bucket",
                          id, id);
 }
 

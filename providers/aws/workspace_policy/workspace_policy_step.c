@@ -86,8 +86,8 @@ static int wait_for_lock(struct stage_turn *turn) {
         if (now - since > LOCK_PATIENCE_MS)
                 return error_set(turn->err,
                                  "the lock s3://%s/" LOCK_KEY
-                                 " has been held by others for %d minutes: see who by "
-                                 "reading that object; if nobody is at work, delete it",
+                                 " has been held by others for %d minutes: that object names the "
+                                 "holder; if it is not at work, delete the object",
                                  turn->provider->bucket, LOCK_PATIENCE_MS / 60000);
         turn->progress->waiting_for = "for another run that writes the bucket's lifecycle";
         return stage_wait(turn, LOCK_WAIT_MS / 2 + (int64_t)(LOCK_WAIT_MS * random_unit()));

@@ -107,7 +107,7 @@ static int stage_layer(struct import *import, const json_t *layer, struct error 
         const char *type = json_text(layer, "mediaType");
 
         if (!is_layer_type(type))
-                return error_set(err, "its media type %s is none of a layer", type ? type : "(none)");
+                return error_set(err, "its media type %s is not that of a layer", type ? type : "(none)");
         return stage(import, layer, IMAGE_RULES_SIZE_MAX, err);
 }
 

@@ -249,8 +249,7 @@ int local_image_runtime(const char *store, const struct image_runtime_request *r
                                  "runtime %s TAG",
                                  request->reference, request->reference);
         if (request->is_file && !request->out)
-                return error_set(err, "%s is a file: say which archive is to be written, -o FILE",
-                                 request->reference);
+                return error_set(err, "%s is a file: name the archive to write, -o FILE", request->reference);
         if (!image_rules_is_tag(addition.tag))
                 return error_set(err, "\"%s\" is no tag", addition.tag);
         if (local_image_check_out(request->out, arena, err) < 0 ||

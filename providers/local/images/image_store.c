@@ -386,7 +386,7 @@ static int find_other_name(const struct image_store *store, const struct image_r
         leads_to = removal->name ? value_get_text(images.tags, removal->name) : removal->digest;
         if (!leads_to || strcmp(leads_to, removal->digest) != 0)
                 return error_set(err, "%s %s: try again", removal->name,
-                                 leads_to ? "leads to another image now" : "was removed by somebody else");
+                                 leads_to ? "leads to another image now" : "was removed by another process");
         *ret = arena_strdup(arena, image_index_name_of(&images, removal->digest, removal->name));
         return 0;
 }

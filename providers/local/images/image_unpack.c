@@ -270,7 +270,7 @@ static int put_entry(struct unpack *unpack, struct tarball *tarball, const struc
         if (parent < 0)
                 return error_set(err, "%s", path_failure(errno));
         if (!path->name[0] && entry->type != TARBALL_FOLDER)
-                return error_set(err, "it stands for the root folder, and is none");
+                return error_set(err, "it replaces the root folder, and is not a folder");
         switch (entry->type) {
         case TARBALL_FOLDER:
                 return put_folder(parent, path->name, entry, err);

@@ -483,8 +483,8 @@ static int lock_image(int folder, const char *name, struct stat *status, struct 
             (status->st_mode & (S_IWGRP | S_IWOTH)))
                 return error_set_kind(
                         err, ERROR_REFUSED,
-                        "%s is not as Berth made it: a file of its own user's, of one name, that "
-                        "nobody else may write. It is not mounted",
+                        "%s is not as Berth made it: a file of its own user's, with one name, that "
+                        "only this user may write. It is not mounted",
                         name);
         result = locked;
         locked = -1;

@@ -168,13 +168,13 @@ static int read_network(const json_t *json, struct arena *arena, struct allow_li
         if (!json_is_object(json) ||
             read_members(json, network_members, COUNT(network_members), 1, &network, err) < 0 || count == 0 ||
             count > ALLOW_ENTRIES_MAX)
-                return error_set(err, "a message has a network that is none");
+                return error_set(err, "a message has an invalid network");
         entries = arena_array(arena, count, sizeof(*entries));
         for (size_t i = 0; i < count; i++) {
                 const char *entry = json_string_value(json_array_get(allow, i));
 
                 if (!entry || !allow_is_entry(entry))
-                        return error_set(err, "a message allows a host that is none");
+                        return error_set(err, "a message allows an invalid host");
                 entries[i] = arena_strdup(arena, entry);
         }
         network.entries = entries;
@@ -278,7 +278,7 @@ int sandbox_family_read(const char *bytes, size_t length, struct arena *arena, s
         if (read_members(json, family_members, COUNT(family_members), 1, &family, err) < 0)
                 return -1;
         if (!is_family(name))
-                return error_set(err, "a message has a family that is none");
+                return error_set(err, "a message has an invalid family");
         family.name = arena_strdup(arena, name);
         *ret = family;
         return 0;
@@ -331,13 +331,13 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
             read_network(json_object_get(json, "network"), arena, &starting.network, err) < 0)
                 return -1;
         if (!json_is_null(family) && !is_family(json_string_value(family)))
-                return error_set(err, "a message has a family that is none");
+                return error_set(err, "a message has an invalid family");
         if (!json_is_null(name) && !is_worker_name(json_string_value(name)))
-                return error_set(err, "a message has a name that is none");
+                return error_set(err, "a message has an invalid name");
         if (!json_is_null(image) && !is_digest(json_string_value(image)))
                 return error_set(err, "a message has an image that is no digest");
         if (kept && !is_family(json_string_value(kept)))
-                return error_set(err, "a message has a workspace that is none");
+                return error_set(err, "a message has an invalid workspace");
         /* json_string_value() of null is NULL, and so is its copy. */
         starting.family.name = arena_strdup(arena, json_string_value(family));
         starting.kept = arena_strdup(arena, json_string_value(kept));
@@ -372,7 +372,7 @@ int sandbox_keeping_read(const char *bytes, size_t length, struct arena *arena, 
         if (read_members(json, keeping_members, COUNT(keeping_members), 1, &keeping, err) < 0)
                 return -1;
         if (!is_family(name))
-                return error_set(err, "a message has a workspace that is none");
+                return error_set(err, "a message has an invalid workspace");
         keeping.name = arena_strdup(arena, name);
         *ret = keeping;
         return 0;
@@ -399,7 +399,7 @@ int sandbox_after_read(const char *bytes, size_t length, struct arena *arena, co
         if (read_members(json, NULL, 0, 1, NULL, err) < 0)
                 return -1;
         if (!after || (after[0] && !is_family(after)))
-                return error_set(err, "a message has a workspace that is none");
+                return error_set(err, "a message has an invalid workspace");
         *ret = arena_strdup(arena, after);
         return 0;
 }
@@ -425,7 +425,7 @@ int sandbox_names_read(const char *bytes, size_t length, struct arena *arena, co
         names = arena_array(arena, json_array_size(list) + 1, sizeof(*names));
         json_array_foreach (list, index, item) {
                 if (!is_family(json_string_value(item)))
-                        return error_set(err, "a message has a workspace that is none");
+                        return error_set(err, "a message has an invalid workspace");
                 names[index] = arena_strdup(arena, json_string_value(item));
         }
         *ret = names;
@@ -496,7 +496,7 @@ int sandbox_name_read(const char *bytes, size_t length, struct arena *arena, con
         if (read_members(json, NULL, 0, 1, NULL, err) < 0)
                 return -1;
         if (!is_worker_name(name))
-                return error_set(err, "a message has a name that is none");
+                return error_set(err, "a message has an invalid name");
         *ret = arena_strdup(arena, name);
         return 0;
 }
@@ -518,7 +518,7 @@ int sandbox_renaming_read(const char *bytes, size_t length, struct arena *arena,
         if (read_members(json, NULL, 0, 2, NULL, err) < 0)
                 return -1;
         if (!is_worker_name(name) || !is_worker_name(to))
-                return error_set(err, "a message has a name that is none");
+                return error_set(err, "a message has an invalid name");
         *ret_name = arena_strdup(arena, name);
         *ret_to = arena_strdup(arena, to);
         return 0;

@@ -213,7 +213,7 @@ static int reopen(int given_folder, const char *what, struct error *err) {
         if (folder < 0 || fstat(given_folder, &given) < 0 || fstat(folder, &here) < 0)
                 return error_set(err, "cannot open %s %s: %s", what, path, strerror(errno));
         if (given.st_dev != here.st_dev || given.st_ino != here.st_ino)
-                return error_set(err, "%s %s is another one by now", what, path);
+                return error_set(err, "%s %s was replaced meanwhile", what, path);
         found = folder;
         folder = -1;
         return found;

@@ -153,7 +153,7 @@ int sandbox_workspace_list(const struct sandbox_workspace *workspace, const char
                         break;
                 if (answer.payload.data[answer.payload.length - 1] != '\0' ||
                     ret_entries->length > SANDBOX_LIST_MAX + FRAME_PAYLOAD_MAX)
-                        return error_set(err, "the sandbox's worker sent a list that is none");
+                        return error_set(err, "the sandbox's worker sent an invalid list");
                 strbuf_append_bytes(ret_entries, answer.payload.data, answer.payload.length);
         }
         *ret_cut = ret_entries->length > SANDBOX_LIST_MAX;

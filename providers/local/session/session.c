@@ -478,7 +478,7 @@ static int read_frame(struct place_session *session, struct place_event *ret, st
                                               strbuf_text(&frame.payload)));
                 return 0;
         default:
-                return error_set(err, "it says what nobody asked for (%u)", frame.type);
+                return error_set(err, "it answers without a request (%u)", frame.type);
         }
 }
 
@@ -1107,7 +1107,7 @@ int session_place_open(const struct session_place_config *config, struct place *
                 return -1;
         if (lstat(config->folder, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
             status.st_mode & 077)
-                return error_set(err, "%s must be a folder of this user's that nobody else can enter",
+                return error_set(err, "%s must be a folder of this user's that no other user can enter",
                                  config->folder);
         descriptors_allow(OPEN_FILES);
         place = calloc(1, sizeof(*place));

@@ -76,7 +76,7 @@ static int list_far(void *context, const char *path,
                 struct stat status = { 0 };
 
                 if (sandbox_entry_read(words.data + at, &entry) < 0)
-                        return error_set(err, "the worker sent a list that is none");
+                        return error_set(err, "the worker sent an invalid list");
                 status.st_mode = entry.mode;
                 status.st_size = entry.bytes < INT64_MAX ? (off_t)entry.bytes : INT64_MAX;
                 status.st_ino = entry.inode;

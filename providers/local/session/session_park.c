@@ -180,7 +180,7 @@ static int look(struct place_session *session, const struct interrupt *interrupt
                 return problem_from_error(problem, PROBLEM_PLACE_FAILED, &err);
         if (session->checkpoint.bytes > session->checkpoint_bytes_max + SANDBOX_CHECKPOINT_EXTRA_MAX)
                 return problem_set(problem, PROBLEM_PLACE_FAILED,
-                                   "its checkpoint has %llu bytes, and may have %llu by now",
+                                   "its checkpoint has %llu bytes, and may have %llu now",
                                    (unsigned long long)session->checkpoint.bytes,
                                    (unsigned long long)session->checkpoint_bytes_max);
         return 0;

@@ -290,7 +290,7 @@ static void drift_and_warnings(void **state) {
         desk->plan.warning_count = 1;
         assert_non_null(
                 strstr(render(desk),
-                       "\n#### Drift: changed by somebody else\n\n- <code>Environment/a</code> is gone\n"
+                       "\n#### Drift: changed outside of Berth\n\n- <code>Environment/a</code> is gone\n"
                        "- <code>Environment/b</code>: <code>memoryMB</code>\n\n#### Warnings\n\n"
                        "- the clock is <code>&#64;wrong</code>\n"));
 }

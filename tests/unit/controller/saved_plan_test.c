@@ -127,7 +127,7 @@ static void test_the_world_moved(void **state) {
         bench_apply(&desk->bench, STACK ENVIRONMENT("a", ""));
         save(desk, STACK ENVIRONMENT("a", ", memoryMB: 4096"));
         world_find("Environment/a")->revision++;
-        expect_stale(desk, "Environment/a was changed by somebody else");
+        expect_stale(desk, "Environment/a was changed outside of Berth");
 }
 
 static void test_something_else_drifted(void **state) {

@@ -197,7 +197,7 @@ static void lines_are_shown(void **state) {
 static void git_without_anybody_to_vouch_for_it(void **state) {
         static const struct {
                 const char *verify, *says;
-        } cases[] = { { "", "nobody vouches for it" },
+        } cases[] = { { "", "not authenticated" },
                       { ", verify: {gpgKeys: [key]}", "could hold back newer commits" },
                       { ", verify: {sshAllowedSigners: key}", "could hold back newer commits" } };
         struct loaded *loaded = *state;

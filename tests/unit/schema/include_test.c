@@ -71,8 +71,8 @@ static void without_a_repository(void **state) {
         assert_int_equal(loaded.result, -1);
         assert_string_equal(
                 said_without_folder(&loaded),
-                "tree/far/eu/stack.yaml:4:18: ../../common lies outside of FOLDER/tree/far [what is included lies in the "
-                "same Git repository; where there is none, in the folder above the stack's own]\n");
+                "tree/far/eu/stack.yaml:4:18: ../../common lies outside of FOLDER/tree/far [an included file must lie in "
+                "the same Git repository; without a repository, in the folder above the stack's own]\n");
         loaded_end(&loaded);
 }
 
@@ -83,8 +83,8 @@ static const struct {
         { "[../../none]", NULL, NULL,
           "stacks/eu/stack.yaml:4:18: there is no folder FOLDER/none [paths are relative to the file that says them]\n" },
         { "[../../common, ../../../elsewhere]", NULL, NULL,
-          "stacks/eu/stack.yaml:4:32: ../../../elsewhere lies outside of FOLDER [what is included lies in the same Git "
-          "repository; where there is none, in the folder above the stack's own]\n" },
+          "stacks/eu/stack.yaml:4:32: ../../../elsewhere lies outside of FOLDER [an included file must lie in the same "
+          "Git repository; without a repository, in the folder above the stack's own]\n" },
         { "[/etc]", NULL, NULL,
           "stacks/eu/stack.yaml:4:18: include[0] must be a path relative to this file, such as ../common, found the text \"/etc\"\n" },
         { "[..]", NULL, NULL,

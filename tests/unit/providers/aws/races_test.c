@@ -30,11 +30,13 @@ static const struct {
         int seconds; /* at the most */
 } cases[] = {
         { "a record", KIND_AGENT, &aws_agent_ops, "{\"type\": \"general\", \"active\": false}",
-          "the record s3://lab-workspaces-" ACCOUNT "-eu-west-1/registry/team/agents/x.json was changed by",
+          "the record s3://lab-workspaces-" ACCOUNT
+          "-eu-west-1/registry/team/agents/x.json was changed outside",
           false, 10 },
         { "a record that cannot be written since it does not exist", KIND_AGENT, &aws_agent_ops,
           "{\"type\": \"general\", \"active\": false}",
-          "the record s3://lab-workspaces-" ACCOUNT "-eu-west-1/registry/team/agents/x.json was changed by",
+          "the record s3://lab-workspaces-" ACCOUNT
+          "-eu-west-1/registry/team/agents/x.json was changed outside",
           true, 10 },
         { "the lifecycle's lock", KIND_WORKSPACE_POLICY, &aws_workspace_policy_ops,
           "{\"appliesTo\": \"all\", \"expireAfterDays\": 3}", "has been held by others for 10 minutes", false,

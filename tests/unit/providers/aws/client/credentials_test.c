@@ -264,11 +264,11 @@ static const struct {
         { "lost", "names the source_profile nowhere, which is in neither" },
         { "neither", "neither source_profile nor credential_source" },
         { "two-sources", "both source_profile and credential_source" },
-        { "from-environment", "credential_source = Environment, but" },
+        { "from-environment", "credential_source = Environment, which has" },
         { "from-metadata",
-          "credential_source = Ec2InstanceMetadata, but there are none: the instance's metadata "
+          "credential_source = Ec2InstanceMetadata, which has no credentials: the instance's metadata "
           "(AWS_EC2_METADATA_DISABLED is set)" },
-        { "from-container", "credential_source = EcsContainer, but there are none" },
+        { "from-container", "credential_source = EcsContainer, which has no credentials" },
         { "from-somewhere", "credential_source = environment: it must be Environment, EcsContainer or" },
         { "web", "/dev/null holds no token" },
         { "mfa", "has mfa_serial" },

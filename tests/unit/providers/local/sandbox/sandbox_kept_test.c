@@ -142,14 +142,14 @@ static void what_may_be_another_s_is_not_mounted(void **state) {
         refused(kept, "is not mounted");
         assert_int_equal(unlink(other), 0);
         assert_int_equal(chmod(kept->inner, 0777), 0);
-        refused(kept, "nobody else may write");
+        refused(kept, "only root may write");
         assert_int_equal(chmod(kept->inner, 0700), 0);
         assert_int_equal(chown(kept->inner, ANOTHER, 0), 0);
-        refused(kept, "nobody else may write");
+        refused(kept, "only root may write");
         assert_int_equal(chown(kept->inner, 0, 0), 0);
         /* Who has a folder above it could give it another image of ours. */
         assert_int_equal(chown(kept->folder, ANOTHER, 0), 0);
-        refused(kept, "nobody else may write");
+        refused(kept, "only root may write");
         assert_int_equal(sandbox_kept_remove(&kept->kept, &err), -1);
         assert_int_equal(err.kind, ERROR_REFUSED);
         assert_int_equal(access(kept->image, F_OK), 0);
@@ -199,7 +199,7 @@ static void none_is_made_where_another_has_a_folder_above(void **state) {
         assert_int_equal(chown(kept->folder, ANOTHER, 0), 0);
         assert_int_equal(sandbox_kept_open(&next, true, ANOTHER, ANOTHER, &root, &err), -1);
         assert_int_equal(err.kind, ERROR_REFUSED);
-        assert_non_null(strstr(err.message, "nobody else may write"));
+        assert_non_null(strstr(err.message, "only root may write"));
         assert_non_null(strstr(err.message, kept->folder));
         assert_int_equal(access(folder, F_OK), -1);
         assert_int_equal(chown(kept->folder, 0, 0), 0);
@@ -267,7 +267,7 @@ static void a_plain_folder_is_walked_to(void **state) {
         kept.folder = inner;
         assert_int_equal(sandbox_kept_open(&kept, false, ANOTHER, ANOTHER, &root, &err), -1);
         assert_int_equal(err.kind, ERROR_REFUSED);
-        assert_non_null(strstr(err.message, "nobody else may write"));
+        assert_non_null(strstr(err.message, "only root may write"));
         snprintf(below, sizeof(below), "%s/above/two", folder);
         kept.folder = below;
         assert_int_equal(sandbox_kept_open(&kept, true, ANOTHER, ANOTHER, &root, &err), -1);

@@ -152,10 +152,10 @@ static void refuse_placing(const char *from, const char *to, const char *says) {
 static void test_what_is_out_of_bounds(void **state) {
         (void)state;
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":0", "memoryBytes out of range");
-        refuse_placing("\"bytes\":77", "\"bytes\":0", "a network that is none");
-        refuse_placing("[\"pypi.org\",\"*.a.b:8443\"]", "[]", "a network that is none");
-        refuse_placing("\"pypi.org\"", "\"127.0.0.1\"", "a host that is none");
-        refuse_placing("\"pypi.org\"", "7", "a host that is none");
+        refuse_placing("\"bytes\":77", "\"bytes\":0", "an invalid network");
+        refuse_placing("[\"pypi.org\",\"*.a.b:8443\"]", "[]", "an invalid network");
+        refuse_placing("\"pypi.org\"", "\"127.0.0.1\"", "an invalid host");
+        refuse_placing("\"pypi.org\"", "7", "an invalid host");
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":-1", "memoryBytes out of range");
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":\"1\"", "no memoryBytes");
         refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":1.5", "no memoryBytes");

@@ -781,7 +781,7 @@ static void test_parked(void **state) {
         lab->checkpoint = first;
         must_open(lab, false, 0);
         event = await(lab);
-        assert_true(event.type == PLACE_OPENED && !event.loaded && strstr(event.reason, "not there"));
+        assert_true(event.type == PLACE_OPENED && !event.loaded && strstr(event.reason, "no longer exists"));
         run(lab, 5, "'x' in globals()");
         assert_true(text_has(lab, "False|"));
         must_end(lab);
