@@ -11,7 +11,7 @@
 
 #define ANSWER_UNKNOWN (-1)  /* the body ends with the connection */
 #define ANSWER_CHUNKED (-2)  /* where the last chunk says so */
-#define ANSWER_BODILESS (-3) /* by its status there is none: 204, 304 */
+#define ANSWER_BODILESS (-3) /* a status without a body: 204, 304 */
 
 struct answer_header {
         const char *name, *value;
@@ -19,7 +19,7 @@ struct answer_header {
 
 struct answer_head {
         unsigned status;
-        const char *type; /* of the body; NULL: there is none to have one */
+        const char *type; /* of the body; NULL: no body, so no type */
         const struct answer_header *headers;
         size_t header_count;
         int64_t length;  /* of the body, or one of the above */
@@ -27,7 +27,10 @@ struct answer_head {
         bool last;       /* the connection ends behind it */
 };
 
-/* Nobody is to keep it, unless `headers` have a Cache-Control. A control character in a value, which could begin a line of its own, is written as a blank. */
+/*
+ * No cache may keep it, unless `headers` have a Cache-Control. A control character in a value,
+ * which could begin a line of its own, is written as a blank.
+ */
 void answer_head_write(const struct answer_head *head, struct strbuf *ret);
 
 bool answer_has_body(unsigned status);

@@ -101,7 +101,7 @@ static json_t *refuse(const char *why) {
         return json_pack("{s:b, s:s}", "ok", 0, "error", why);
 }
 
-/* Who asks, by the kernel's word: whatever the request itself says of that is written over. */
+/* The caller's user, by the kernel's word: it replaces whatever the request itself says of that. */
 static void sign(int connection, json_t *request) {
         struct ucred peer = { .uid = (uid_t)-1 };
         socklen_t length = sizeof(peer);

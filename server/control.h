@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may open a daemon's Unix socket, in its state's folder, mode 0600, may ask it for all: one JSON object and a line end each
- * way, then the connection ends.
+ * A process that may open a daemon's Unix socket, in its state's folder, mode 0600, may ask it for
+ * all: one JSON object and a line end each way, then the connection ends.
  *
  *     -> {"command": "approve", "source": "research", "plan": "3f2a...", "allow": ["has-dependents:Environment/x"]}
  *     <- {"ok": true, "message": "..."} or {"ok": false, "error": "...", "refused": false}; status: {"ok": true, "sources": [...]}

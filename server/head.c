@@ -232,7 +232,9 @@ static size_t host_length(const char *authority) {
                        : 0;
 }
 
-/* Names that are this machine's own whoever resolves them: a page of somebody else's cannot be loaded from them. */
+/*
+ * Names that mean this machine with any resolver: another site's page cannot be loaded from them.
+ */
 static bool is_loopback(const char *host) {
         size_t length = strlen(host);
         struct in_addr four;

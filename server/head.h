@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands in front of a request's body: taken apart by the letter of RFC 9112, and judged before anybody routes it. Refused is
- * what two programs in a row may read in two ways (a NUL, a bare CR or LF, a line that is folded or has no name, lengths that
- * repeat or contradict, codings, NUL that hides behind an escape), and what a web page has a browser on this machine
- * send (a foreign Host or Origin). Pure.
+ * The head of a request: parsed by the letter of RFC 9112, and checked before it is routed. Refused
+ * is what two programs in a row may read in two ways (a NUL, a bare CR or LF, a line that is folded
+ * or has no name, lengths that repeat or contradict, codings, NUL that hides behind an escape), and
+ * what a web page has a browser on this machine send (a foreign Host or Origin). Pure.
  */
 #ifndef BERTH_SERVER_HEAD_H
 #define BERTH_SERVER_HEAD_H
@@ -49,8 +49,9 @@ struct head_parts {
         size_t query_count;
         bool has_body, chunked;
         unsigned long long length; /* of the body; 0 where it comes in chunks */
-        bool awaits_go_ahead;      /* the client sends the body when he is told to: Expect: 100-continue */
-        bool last;                 /* the client wants no other request on this connection */
+        /* the client waits for a go-ahead before it sends the body: Expect: 100-continue */
+        bool awaits_go_ahead;
+        bool last; /* the client wants no other request on this connection */
 };
 
 /*
@@ -60,8 +61,9 @@ struct head_parts {
 ssize_t head_end(const char *bytes, size_t length, size_t *seen);
 
 /*
- * Takes such a head apart. 0, or the HTTP status that refuses it, with a line for whoever sent it. `text` has a NUL behind it; it is
- * cut up, and must live as long as what comes out. An empty line in front of it is passed over.
+ * Takes such a head apart. 0, or the HTTP status that refuses it, with a line for the client.
+ * `text` has a NUL behind it; it is cut up, and must live as long as what comes out. An empty line
+ * in front of it is passed over.
  */
 unsigned head_parse(char *text, struct arena *arena, struct head *ret, const char **ret_why);
 
@@ -79,7 +81,7 @@ bool head_has_field(const struct head *head, const char *name);
 bool head_is_token(const char *text, size_t length);
 /* What a field's value may hold: no control character but a tab. */
 bool head_is_text(char byte);
-/* -1 for what is none. */
+/* -1 for another character. */
 int head_hex_digit(char digit);
 
 #endif

@@ -81,7 +81,10 @@ int instance_listen(struct instance *instance, int *ret_socket, struct error *er
         if (unlinkat(instance->folder, name, 0) < 0 && errno != ENOENT)
                 return error_set(err, "cannot remove %s beside %s: %s", name, instance->lock_path,
                                  strerror(errno));
-        /* The mode of the descriptor becomes that of the name: nobody else can open it, not for an instant. */
+        /*
+         * The mode of the descriptor becomes that of the name: no other user can open it, not for
+         * an instant.
+         */
         if (fchmod(descriptor, 0600) < 0 ||
             bind(descriptor, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
             listen(descriptor, BACKLOG) < 0)

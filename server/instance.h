@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One daemon a folder: its lock, and its Unix socket there. The lock file says who runs, for as long as he does: the kernel drops it
- * with the process, so that a socket without a locked lock file is a dead daemon's.
+ * One daemon a folder: its lock, and its Unix socket there. The lock file names the process that
+ * runs, and is locked while it runs: the kernel drops it with the process, so that a socket without
+ * a locked lock file is a dead daemon's.
  */
 #ifndef BERTH_SERVER_INSTANCE_H
 #define BERTH_SERVER_INSTANCE_H

@@ -13,7 +13,10 @@
  */
 int listen_open(const char *address, int *ret_socket, unsigned *ret_port, struct error *err) MUST_USE;
 
-/* Whether nobody but this machine reaches such an address: also false for one that listen_open() would refuse. */
+/*
+ * Whether only this machine reaches such an address: also false for one that listen_open() would
+ * refuse.
+ */
 bool listen_is_loopback(const char *address);
 
 /* A Unix socket of that mode at `path`, which has 107 bytes at the most; a socket that lies there is replaced. */

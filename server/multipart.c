@@ -20,8 +20,9 @@ static ssize_t fail(struct multipart *multipart, const char *why) {
 /* --- parameters: ; NAME=VALUE, the value a token or quoted --- */
 
 /*
- * The next parameter: 1, 0 where there is none, -1 where what stands there is none. In quotes a backslash stands for what follows
- * it (RFC 9110, 5.6.4): curl writes quotes so, aiohttp blanks too. Browsers write %22, which is left as it is.
+ * The next parameter: 1, 0 at the end, -1 if it is malformed. In quotes a backslash stands for what
+ * follows it (RFC 9110, 5.6.4): curl writes quotes so, aiohttp blanks too. Browsers write %22,
+ * which is left as it is.
  */
 static int next_parameter(const char **at, char *name, size_t name_size, char *value, size_t value_size) {
         size_t length;
@@ -223,7 +224,7 @@ static ssize_t take_data(struct multipart *multipart, const char *bytes, size_t 
                         return fail(multipart, "the body does not begin with its boundary");
                 *ret = (struct multipart_event){ MULTIPART_DATA, multipart->delimiter, multipart->matched };
                 multipart->matched = 0;
-                return (ssize_t)used; /* what did not fit is looked at anew */
+                return (ssize_t)used; /* the rest is parsed again */
         }
         if (used == length)
                 return (ssize_t)used;

@@ -240,7 +240,7 @@ static void refuse(struct request *request, unsigned status, const char *why) {
         say(request, status, why);
 }
 
-/* Of what is refused, too: its client reads no body, and would take one for the next answer. */
+/* Refusals count too: a HEAD's client reads no body, and would take one for the next answer. */
 static bool asks_by_head(const char *bytes, size_t length) {
         static const char method[] = "HEAD ";
         size_t skip = length >= 2 && memcmp(bytes, "\r\n", 2) == 0 ? 2 : 0;
@@ -249,8 +249,9 @@ static bool asks_by_head(const char *bytes, size_t length) {
 }
 
 /*
- * The head as text of the request's own, NULL where the client left before it was whole, or where it is refused. That it is no head
- * is said as soon as it is seen: whoever ends lines in another way would wait for ever.
+ * The head as text of the request's own, NULL where the client left before it was whole, or where
+ * it is refused. A malformed head is refused as soon as it is seen: a client that ends lines in
+ * another way would wait forever.
  */
 static char *read_head(struct request *request) {
         struct wire *wire = request->wire;
@@ -292,7 +293,7 @@ static bool understand_head(struct request *request, char *text) {
         allowed.by_tls = request->wire->line != NULL;
         if (status == 0) {
                 status = head_read(&request->head, &allowed, public->arena, &request->parts, &why);
-                /* What is refused is told in the form of its interface, which the path says. */
+                /* A refusal has the form of its interface, which the path names. */
                 if (request->parts.path)
                 public->path = request->parts.path;
         }
@@ -310,8 +311,8 @@ static bool understand_head(struct request *request, char *text) {
 /* --- the route --- */
 
 /*
- * Finds who answers it; 503 where there is no seat for it. A body that nobody reads ends the connection: the next request would
- * begin in the midst of it.
+ * Finds who answers it; 503 where there is no seat for it. A body that is not read ends the
+ * connection: the next request would begin in the midst of it.
  */
 static void begin_request(struct request *request) {
         struct server_request *public = &request->public;
@@ -410,7 +411,7 @@ static void read_chunked_body(struct request *request) {
         request->body_read = true;
 }
 
-/* Where the client has sent some of it already, he does not wait to be told. */
+/* A client that has sent some of it already does not wait for the go-ahead. */
 static void read_body(struct request *request) {
         static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
         const struct wire_piece piece = { go_ahead, sizeof(go_ahead) - 1 };

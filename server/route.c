@@ -47,7 +47,7 @@ bool route_takes_slash(const struct server_route *route, const char *const param
         return slash >= path + strlen(path) - strlen(parameters[count - 1]);
 }
 
-/* Whoever may GET may ask for the head of it. */
+/* A path that has GET also has HEAD. */
 static bool has_method(const struct server_route *route, const char *method) {
         return strcmp(route->method, method) == 0 ||
                (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);

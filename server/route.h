@@ -7,8 +7,9 @@
 #include "server/server.h"
 
 /*
- * The route of the path and method, its parameters in the arena; NULL where there is none. Then *ret_allow names the methods
- * that the path has ("GET, HEAD"), and is NULL where it has none at all. Of two that fit the first in the table is taken.
+ * The route of the path and method, its parameters in the arena; NULL if there is none. Then
+ * *ret_allow names the methods that the path has ("GET, HEAD"), and is NULL where it has none at
+ * all. Of two that fit the first in the table is taken.
  */
 const struct server_route *route_find(const struct server_route *routes, size_t count, const char *method,
                                       const char *path, struct arena *arena,

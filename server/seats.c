@@ -11,7 +11,7 @@
 
 #define LEAVING_MS 1000
 
-/* Who was shown out sits there until whoever reads from his socket has noticed. */
+/* PLACE_LEAVING: shown out, until the thread that reads from the socket has noticed. */
 enum place { PLACE_FREE, PLACE_WAITING, PLACE_WORKING, PLACE_LEAVING };
 
 struct seat {
@@ -30,12 +30,12 @@ struct seats {
         pthread_mutex_t lock; /* of all below */
         pthread_cond_t changed, left;
         bool stopping;
-        int64_t next_ms; /* when the usher looks again; 0: not before he is told */
+        int64_t next_ms; /* when the usher looks again; 0: not before it is woken */
         uint64_t turns;
         struct seat list[];
 };
 
-/* IPv4 in IPv6 is the same address as without, so that nobody counts twice. */
+/* IPv4 in IPv6 is the same address as without, so that a client does not count twice. */
 static void read_address(int socket, const struct sockaddr *from, uint8_t ret[16]) {
         static const uint8_t four_in_six[12] = { [10] = 0xff, [11] = 0xff };
         struct ucred peer = { .uid = (uid_t)-1 };
@@ -71,7 +71,7 @@ static void wake_usher(struct seats *seats, const struct seat *seat) {
                 pthread_cond_signal(&seats->changed);
 }
 
-/* With the lock held. Whoever reads from the socket notices, and closes it. */
+/* With the lock held. The thread that reads from the socket notices, and closes it. */
 static void show_out(struct seat *seat) {
         shutdown(seat->socket, SHUT_RDWR);
         seat->place = PLACE_LEAVING;
@@ -101,7 +101,7 @@ void seats_make_room(struct seats *seats) {
         pthread_mutex_unlock(&seats->lock);
 }
 
-/* With the lock held; NULL: there is none. */
+/* With the lock held; NULL if there is none. */
 static struct seat *find_free(struct seats *seats) {
         for (size_t i = 0; i < seats->count; i++) {
                 if (seats->list[i].place == PLACE_FREE)
@@ -111,8 +111,8 @@ static struct seat *find_free(struct seats *seats) {
 }
 
 /*
- * Where all places are taken many are just leaving, which takes them no time but the processor's: whoever comes waits for that, and
- * is not sent away, for he may be a probe.
+ * If all places are taken, many are just leaving, which takes only the processor's time: a new
+ * connection waits for that instead of being closed, since it may be a probe.
  */
 struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address) {
         const struct timespec until = clock_after_ms(LEAVING_MS);
@@ -142,7 +142,10 @@ bool seats_work(struct seats *seats, struct seat *seat) {
         if (!seat)
                 return false;
         pthread_mutex_lock(&seats->lock);
-        /* What somebody sent before he was shown out can still be read from his socket: he is out all the same. */
+        /*
+         * Bytes that came before the client was shown out can still be read from its socket: they
+         * do not bring it back.
+         */
         free_one = seat->place == PLACE_WAITING &&
                    count_in(seats, PLACE_WORKING, NULL) < seats->limits.working &&
                    count_in(seats, PLACE_WORKING, seat->address) < seats->limits.working_per_address;
@@ -190,7 +193,10 @@ void seats_renew(struct seats *seats, struct seat *seat) {
         pthread_mutex_unlock(&seats->lock);
 }
 
-/* Before the socket is closed: the usher never touches one that is somebody else's by now. */
+/*
+ * Before the socket is closed: the usher must never touch a descriptor that already belongs to
+ * another connection.
+ */
 void seats_leave(struct seats *seats, struct seat *seat) {
         if (!seat)
                 return;
@@ -216,7 +222,10 @@ void seats_dismiss(struct seats *seats, int how) {
         pthread_mutex_unlock(&seats->lock);
 }
 
-/* With the lock held. Shows out who is over his time; when to look again, or 0: nobody is timed. */
+/*
+ * With the lock held. Shows out connections whose time is over; returns when to look again, or 0:
+ * no connection is timed.
+ */
 static int64_t end_overdue(struct seats *seats) {
         int64_t now = clock_now_ms(), next = 0;
 

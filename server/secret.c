@@ -15,7 +15,7 @@ int secret_read(const char *path, struct strbuf *ret, struct error *err) {
         if (file_read(path, SECRET_MAX, ret, err) < 0)
                 return -1;
         length = strcspn(strbuf_text(ret), "\r\n");
-        /* Whoever made it of random bytes would have a shorter one than he thinks, or none. */
+        /* A secret of random bytes would be shorter than its owner thinks, or empty. */
         if (length < ret->length && ret->data[length] == '\0')
                 return error_set(
                         err, "the secret in %s holds a NUL byte: make it of text, as by openssl rand -hex 32",

@@ -73,8 +73,9 @@ static bool shake_hands(struct connection *connection) {
 }
 
 /*
- * Each thread waits for the end of the one that ended before it, and whoever stops the server for that of the last: then all are
- * gone, with what libraries keep for each, and nobody has to hold a list.
+ * Each thread waits for the end of the one that ended before it, and the thread that stops the
+ * server waits for the last: then all are gone, with what libraries keep for each, and no list is
+ * needed.
  */
 static void *serve_connection(void *context) {
         struct connection *connection = context;
@@ -128,8 +129,9 @@ static void begin_connection(struct server *server, int socket, const struct soc
 }
 
 /*
- * Where the process has no descriptor left for who comes, he waits a moment, in which another connection may end; then whoever
- * waits longest goes, so that he can be let in: a probe, perhaps. accept4(2) says EMFILE also where nobody comes.
+ * If the process has no descriptor left for a new connection, that one waits a moment, in which
+ * another may end; then the connection that waits longest is closed for it: the new one may be a
+ * probe. accept4(2) says EMFILE also if no connection waits.
  */
 static void *accept_connections(void *context) {
         struct accepting *place = context;
@@ -163,8 +165,8 @@ static void *accept_connections(void *context) {
 /* --- life --- */
 
 /*
- * Half of the descriptors that this process may have are for connections, the others for what they ask for: whoever comes cannot
- * take those from the daemon. One connection is one descriptor.
+ * Half of the descriptors that this process may have are for connections, the others for what they
+ * ask for: clients cannot take those from the daemon. One connection is one descriptor.
  */
 static struct seats_limits limits_of(const struct server_config *config) {
         struct seats_limits limits = { .waiting = WAITING,
@@ -179,7 +181,7 @@ static struct seats_limits limits_of(const struct server_config *config) {
                 limits.working = room / 2 > WORKING_MIN ? room / 2 : WORKING_MIN;
                 limits.waiting = limits.working / 2;
         }
-        limits.working_per_address = limits.working / 2; /* behind a proxy everybody has the same */
+        limits.working_per_address = limits.working / 2; /* behind a proxy all clients have the same */
         return limits;
 }
 
@@ -241,7 +243,7 @@ void server_count_connections(struct server *server, size_t *ret_waiting, size_t
         seats_count(server->service.seats, ret_waiting, ret_working);
 }
 
-/* Until all connections have ended, or so long. */
+/* Waits until all connections have ended, at most `for_ms`. */
 static void await_connections(struct server *server, int for_ms) {
         const struct timespec until = clock_after_ms(for_ms < 0 ? 0 : for_ms);
         int code = 0;
@@ -254,8 +256,9 @@ static void await_connections(struct server *server, int for_ms) {
 }
 
 /*
- * Nobody new is let in; whoever waits for something to read finds the end; routes that wait are told (server_wait()). Answers
- * that are on their way have a little time; then whoever does not take his is cut off.
+ * No new connection is let in; a read finds the end; routes that wait are told (server_wait()).
+ * Answers that are on their way have a little time; then a client that does not read its answer is
+ * cut off.
  */
 static void end_connections(struct server *server) {
         interrupt_raise_to(&server->service.stop, INTERRUPT_NOW);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 by tables of routes, to the letter of RFC 9112 (README.md says why by no library). Each connection has a thread of its
- * own, so that a route may wait, for its caller as for anybody else, and holds up nobody; how many there are is bounded
- * (server/seats.h). With a certificate (server/tls.h) whoever comes by TCP speaks TLS; without one it belongs on loopback, or behind a
- * proxy that has it.
+ * HTTP/1.1 by tables of routes, to the letter of RFC 9112 (README.md says why by no library). Each
+ * connection has a thread of its own, so that a route may wait, for its caller or for anything
+ * else, and delays no other client; how many there are is bounded (server/seats.h). With a
+ * certificate (server/tls.h) clients that come by TCP speak TLS; without one it belongs on
+ * loopback, or behind a proxy that has it.
  *
- * A request's head is judged before it is routed (server/head.h). Its body is given to the route piece by piece, as it comes, and
- * is kept nowhere; an answer may be given whole, or read piece by piece as its client takes it. Connections are kept for the next
- * request, but behind one that was refused, or whose body nobody read: what follows those is not taken for a request.
+ * A request's head is judged before it is routed (server/head.h). Its body is given to the route
+ * piece by piece, as it comes, and is kept nowhere; an answer may be given whole, or read piece by
+ * piece as its client takes it. Connections are kept for the next request, but not after a refused
+ * one, or one whose body was not read: the bytes that follow are not taken for a request.
  */
 #ifndef BERTH_SERVER_SERVER_H
 #define BERTH_SERVER_SERVER_H
@@ -40,7 +42,8 @@ struct server_request {
 
 enum server_seat {
         SERVER_WORKS, /* 503 where all seats are taken */
-        SERVER_PROBE  /* answered whoever holds the seats: at once, in a few bytes, and without a body */
+        /* answered even if all seats are taken: at once, in a few bytes, and without a body */
+        SERVER_PROBE
 };
 
 /* All are called on the connection's thread, and may wait (server_wait()); those that are NULL are left out, but `answer`. */
@@ -92,8 +95,8 @@ struct server;
 /* Answers from then on, by threads of its own. */
 int server_start(const struct server_config *config, struct server **ret, struct error *err) MUST_USE;
 /*
- * Ends what is under way: server_wait() says so to whoever waits, and what routes answer then is sent for two seconds yet. Returns
- * when all routes have. NULL is fine.
+ * Ends what is under way: server_wait() returns SERVER_STOPS to routes that wait, and what they
+ * answer then is sent for two more seconds. Returns when all routes have. NULL is fine.
  */
 void server_stop(struct server *server);
 
@@ -102,16 +105,19 @@ void server_count_connections(struct server *server, size_t *ret_waiting, size_t
 
 /* --- for routes --- */
 
-/* The value of the one field of that name; NULL where there is none, or more than one. */
+/* The value of the one field of that name; NULL if there is none, or more than one. */
 const char *server_header(const struct server_request *request, const char *name);
 /* Whether there is any field of that name. */
 bool server_has_header(const struct server_request *request, const char *name);
-/* Who sits at the other end, by the kernel's word: false where the connection is of no Unix socket. */
+/* The user at the other end, by the kernel's word: false if the connection is of no Unix socket. */
 bool server_peer_user(const struct server_request *request, uid_t *ret);
-/* The first of that name in the query; NULL where there is none. */
+/* The first of that name in the query; NULL if there is none. */
 const char *server_query(const struct server_request *request, const char *name);
 
-/* One answer a request; what is added to it comes before it. Bytes are copied. Control characters in values become blanks. `type`: NULL where there are none. */
+/*
+ * One answer a request; what is added to it comes before it. Bytes are copied. Control characters
+ * in values become blanks. `type`: NULL for no bytes.
+ */
 void server_add_header(struct server_request *request, const char *name, const char *value);
 void server_answer(struct server_request *request, unsigned status, const char *type, const void *bytes,
                    size_t length);
@@ -128,20 +134,22 @@ struct server_stream {
 void server_answer_stream(struct server_request *request, unsigned status, const char *type,
                           const struct server_stream *stream);
 /*
- * What comes out of a descriptor (a pipe, a file, a socket), which is taken over, up to its end. Of text/event-stream a comment is
- * sent every 15 s in which nothing came, between two events: proxies and clients know then that it lives. Where the client leaves
- * the descriptor is closed, and whoever writes into it gets EPIPE.
+ * Answers with the bytes of a descriptor (a pipe, a file, a socket), which is taken over, up to its
+ * end. Of text/event-stream a comment is sent every 15 s in which nothing came, between two events:
+ * proxies and clients know then that it lives. If the client leaves, the descriptor is closed, and
+ * a writer into it gets EPIPE.
  */
 void server_answer_descriptor(struct server_request *request, unsigned status, const char *type,
                               int descriptor);
 
 enum server_wait { SERVER_READY, SERVER_TIME, SERVER_LEFT, SERVER_STOPS };
 /*
- * Waits for `events` of the descriptor (-1: for nothing), at most so long (-1: for ever); SERVER_LEFT where the client closed his
- * end, SERVER_STOPS where the server is to stop: whoever waits should give up then.
+ * Waits for `events` of the descriptor (-1: for nothing), at most `timeout_ms` (-1: forever);
+ * SERVER_LEFT if the client closed its end, SERVER_STOPS if the server must stop: the route should
+ * give up then.
  */
 enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms);
-/* The same until one of two can be read, for ever. */
+/* The same until one of two can be read, without a limit. */
 enum server_wait server_wait_either(struct server_request *request, int one, int other);
 
 /*

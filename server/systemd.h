@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=...": several joined by line ends. Without NOTIFY_SOCKET nothing happens.
- * Nobody is told where that fails: the service manager will notice.
+ * "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=...": several joined by line ends. Without
+ * NOTIFY_SOCKET nothing happens. A failure is not reported: the service manager will notice.
  */
 void systemd_tell(const char *state);
 

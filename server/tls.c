@@ -155,7 +155,10 @@ static BIO *new_socket_bio(struct tls_line *line) {
 
 /* --- a pair --- */
 
-/* OpenSSL's reason, and then there is none any more for whoever uses it next in this thread. */
+/*
+ * OpenSSL's reason. It is taken off the thread's queue, so that the next user of OpenSSL does not
+ * find it.
+ */
 static const char *reason(void) {
         const char *text = sym_ERR_reason_error_string(sym_ERR_peek_last_error());
 
@@ -163,7 +166,10 @@ static const char *reason(void) {
         return text ? text : "OpenSSL does not say why";
 }
 
-/* A client that offers nothing gets HTTP/1.1, and one that wants only something else is told at once that there is none of it. */
+/*
+ * A client that offers nothing gets HTTP/1.1; a client that wants only something else is refused at
+ * once.
+ */
 static int choose_protocol(SSL *connection, const unsigned char **ret, unsigned char *ret_length,
                            const unsigned char *offered, unsigned length, void *context) {
         static const char wanted[] = "http/1.1";
@@ -179,7 +185,7 @@ static int choose_protocol(SSL *connection, const unsigned char **ret, unsigned 
         return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/* Asked where a key is encrypted: nobody is there to type. */
+/* Called for an encrypted key: a daemon has no user who could type. */
 static int no_passphrase(char *buffer, int size, int for_writing, void *context) {
         (void)buffer, (void)size, (void)for_writing, (void)context;
         return -1;
@@ -324,7 +330,7 @@ void tls_close(struct tls *tls) {
         free(tls);
 }
 
-/* Whoever renews them writes two files, one after the other: they are read once two looks found the same. */
+/* A renewal writes two files, one after the other: they are read once two looks found the same. */
 int tls_look(struct tls *tls, struct error *err) {
         struct sighting found[2];
         struct pair pair, before;

@@ -20,8 +20,8 @@
 struct tls;
 
 /*
- * Files in PEM: the certificate with those above it, and its private key, which not everybody may read and no passphrase guards. -1
- * where they are no pair.
+ * Files in PEM: the certificate with those above it, and its private key, which must not be
+ * readable by all users, nor have a passphrase. -1 where they are no pair.
  */
 int tls_open(const char *certificate_file, const char *key_file, struct tls **ret,
              struct error *err) MUST_USE;
@@ -29,8 +29,9 @@ int tls_open(const char *certificate_file, const char *key_file, struct tls **re
 void tls_close(struct tls *tls);
 
 /*
- * Looks whether the files are others by now: 1 where what is in them is served from now on; 0 where nothing changed, or they still
- * change; -1 where they are no pair, said once for each state of the files: the pair from before stays. Of one thread.
+ * Looks whether the files changed: 1 if their content is served from now on; 0 where nothing
+ * changed, or they still change; -1 where they are no pair, said once for each state of the files:
+ * the pair from before stays. One thread only.
  */
 int tls_look(struct tls *tls, struct error *err) MUST_USE;
 /* Seconds since 1970 when the certificate that is served ends to be valid. Any thread. */
@@ -45,7 +46,7 @@ void tls_line_free(struct tls_line *line); /* NULL is fine */
 size_t tls_read(struct tls_line *line, void *bytes, size_t size);
 /* All of them, or -1. */
 int tls_write(struct tls_line *line, const void *bytes, size_t length) MUST_USE;
-/* Says that no more will be sent: an end without this is one that somebody cut off. */
+/* Says that no more will be sent: an end without this was cut off by another party. */
 void tls_finish(struct tls_line *line);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What epoll(7) reports is a number, not a pointer: what it stood for may have been removed between the report and the lock, and
- * then nobody has that number any more.
+ * epoll(7) reports a number, not a pointer: its object may have been removed between the report and
+ * the lock, and then the number is unknown.
  */
 #include "server/watch.h"
 

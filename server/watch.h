@@ -29,7 +29,7 @@ void watch_close(struct watch *watch);
 
 /* -1 where no descriptor is left for it. The socket is borrowed, and is closed after watch_remove(). */
 int watch_add(struct watch *watch, int socket, struct watched *ret, struct error *err) MUST_USE;
-/* One that was never added is fine. */
+/* An object that was never added is fine. */
 void watch_remove(struct watch *watch, struct watched *watched);
 
 #endif

@@ -25,7 +25,10 @@ void wire_close(struct wire *wire) {
         wire->line = NULL;
 }
 
-/* Who sent a token this way has shown it to the network: he should know, and not wonder why nothing answers. */
+/*
+ * A client that sent a token this way has shown it to the network: the answer says so, so that its
+ * user need not wonder.
+ */
 static void refuse_plain(struct wire *wire) {
         static const char answer[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
                                      "Content-Length: 41\r\nConnection: close\r\n\r\n"
@@ -142,7 +145,7 @@ int wire_send(const struct wire *wire, const struct wire_piece *pieces, size_t c
         return 0;
 }
 
-/* What comes is thrown away as it is: of TLS no record is waited for. */
+/* Incoming bytes are thrown away as they are: no TLS record is waited for. */
 void wire_linger(struct wire *wire, int stop, int for_ms) {
         int64_t until = clock_now_ms() + for_ms, left;
         struct pollfd polled[] = { { .fd = wire->socket, .events = POLLIN },

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of one connection, both ways. What came and was not used up yet waits in one buffer of a fixed size; what goes is
- * never kept. It is all of a connection that knows of sockets; of one thread.
+ * The bytes of one connection, both ways. Bytes that came and were not used up yet wait in one
+ * buffer of a fixed size; bytes to send are never kept. Only this file of a connection's knows of
+ * sockets; of one thread.
  *
- * Nothing here has a clock: who is too slow is shown out by his seat (server/seats.h), and every call then fails.
+ * Nothing here has a clock: a client that is too slow is shown out by its seat (server/seats.h),
+ * and every call then fails.
  */
 #ifndef BERTH_SERVER_WIRE_H
 #define BERTH_SERVER_WIRE_H
@@ -25,14 +27,14 @@ struct wire {
 /* Plain from here on, and empty. */
 void wire_open(struct wire *wire, int socket);
 /*
- * Nothing goes or comes from here on but by TLS, which waits for the handshake. False where there was none: who spoke HTTP plainly was
- * told so.
+ * Nothing goes or comes from here on but by TLS, which waits for the handshake. False if the
+ * handshake failed: a client that spoke plain HTTP got an answer that says so.
  */
 bool wire_secure(struct wire *wire, struct tls *tls) MUST_USE;
 /* Before the socket is closed. */
 void wire_close(struct wire *wire);
 
-/* What lies there and was not used up. */
+/* The bytes that came and were not used up. */
 const char *wire_bytes(const struct wire *wire, size_t *ret_length);
 void wire_use(struct wire *wire, size_t length);
 /* Waits for more behind it: how many bytes came; 0 where no more will, or the buffer is full. */
@@ -48,8 +50,9 @@ struct wire_piece {
 int wire_send(const struct wire *wire, const struct wire_piece *pieces, size_t count);
 
 /*
- * Says that no more will be sent, and reads what the client still sends, for so long at most or until `stop` is readable: a
- * socket that is closed with bytes unread throws away the answer that is still on its way.
+ * Says that no more will be sent, and reads what the client still sends, for `for_ms` at most or
+ * until `stop` is readable: a socket that is closed with bytes unread throws away the answer that
+ * is still on its way.
  */
 void wire_linger(struct wire *wire, int stop, int for_ms);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The manifest of kind Server, from typed values to what the server asks at each request. The schema has checked each field; here is
- * checked what takes this machine: that files are there, and that what holds a token is one, and is not open to everybody. Tokens are
- * hashed here, and not kept.
+ * The manifest of kind Server, from typed values to what the server asks at each request. The
+ * schema has checked each field; here the rest is checked, which takes this machine: files exist,
+ * and a token's file holds a valid token and is not open to all users. Tokens are hashed here, and
+ * not kept.
  */
 #include "broker/auth/config.h"
 
@@ -48,7 +49,10 @@ static void read_hash(const char *hex, uint8_t ret[SHA256_SIZE]) {
                 ret[i] = (uint8_t)(digest_from_hex(hex[2 * i]) << 4 | digest_from_hex(hex[2 * i + 1]));
 }
 
-/* Keys that are fetched may come later; those in a file are there, or nobody could ever call. */
+/*
+ * Keys that are fetched may come later; a file must hold its keys now, or no client of that issuer
+ * could ever call.
+ */
 static void read_jwt(struct named_files *files, const struct value *spec, struct broker_jwt *ret) {
         struct jwks *jwks;
         struct error err;
@@ -114,7 +118,7 @@ static bool are_one_issuers(const struct broker_client *one, const struct broker
                strcmp(one->jwt.audience, two->jwt.audience) == 0;
 }
 
-/* Whoever came with such a token would be two clients. */
+/* A client with such a token would be two clients. */
 static void check_tokens(struct named_files *files, const struct broker_config *config,
                          const struct value *clients) {
         for (size_t i = 0; i < config->client_count; i++) {

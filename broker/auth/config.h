@@ -33,7 +33,7 @@ struct broker_jwt {
         const char *owner_claim;          /* names the owner; NULL: none does */
 };
 
-/* Of one client; the manifest's `limits`. */
+/* Limits of one client; the manifest's `limits`. */
 struct broker_limits {
         int64_t per_second;       /* requests; twice as many at once */
         int64_t owner_per_second; /* of them for one owner; 0: no limit of its own */

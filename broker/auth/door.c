@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A token is compared with every client's hash, each time whole: how long it takes tells neither whether there is one that begins
- * so, nor whose it is. What is compared is a hash, so that even a comparison that told would tell nothing of the token.
+ * A token is compared with every client's hash, each time whole: the time it takes tells neither
+ * whether a token that begins so exists, nor which client's it is. Hashes are compared, so that
+ * even a leak of the comparison would reveal nothing of the token.
  */
 #include "broker/auth/door.h"
 
@@ -83,7 +84,7 @@ static const char *token_of(const struct server_request *request) {
         return authorization + sizeof(scheme) - 1;
 }
 
-/* The client whose token that is; NULL where it is nobody's. */
+/* The client of that token; NULL for an unknown token. */
 static const struct broker_client *client_of(const struct door *door, const char *token) {
         const struct broker_client *found = NULL;
         uint8_t hash[SHA256_SIZE];
@@ -101,7 +102,7 @@ static bool refuse(struct door_refusal *refusal, const char *code, const char *d
         return false;
 }
 
-/* Whoever is let in is counted, and so is whoever is known but asks for nobody that there can be. */
+/* Counts each admitted request, and each request of a known client that names an invalid owner. */
 static bool has_turn(struct door *door, struct server_request *request, size_t number,
                      const struct broker_limits *limits, const char *owner, struct door_refusal *refusal) {
         enum turn turn = turns_take(door->turns, number, limits, owner, clock_now_ms());
@@ -141,7 +142,10 @@ static bool refuse_stranger(struct server_request *request, struct door_refusal 
         return refuse(refusal, "unauthenticated", "the request has no token, or one that is no client's");
 }
 
-/* Who it is, by a JSON Web Token. Why one is refused is told only where its signature is its issuer's. */
+/*
+ * Finds the client by a JSON Web Token. The reason of a refusal is returned only if the signature
+ * is the issuer's.
+ */
 static bool find_by_issuer(struct door *door, struct server_request *request, const char *token,
                            struct issuers_found *ret, struct door_refusal *refusal) {
         switch (issuers_ask(door->issuers, token, request->arena, ret)) {
@@ -195,7 +199,7 @@ static bool admit_client(struct door *door, struct server_request *request, cons
         return !of_owner.code || refuse(refusal, of_owner.code, of_owner.detail);
 }
 
-/* Whoever acts for himself, or for whom his token names, is nobody else, whatever he says. */
+/* A client that acts for itself, or whose token names the owner, cannot name another owner. */
 static bool may_name(const struct server_request *request, const struct door_caller *caller,
                      struct door_refusal *refusal) {
         if ((!caller->itself && !caller->is_named) || !server_has_header(request, "Berth-Owner"))

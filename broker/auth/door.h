@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who calls, and for whom. By TCP a client proves who it is by its token, or by a JSON Web Token of its issuer; on the Unix socket the kernel says which user it is.
+ * Which client calls, and for which owner. By TCP a client proves its identity by its token, or by
+ * a JSON Web Token of its issuer; on the Unix socket the kernel says which user it is.
  *
  * Owners are of three kinds, and no name that a request gives can be of another kind than it is: "REALM/NAME" where the client
  * names the user, or the token does (a realm has neither colon nor slash), "client:NAME" where it acts for itself, "uid:N" on the socket.
@@ -22,7 +23,7 @@ struct issuers;
 struct door_caller {
         const char *client;                        /* its name; "uid:N" on the socket */
         const char *owner;                         /* NULL: none was named, and none is needed */
-        bool itself;                               /* it acts for nobody else */
+        bool itself;                               /* it acts for itself alone */
         bool is_named;                             /* by its token: it acts for this owner alone */
         int64_t until_s;                           /* since 1970: the end of its token; 0: none is known */
         unsigned rights;                           /* of enum broker_right */
@@ -48,11 +49,14 @@ void door_free(struct door *door); /* NULL is fine */
 bool door_admit(struct door *door, struct server_request *request, bool owned, struct door_caller *ret,
                 struct door_refusal *refusal) MUST_USE;
 
-/* The same for who sends the client's token in another place than `Authorization` (NULL: he sends none), and for an owner. */
+/*
+ * The same for a client that sends its token in another place than `Authorization` (NULL: no
+ * token), and for an owner.
+ */
 bool door_admit_token(struct door *door, struct server_request *request, const char *token,
                       struct door_caller *ret, struct door_refusal *refusal) MUST_USE;
 
-/* The client of that name; NULL where there is none. */
+/* The client of that name; NULL if there is no such client. */
 const struct broker_client *door_client(const struct door *door, const char *name);
 /* For a caller that was admitted before as this client, for this owner: false, with the refusal, where it asks too often. */
 bool door_admit_again(struct door *door, struct server_request *request, const struct broker_client *client,

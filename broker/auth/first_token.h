@@ -8,7 +8,10 @@
 
 #define FIRST_TOKEN_FILE "serve.token"
 
-/* The hash of what the folder's file of that name holds; where there is none it is made, mode 0600. One process at a time. */
+/*
+ * The hash of what the folder's file of that name holds; a missing file is made, mode 0600. One
+ * process at a time.
+ */
 int first_token(const char *folder, const char *name, uint8_t ret[SHA256_SIZE], struct error *err) MUST_USE;
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source is where keys come from; clients of one issuer share it. One that is fetched has a thread of its own, so that an issuer
- * that does not answer holds up nobody else. Whoever waits for keys counts attempts: what counts is that one has ended since he
- * looked, whatever came of it.
+ * A source is where keys come from; clients of one issuer share it. A fetched source has a thread
+ * of its own, so that an issuer that does not answer delays no other client. A request that waits
+ * for keys counts attempts: it goes on when an attempt has ended since it began to wait, whatever
+ * the attempt's result.
  *
- * Whoever checks a signature holds the keys that there were when he began; new ones take their place at once, however many check
- * and whether they ever pause. The old ones go with the last who holds them.
+ * A signature is checked by the keys that were there when its check began; new keys replace them at
+ * once, however many checks run and whether they ever pause. The old keys are freed with their last
+ * holder.
  *
- * Of a token that nobody vouches for nothing is logged, and nothing is kept.
+ * A token of an unknown issuer or client is neither logged nor kept.
  */
 #include "broker/auth/issuers.h"
 
@@ -31,7 +33,7 @@
 #define THREAD_STACK ((size_t)512 << 10)
 
 struct keys {
-        size_t holders; /* the source among them, and whoever checks by them */
+        size_t holders; /* the source itself, and each check that uses them */
         struct jwks *jwks;
 };
 
@@ -217,7 +219,7 @@ static void *keep_fetching(void *context) {
         return NULL;
 }
 
-/* With the lock held: whether somebody whom nobody knows may have keys fetched now. */
+/* With the lock held: whether keys may be fetched now for a client that is not known yet. */
 static bool take_turn(struct source *source) {
         int64_t turn_ms = ISSUERS_TURN_S * INT64_C(1000),
                 passed = (clock_now_ms() - source->turn_ms) / turn_ms;
@@ -373,7 +375,7 @@ static int open_source(struct source *source, struct error *err) {
                 look_at_file(source);
         } else {
                 source->http = http_pool_new(source->client->jwt.authorities_file);
-                source->under_way = true; /* whoever comes first waits for it */
+                source->under_way = true; /* the first that comes waits for it */
                 code = pthread_create(&source->thread, &small, keep_fetching, source);
                 source->started = code == 0;
         }

@@ -13,7 +13,7 @@
 #define VALUES_MAX 20000
 #define NUMBER_MAX 1100 /* bytes: of a modulus, with zeros in front of it */
 
-/* A member that is base64url: how many bytes; 0 where it is none, or there are too many. */
+/* A member that is base64url: how many bytes; 0 if it is not base64url, or too long. */
 static size_t read_number(const json_t *key, const char *name, uint8_t ret[NUMBER_MAX]) {
         const char *text = json_text(key, name);
         size_t length = text ? strlen(text) : 0;
@@ -43,7 +43,10 @@ static bool is_for_verifying(const json_t *key) {
         return !operations;
 }
 
-/* NULL where it is none that can be used here. The kind is the key's own: no token can have it used as another. */
+/*
+ * NULL if this key cannot be used here. The kind is the key's own: no token can have it used as
+ * another.
+ */
 static struct public_key *read_key(const json_t *json) {
         static const struct {
                 const char *type, *curve, *algorithm, *first, *second;
@@ -114,7 +117,7 @@ int jwks_read(const char *text, size_t length, struct jwks **ret, struct error *
         return 0;
 }
 
-/* Who may write it may sign what he likes. */
+/* A user who can write the file can sign any token. */
 int jwks_file(const char *path, struct jwks **ret, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct stat status;

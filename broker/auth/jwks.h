@@ -27,7 +27,7 @@ struct jwks {
 
 /* -1 where it is no such set, or has no key that can be used. */
 int jwks_read(const char *text, size_t length, struct jwks **ret, struct error *err) MUST_USE;
-/* The same of a file, which not everybody may write. */
+/* The same of a file, which must not be writable by all users. */
 int jwks_file(const char *path, struct jwks **ret, struct error *err) MUST_USE;
 void jwks_free(struct jwks *jwks); /* NULL is fine */
 

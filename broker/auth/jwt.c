@@ -13,7 +13,10 @@
 #define TRIES_MAX 8 /* of keys, for one token: a signature takes longer to check than all else */
 #define RSA_SIGNATURE_MAX PUBLIC_KEY_RSA_MAX
 
-/* One part, up to `end`, as the JSON object that it is; NULL where it is none, or two programs may read two things in it. */
+/*
+ * One part, up to `end`, as the JSON object that it is; NULL if it is not an object, or two
+ * programs may read it differently.
+ */
 static json_t *read_part(const char *text, const char *end, struct arena *arena) {
         size_t length = (size_t)(end - text);
         char *bytes = arena_alloc(arena, length + 1);
@@ -45,7 +48,10 @@ static bool is_for_access(const json_t *header) {
         return !type;
 }
 
-/* What it says to be signed by: only to find the key, whose kind it must be. Names are to the letter. */
+/*
+ * The algorithm that the header names: only to find the key, whose kind it must be. Names are to
+ * the letter.
+ */
 static bool read_header(const json_t *header, enum public_key_kind *ret) {
         static const struct {
                 const char *name;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON Web Tokens (RFC 7519) as they come in Authorization: three parts in base64url, signed (RFC 7515). Pure. Of the many things that
- * such a token may say of itself none is believed: which algorithm it is checked by is its key's word, keys that it carries or names the
- * place of are not looked at, and one that demands something unknown (crit, b64) is none (RFC 8725).
+ * JSON Web Tokens (RFC 7519) as they come in Authorization: three parts in base64url, signed (RFC
+ * 7515). Pure. Nothing that such a token says of itself is trusted: the algorithm is its key's;
+ * keys that it carries or whose address it names are ignored; a token that demands something
+ * unknown (crit, b64) is invalid (RFC 8725).
  *
  *     jwt_read() -> jwt_is_of(): whose it says to be -> jwt_verify(): whether that is so -> jwt_check_times() -> jwt_claim()
  */
@@ -27,7 +28,7 @@ struct jwt {
         json_t *header, *claims;
 };
 
-/* False where it is no token that can be verified here, whoever signed it. `token` is to outlive it. */
+/* False for a token that cannot be verified here, by any key. `token` must outlive it. */
 bool jwt_read(const char *token, struct arena *arena, struct jwt *ret) MUST_USE;
 void jwt_release(struct jwt *jwt);
 #define JWT_CLEANUP __attribute__((cleanup(jwt_release)))
@@ -38,7 +39,7 @@ bool jwt_is_of(const struct jwt *jwt, const char *issuer, const char *audience);
 enum jwt_verdict {
         JWT_GOOD,
         JWT_FORGED,     /* its key is known, and did not sign it */
-        JWT_UNKNOWN_KEY /* signed by none of these, if by anybody: there may be newer ones */
+        JWT_UNKNOWN_KEY /* signed by none of these keys: there may be newer ones */
 };
 enum jwt_verdict jwt_verify(const struct jwt *jwt, const struct jwks *jwks);
 
@@ -46,7 +47,7 @@ enum jwt_verdict jwt_verify(const struct jwt *jwt, const struct jwks *jwks);
 const char *jwt_check_times(const struct jwt *jwt, int64_t now_s);
 /* Until when jwt_check_times() says so, at most. */
 int64_t jwt_until_s(const struct jwt *jwt);
-/* A claim that is text; NULL where there is none. */
+/* A claim that is text; NULL if there is none. */
 const char *jwt_claim(const struct jwt *jwt, const char *name);
 
 #endif

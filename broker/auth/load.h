@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many requests each client and each owner has under way, streams among them: whoever opens as many as he can leaves room for
- * others. The same of the memory that bodies and answers take: each of both has LOAD_HELD_MAX in all, of which a client and an owner have
- * a share; what is little does not count, so that small requests are answered whatever large ones wait for. Any thread's.
+ * How many requests each client and each owner has under way, streams among them: a client that
+ * opens as many as it can leaves room for others. The same of the memory that bodies and answers
+ * take: each of both has LOAD_HELD_MAX in all, of which a client and an owner have a share; what is
+ * little does not count, so that small requests are answered whatever large ones wait for. Any
+ * thread's.
  */
 #ifndef BERTH_BROKER_AUTH_LOAD_H
 #define BERTH_BROKER_AUTH_LOAD_H
@@ -16,7 +18,10 @@ struct load;
 struct load *load_new(void);
 void load_free(struct load *load); /* NULL is fine */
 
-/* False where one of the two has as many as `limits` let it have; then nothing is to be left. `owner` may be NULL. */
+/*
+ * False where one of the two has as many as `limits` let it have; then load_leave() must not be
+ * called. `owner` may be NULL.
+ */
 bool load_enter(struct load *load, const struct broker_limits *limits, const char *client,
                 const char *owner) MUST_USE;
 void load_leave(struct load *load, const char *client, const char *owner);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many requests a second somebody may make: twice as many at once, and as they are used up so many a second. Pure. */
+/*
+ * A limit of requests a second: twice as many at once, and used ones come back at that rate. Pure.
+ */
 #ifndef BERTH_BROKER_AUTH_RATE_H
 #define BERTH_BROKER_AUTH_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RATE_RESTS_MS 2000 /* who asks nothing for so long has all of it again */
+#define RATE_RESTS_MS 2000 /* after this time without a request the whole limit is available again */
 
 /* Zeroed: nothing was used yet. */
 struct rate {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tickets for downloads. A browser that saves a file sends no header of a page's, so that the address alone must do; and an address is
- * kept in lists of downloads, histories and logs of proxies. So it stands for one file, or one archive, of whoever asked for it, once,
- * for a minute. Only hashes are kept. Any thread's.
+ * Tickets for downloads. A browser that saves a file sends no header of a page's, so that the
+ * address alone must do; and an address is kept in lists of downloads, histories and logs of
+ * proxies. So a ticket stands for one file, or one archive, of the client that asked for it; it
+ * works once, for a minute. Only hashes are kept. Any thread's.
  */
 #ifndef BERTH_BROKER_AUTH_TICKETS_H
 #define BERTH_BROKER_AUTH_TICKETS_H
@@ -16,7 +17,7 @@
 #define TICKETS_PER_CALLER \
         32 /* of one client and owner: with one more the oldest of theirs is good for nothing */
 
-/* What it is for. */
+/* The download that it allows. */
 struct ticket {
         struct door_caller
                 caller; /* of whom it was asked; what `agents` and `environments` name outlives it */
@@ -31,7 +32,7 @@ void tickets_free(struct tickets *tickets); /* NULL is fine */
 /* False where too many are out. What `what` borrows is copied, but for those lists. */
 bool tickets_issue(struct tickets *tickets, const struct ticket *what, int64_t now_ms,
                    char ret[TICKET_SIZE]) MUST_USE;
-/* Uses it up: false where it is none, not any more, or too old. *ret is in the arena. */
+/* Uses the ticket up: false if it is unknown, used or expired. *ret is in the arena. */
 bool tickets_redeem(struct tickets *tickets, const char *text, int64_t now_ms, struct arena *arena,
                     struct ticket *ret) MUST_USE;
 

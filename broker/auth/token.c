@@ -19,7 +19,7 @@ bool token_is_same(const uint8_t one[SHA256_SIZE], const uint8_t two[SHA256_SIZE
         return differs == 0;
 }
 
-/* What is wrong with it is said without a word of what it holds. */
+/* The message quotes nothing of the file's content. */
 static int check_token(const char *path, const struct strbuf *token, struct error *err) {
         if (strspn(token->data, characters) != token->length)
                 return error_set(

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client may name any number of owners, so an owner is kept in mind only while his rate says anything: who rested for
- * RATE_RESTS_MS is as one who never came. Whenever there are twice as many as were left by the last sweep, those are swept out; so
- * there are never more than twice those who asked within that time (and SWEEP_FIRST), and each request pays for a constant part of a sweep.
+ * A client may name any number of owners, so an owner is kept only while its rate matters: an owner
+ * that rested for RATE_RESTS_MS is like a new one. Whenever there are twice as many as were left by
+ * the last sweep, those are swept out; so there are never more than twice those who asked within
+ * that time (and SWEEP_FIRST), and each request pays for a constant part of a sweep.
  */
 #include "broker/auth/turns.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How often each client asks, and, where it has a limit for those too, each owner that it asks for. An owner who asks too often
- * takes nothing of what his client may: others of the same client are let in. Any thread's.
+ * How often each client asks, and, where it has a limit for those too, each owner that it asks for.
+ * An owner that asks too often uses up nothing of its client's limit: other owners of the same
+ * client are admitted. Any thread's.
  */
 #ifndef BERTH_BROKER_AUTH_TURNS_H
 #define BERTH_BROKER_AUTH_TURNS_H
@@ -23,7 +24,7 @@ struct turns;
 struct turns *turns_new(size_t count);
 void turns_free(struct turns *turns); /* NULL is fine */
 
-/* `owner`: NULL where it is nobody's; `now_ms`: monotonic. What is refused counts for nobody. */
+/* `owner`: NULL if the request has none; `now_ms`: monotonic. A refused request is not counted. */
 enum turn turns_take(struct turns *turns, size_t client, const struct broker_limits *limits,
                      const char *owner, int64_t now_ms) MUST_USE;
 /* How many owners are kept in mind. */

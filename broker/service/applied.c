@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process opens a state in a folder once at a time: whoever asks waits for the one before him, and closes it again. Whether it can be
- * read is asked each second: one whose files are as they were is not opened for that. A shared one stays open, until a thread has opened it
- * anew: then the newer one takes its place.
+ * A process can open a state in a folder only once at a time: a reader waits for the one before it,
+ * and closes the state again. Whether it can be read is asked each second: one whose files are as
+ * they were is not opened for that. A shared one stays open, until a thread has opened it again:
+ * then the newer one takes its place.
  */
 #include "broker/service/applied.h"
 
@@ -15,8 +16,8 @@
 #include <string.h>
 
 #define DOWNLOAD_MB 25
-#define READ_MS 5000     /* a shared state, so often */
-#define RECHECK_MS 60000 /* a disk may fail under a state that nobody writes */
+#define READ_MS 5000     /* the interval at which a shared state is read */
+#define RECHECK_MS 60000 /* a disk may fail under a state that is not written */
 
 struct applied {
         pthread_mutex_t lock; /* of the state's being open */
@@ -33,7 +34,7 @@ struct applied {
         bool ends;
 };
 
-/* What is read at once, while the state is open. */
+/* Read in one go, while the state is open. */
 struct reading {
         struct record *records;
         struct binding *bindings;
@@ -48,7 +49,7 @@ struct applied *applied_new(const char *folder) {
         return applied;
 }
 
-/* The older one goes once nobody reads it any more: who does has the lock. */
+/* The last reader of the older one closes it: that reader has the lock. */
 static void read_anew(struct applied *applied) {
         struct state *state = NULL, *old = NULL;
         struct error why = { 0 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was applied to the stack, from its state. It is read anew for each question, so that an apply holds from the next request on,
- * and a state that was replaced is the one that is read. One that machines share takes calls to be read, which no request waits for: it
- * is read every few seconds, and requests have it as it was then, also while it cannot be read.
+ * Resources applied to the stack, from its state. It is read again for each question, so that an
+ * apply holds from the next request on, and a state that was replaced is the one that is read. A
+ * shared state takes calls to be read, and no request waits for them: it is read every few seconds,
+ * and requests have it as it was then, also while it cannot be read.
  */
 #ifndef BERTH_BROKER_SERVICE_APPLIED_H
 #define BERTH_BROKER_SERVICE_APPLIED_H
@@ -14,7 +15,10 @@
 
 struct applied;
 struct applied *applied_new(const char *folder);
-/* Of a shared state, which `open` opens anew each time, with a copy of its own on this machine; from a thread of its own too. */
+/*
+ * Of a shared state, which `open` opens again each time, with a copy of its own on this machine;
+ * from a thread of its own too.
+ */
 typedef int applied_open_state(void *context, struct state **ret, struct error *err);
 struct applied *applied_new_shared(applied_open_state *open, void *context);
 bool applied_is_shared(const struct applied *applied);

@@ -106,7 +106,7 @@ static const struct metrics_family families[MEASURE_COUNT] = {
                             METRICS_GAUGE },
 };
 
-/* What is, when somebody asks. */
+/* The current figures, gathered when metrics are asked for. */
 static void gather_sessions(struct broker *broker) {
         struct engine *engine = broker_sessions_engine(broker->sessions);
         struct engine_measures found;

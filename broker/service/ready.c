@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state is looked at each second; a record is written, the place asked and the disk measured when somebody asks. Whether a sandbox
- * starts in the end is only known by starting one, which a probe is not worth: what is asked is what all of them need.
+ * The state is looked at each second; a record is written, the place asked and the disk measured on
+ * request. Whether a sandbox starts in the end is only known by starting one, which a probe is not
+ * worth: what is asked is what all of them need.
  */
 #include "broker/service/ready.h"
 

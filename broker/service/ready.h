@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the server can do what it is there for. The main thread looks; probes and metrics read what it found. Looking costs
- * something, a record that is written for one, so it looks once somebody asks, and not again within READY_FRESH_MS: a server that
- * nobody asks writes nothing.
+ * Whether the server can do its work. The main thread looks; probes and metrics read what it found.
+ * Looking costs something (a record is written), so it looks only on request, and not again within
+ * READY_FRESH_MS: without requests nothing is written.
  *
  *     ready_open() -> the main thread: ready_look() each second and when ready_descriptor() says; others: ready_ask() -> ready_end() -> ready_close()
  */
@@ -34,32 +34,34 @@ struct broker;
 
 struct ready {
         atomic_uint failing;  /* a bit for each check */
-        int wakes;            /* an eventfd: somebody asks */
+        int wakes;            /* an eventfd: a look was requested */
         pthread_mutex_t lock; /* of all below */
         pthread_cond_t looked;
         int64_t looked_ms; /* when it last looked to the end; -1: never */
-        int64_t asked_ms;  /* when somebody asked first, while `asked` */
+        int64_t asked_ms;  /* when the first request came, while `asked` */
         uint64_t looks;
         bool asked, ended;
 };
 
 int ready_open(struct ready *ready, struct error *err) MUST_USE;
-/* Nobody waits for a look any more. */
+/* No request waits for a look any more. */
 void ready_end(struct ready *ready);
 /* After that. Both are fine where `wakes` is -1: it was never opened. */
 void ready_close(struct ready *ready);
 
-/* What is readable once somebody asks. */
+/* A descriptor that is readable once a look was requested. */
 int ready_descriptor(const struct ready *ready);
 /*
- * Any thread's: what ready_is() says is READY_FRESH_MS old at the most when it returns. False where no look came to an end in
- * READY_WAIT_MS since the first who asked: something hangs. Anybody may ask, and whoever waits holds a seat.
+ * Any thread's: what ready_is() says is READY_FRESH_MS old at the most when it returns. False where
+ * no look came to an end in READY_WAIT_MS since the first who asked: something hangs. Any client
+ * may ask, and each that waits holds a seat.
  */
 bool ready_ask(struct ready *ready) MUST_USE;
 
 /*
- * Of the main thread. What costs something is looked at where somebody asked, or while something fails. What fails is logged, with its reason, and again when it is well. `no_sessions`: why they are not open; NULL where
- * they are, or none are served.
+ * Of the main thread. Checks that cost something run on request, or while something fails. What
+ * fails is logged, with its reason, and again when it is well. `no_sessions`: why they are not
+ * open; NULL where they are, or none are served.
  */
 void ready_look(struct ready *ready, struct broker *broker, const struct error *no_sessions);
 bool ready_is(const struct ready *ready, enum ready_check check);

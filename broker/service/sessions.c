@@ -97,7 +97,7 @@ int broker_sessions_agent(struct broker_sessions *sessions, const char *name, st
         return find_agent(&sessions->catalog, name, arena, ret, err);
 }
 
-/* What a workspace of the environment may hold; 0 where there is none of the name. */
+/* What a workspace of the environment may hold; 0 if there is no such environment. */
 static int storage_of(const struct broker_sessions *sessions, const char *environment, uint64_t *ret,
                       struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -147,7 +147,9 @@ static int list_shared(void *context, const char *owner, struct arena *arena, st
                        : problem_from_error(problem, PROBLEM_WORKSPACE_FAILED, &err);
 }
 
-/* Whether the owner has room for the agent's workspace. One that is there has its room already. */
+/*
+ * Whether the owner has room for the agent's workspace. An existing workspace has its room already.
+ */
 static int may_have_files(void *context, const char *owner, const char *agent, const char *environment,
                           struct problem *problem) {
         const struct broker_sessions *sessions = context;
@@ -359,7 +361,7 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
         sessions->where.shared = &sessions->shared;
         sessions->files_max = place.files_max;
         sessions->folders_max = place.folders_max;
-        /* What cannot be removed is in nobody's way: the next start tries again. */
+        /* A folder that cannot be removed is harmless: the next start tries again. */
         if (workspace_recover(&sessions->where, &left) < 0)
                 log_warning("workspaces: %s", left.detail);
         if (place.place->class->shared_recover && place.place->class->shared_recover(place.place, &why) < 0)
@@ -377,7 +379,7 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
         return 0;
 }
 
-/* A key of idempotency that nobody can have sent: it goes by itself a day after the last one. */
+/* An idempotency key that no client can have sent: it expires a day after its last use. */
 int broker_sessions_check_records(struct broker_sessions *sessions, struct error *err) {
         char value[48];
         const struct session_change change = { SESSION_TABLE_KEYS, "readiness", value, SESSION_EXPECT_NOTHING,
@@ -396,7 +398,10 @@ int broker_sessions_check_place(struct broker_sessions *sessions, struct error *
 int64_t broker_sessions_free_bytes(const struct broker_sessions *sessions) {
         struct statvfs disk;
 
-        /* The folder comes with the first workspace; the state's is on the same disk, unless somebody moved it. */
+        /*
+         * The folder comes with the first workspace; the state's is on the same disk, unless it was
+         * moved.
+         */
         if (statvfs(sessions->where.folder, &disk) < 0 && statvfs(sessions->folder, &disk) < 0)
                 return -1;
         return (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;

@@ -23,7 +23,10 @@ struct broker_place {
         uint64_t folders_max;         /* of these; 0: no bound */
         /* Where records lie that several servers share, open; NULL: on this machine, and this server's alone. Closed before the place. */
         struct session_store *store;
-        /* Of what is kept of kernels' memory, where the server's file does not say; 0: the engine's defaults. */
+        /*
+         * Limits of the checkpoints that are kept of kernels, if the server's file gives none; 0:
+         * the engine's defaults.
+         */
         uint64_t checkpoint_bytes;
         int64_t checkpoint_ms;
 };
@@ -59,14 +62,14 @@ const struct workspaces *broker_sessions_workspaces(const struct broker_sessions
 int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
                            const struct workspace_row *row, const struct interrupt *interrupt,
                            struct workspace_limits *ret, struct problem *problem) MUST_USE;
-/* 1: that agent as it was applied; 0: there is none. */
+/* 1: that agent as it was applied; 0: there is no such agent. */
 int broker_sessions_agent(struct broker_sessions *sessions, const char *name, struct arena *arena,
                           struct catalog_agent *ret, struct error *err) MUST_USE;
 /* Whether they can do their work, once the engine is open: a record is written, a sandbox could be started, the disk has room. */
 int broker_sessions_check_records(struct broker_sessions *sessions, struct error *err) MUST_USE;
 int broker_sessions_check_place(struct broker_sessions *sessions, struct error *err) MUST_USE;
 int broker_sessions_check_disk(const struct broker_sessions *sessions, struct error *err) MUST_USE;
-/* What is free on the disk of the workspaces, in bytes; -1 where that is not known. */
+/* The free bytes on the disk of the workspaces; -1 where that is not known. */
 int64_t broker_sessions_free_bytes(const struct broker_sessions *sessions);
 /* No request may be under way. NULL is fine. */
 void broker_sessions_free(struct broker_sessions *sessions);

@@ -22,7 +22,10 @@
 
 #define FOLDERS_MAX 4
 #define FOLDER_TRIES 20
-/* Version 1: so much of the memory limit, and at most so much, may wait in sockets, besides. */
+/*
+ * Version 1: one part in SOCKETS_SHARE of the memory limit, at most SOCKETS_BYTES_MAX, may wait in
+ * sockets, besides.
+ */
 #define SOCKETS_SHARE 8
 #define SOCKETS_BYTES_MAX (UINT64_C(64) << 20)
 
@@ -75,7 +78,7 @@ struct cgroup {
         const char *problem;
         char *folders[FOLDERS_MAX]; /* v2: one; v1: one for each controller */
         size_t count;
-        const char *memory, *cpu; /* the folders that tell usage; NULL: nobody does */
+        const char *memory, *cpu; /* the folders that tell usage; NULL: none do */
         const char *const *launcher;
         struct mounts mounts;
         char *bases[FOLDERS_MAX]; /* where runs' folders are, ours among them */
@@ -176,7 +179,7 @@ static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy
         return folder;
 }
 
-/* The family's first: on version 1 nobody in it may have more. */
+/* The family's first: on version 1 no member may have more. */
 static bool set_v1_cpu(const struct cgroup *group, const char *folder, const struct cgroup_limits *limits) {
         if (group->family && cgroup_family_hold_v1(group->family, &limits->family) < 0)
                 return false;
@@ -271,7 +274,10 @@ static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, bool
         struct cgroup *group = arena_alloc(arena, sizeof(*group));
 
         *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
-        /* A worker that was found is nobody's child here: it may be gone by now. What is made then is ours, and goes with us. */
+        /*
+         * A worker that was found is not a child of this process: it may be gone already. A group
+         * made then belongs to this process, and ends with it.
+         */
         if (child <= 0 || !cgroup_folder_name_of(child, group->name, sizeof(group->name)))
                 choose_name(group);
         if (!make_v2(group, limits, service) && (geteuid() != 0 || !make_v1(group, limits)))

@@ -35,7 +35,7 @@ struct cgroup_family {
 
 struct cgroup_limits {
         uint64_t memory_bytes;
-        unsigned cpu_millis; /* thousandths of one CPU; where its family has less, so much */
+        unsigned cpu_millis; /* thousandths of one CPU; a smaller share of its family counts instead */
         unsigned processes;
         struct cgroup_family family;
 };
@@ -53,9 +53,10 @@ struct cgroup;
 /* Never fails: what could not be had is in cgroup_missing(). Owned; lives in the arena but must be closed. */
 struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena);
 /*
- * The same for a service that makes groups for others. On version 2 all groups of a root's service may together use what the
- * service's own group may (MemoryMax=, CPUQuota= and TasksMax= of its unit). `child`: 0, or a child that lives longer
- * than this process, which the group is named after: as long as that lives, nobody sweeps the group away.
+ * The same for a service that makes groups for others. On version 2 all groups of a root's service
+ * may together use what the service's own group may (MemoryMax=, CPUQuota= and TasksMax= of its
+ * unit). `child`: 0, or a child that lives longer than this process, which the group is named
+ * after: while that lives, no process sweeps the group away.
  */
 struct cgroup *cgroup_make_for_service(const struct cgroup_limits *limits, pid_t child, struct arena *arena);
 /* The family's quota is another from now on; where none of its groups lives, nothing happens. False where it is not held. */
@@ -74,7 +75,7 @@ const char *const *cgroup_launcher(const struct cgroup *group);
  * Linux 5.16 the kernel looks at the writer's rights, not at the opener's: who enters must still have them).
  */
 struct cgroup_doors {
-        int folder;     /* of a group of version 2, to be born into; -1: there is none */
+        int folder;     /* of a group of version 2, to be born into; -1 if there is none */
         int entries[4]; /* files that a process writes "0" into to move itself, all of them */
         size_t count;
 };
@@ -100,7 +101,10 @@ struct cgroup *cgroup_make_in_scope(const struct cgroup_limits *limits, struct a
 void cgroup_kill(struct cgroup *group);
 /* Once its processes have ended. */
 void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret);
-/* The files that tell what is used, open for reading: whoever has them needs no right to look. Each -1 where there is none. */
+/*
+ * The files with the usage, open for reading: their holder needs no right to open them. Each -1 if
+ * there is none.
+ */
 struct cgroup_gauges {
         int memory, kills, cpu, used;
 };

@@ -68,7 +68,10 @@ static bool is_over(long long quota_us, long long most_us) {
         return most_us >= 0 && (quota_us < 0 || quota_us > most_us);
 }
 
-/* Each has its own again, as far as that is not more than the family's. One that cannot be written is gone, or the family has changed since. */
+/*
+ * Each has its own again, as far as that is not more than the family's. A group that cannot be
+ * written is gone, or the family has changed since.
+ */
 static void hold_members(const char *folder, long long most_us) {
         DIR *list = opendir(folder);
         const struct dirent *entry;

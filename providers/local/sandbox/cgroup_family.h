@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A family of groups: those of one name share a quota of CPUs, whoever makes them, beside the one that each has. On disk it is a folder
- * "all-NAME" between a base and the folders of its runs, which goes with the last of them. Inside of the cgroup module.
+ * A family of groups: those of one name share a quota of CPUs, whichever process makes them, beside
+ * the one that each has. On disk it is a folder "all-NAME" between a base and the folders of its
+ * runs, which goes with the last of them. Inside of the cgroup module.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_FAMILY_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_FAMILY_H
@@ -16,8 +17,9 @@ bool cgroup_family_is_name(const char *name);
 /* Its folder below `base`. */
 const char *cgroup_family_folder(const char *base, const struct cgroup_family *family, struct arena *arena);
 /*
- * On version 1: the path of a run's folder in that of the family. It ends with what the run may use by itself, so that what was lowered with
- * its family can be raised with it. One of that run which is there already gets that name.
+ * On version 1: the path of a run's folder in that of the family. It ends with what the run may use
+ * by itself, so that what was lowered with its family can be raised with it. An existing group of
+ * that run gets that name.
  */
 const char *cgroup_family_run(const char *folder, const char *run, unsigned cpu_millis, struct arena *arena);
 /*

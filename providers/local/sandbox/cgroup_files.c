@@ -167,8 +167,8 @@ void cgroup_folder_name(unsigned number, char *buffer, size_t size) {
 }
 
 /*
- * Containers may share one tree of cgroups and see each other's groups, not each other's processes: what is made by somebody
- * whom we could not see if he lived is left alone.
+ * Containers may share one tree of cgroups and see each other's groups, not each other's processes:
+ * a group whose maker this process could not see, alive or not, is left alone.
  */
 static bool is_of_the_dead(const char *name) {
         struct process_identity identity;
@@ -178,7 +178,7 @@ static bool is_of_the_dead(const char *name) {
                identity_life(&identity) == IDENTITY_DEAD;
 }
 
-/* One that still has processes is of a run that is being ended: it goes next time. */
+/* A folder that still has processes is of a run that is being ended: it goes next time. */
 static void sweep_base(const char *base) {
         DIR *folder = opendir(base);
         struct dirent *entry;

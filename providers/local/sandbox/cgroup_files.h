@@ -10,13 +10,19 @@
 
 /* Whole small file as text without its last newline; false where it cannot be read. */
 bool cgroup_file_read(const char *folder, const char *name, char *buffer, size_t size);
-/* The number that is the file, or that stands behind `key` in a file of "KEY NUMBER" lines; 0 where there is none. */
+/*
+ * The number that is the file, or that stands behind `key` in a file of "KEY NUMBER" lines; 0 if
+ * there is none.
+ */
 uint64_t cgroup_file_number(const char *folder, const char *name, const char *key);
 /* For cgroup_descriptor_number(); -1 with errno. */
 int cgroup_file_open(const char *folder, const char *name);
-/* The same number of an open file; false where there is none. */
+/* The same number of an open file; false if there is none. */
 bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret);
-/* What was used, in microseconds: of an open cpu.stat, or of a cpuacct.usage, which counts nanoseconds. */
+/*
+ * The CPU time used, in microseconds: of an open cpu.stat, or of a cpuacct.usage, which counts
+ * nanoseconds.
+ */
 bool cgroup_descriptor_cpu_us(int file, uint64_t *ret);
 /* 0, or -1 with errno. */
 int cgroup_file_write(const char *folder, const char *name, const char *text);
@@ -36,8 +42,8 @@ void cgroup_folder_remove(const char *folder);
 /* What that of a family begins with (cgroup_family.h). */
 #define CGROUP_FAMILY_PREFIX "all-"
 /*
- * Removes "run-IDENTITY-N" below each of the bases, and below those of services and families there, where its process is known to be
- * dead; and families that have nobody left.
+ * Removes "run-IDENTITY-N" below each of the bases, and below those of services and families there,
+ * where its process is known to be dead; and families without members.
  */
 void cgroup_folder_sweep(char *const *bases, size_t count);
 /* "run-IDENTITY-N" of this process (process/identity.h). */

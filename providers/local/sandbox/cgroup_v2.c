@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define PERIOD_US 100000U
-/* While processes are moved others are born: so often they are moved as well. */
+/* While processes are moved others are born: at most this many rounds move those as well. */
 #define MOVES_MAX 20
 
 static bool lists(const char *list, const char *word) {
@@ -123,7 +123,10 @@ static int move_all(const char *group, const char *leaf) {
         while ((line = strsep(&rest, "\n"))) {
                 if (!*line)
                         continue;
-                /* 0 is somebody whom we cannot see. One that has ended meanwhile need not be moved. */
+                /*
+                 * 0 is a process outside of this PID namespace. A process that has ended meanwhile
+                 * need not be moved.
+                 */
                 if (strcmp(line, "0") == 0 ||
                     (cgroup_file_write(leaf, "cgroup.procs", line) < 0 && errno != ESRCH))
                         return -1;
@@ -140,7 +143,7 @@ static bool is_alone(const char *group) {
         return cgroup_file_read(group, "cgroup.procs", text, sizeof(text)) && strcmp(text, own) == 0;
 }
 
-/* A group of our own, given to us with nobody else in it: we move to a leaf of it. */
+/* A group of our own, delegated with no other process in it: this process moves to a leaf of it. */
 static bool make_room_alone(const char *own, struct arena *arena) {
         const char *leaf = arena_printf(arena, "%s/berth", own);
 
@@ -185,9 +188,10 @@ const char *cgroup_v2_service_folder(const struct cgroup_v2_place *place, struct
 }
 
 /*
- * What a service's own group may use, given to the folder of its runs. They are not below the group itself: while a run that
- * lasts has limits there, the kernel would let no process into it, and systemd could not start the service again.
- * Each run looks anew, since `systemctl set-property` changes a service that runs.
+ * What a service's own group may use, given to the folder of its runs. They are not below the group
+ * itself: while a run that lasts has limits there, the kernel would let no process into it, and
+ * systemd could not start the service again. Each run reads them again, since `systemctl
+ * set-property` changes a service that runs.
  */
 static bool copy_bounds(const char *own, const char *folder) {
         static const char *const files[] = { "memory.max", "memory.high", "cpu.max", "pids.max" };
@@ -245,7 +249,9 @@ const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgr
                 made = make_at_top(place, limits, arena, ret_base);
         if (made || !place->own[0])
                 return made;
-        /* Beside our own group: we are the leaf that was made for us, by whoever delegated, or by an earlier run. */
+        /*
+         * Beside our own group: that is a leaf, made for us by a delegation or by an earlier run.
+         */
         above = arena_strndup(arena, own, (size_t)(strrchr(own, '/') - own));
         if (!is_systemds(above) && is_ours(above, arena))
                 made = make_in(above, place, limits, arena, ret_base);

@@ -21,7 +21,10 @@ struct output {
 /* `hashed`: the SHA-256 is wanted. */
 void output_init(struct output *output, bool hashed);
 void output_add(struct output *output, const void *bytes, size_t length);
-/* What is returned of a hashed one, with the content in the arena. Ends the stream; it still must be released. */
+/*
+ * The result of a hashed one, with the content in the arena. Ends the stream; it still must be
+ * released.
+ */
 void output_finish(struct output *output, struct arena *arena, struct stream_result *ret);
 void output_release(struct output *output); /* also of one that is all zero */
 #define OUTPUT_CLEANUP __attribute__((cleanup(output_release)))

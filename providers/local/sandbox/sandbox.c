@@ -130,7 +130,7 @@ static void add_variables(const struct sandbox_spec *spec, struct strbuf *words)
         }
 }
 
-/* Frames have a bound, and what is beyond it would be cut by nobody: it is refused. */
+/* Frames have a bound, and a longer one is refused: no step on the way would cut it. */
 static int send_words(int worker, unsigned type, const struct strbuf *words, const char *what,
                       struct error *err) {
         if (words->length > FRAME_PAYLOAD_MAX / 2)

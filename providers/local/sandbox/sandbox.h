@@ -4,20 +4,21 @@
  *
  *     sandbox_run(&spec, &sinks, arena, &result, &err)
  *
- * makes a workspace in memory, lets the caller fill it, runs the program there to its end, its deadline or the user's
- * interrupt, kills whatever it left running, lets the caller collect from the workspace, and removes everything. What is
- * made outside of the run's own processes is a cgroup only: mounts and files are those of a mount namespace that ends with
- * the run. docs/sandbox.md says what the program can and cannot do.
+ * makes a workspace in memory, lets the caller fill it, runs the program there to its end, its
+ * deadline or the user's interrupt, kills whatever it left running, lets the caller collect from
+ * the workspace, and removes everything. Outside of the run's own processes only a cgroup is made:
+ * mounts and files are those of a mount namespace that ends with the run. docs/sandbox.md says what
+ * the program can and cannot do.
  *
  * The same in steps, for who waits for more than one:
  *
  *     sandbox_start -> poll sandbox_descriptor() for reading -> sandbox_next: SANDBOX_STARTED ... SANDBOX_ENDED
  *     -> sandbox_judge -> sandbox_end
  *
- * Each run has a worker (sandbox_worker.c), a process of its own that holds the clock: nothing that this process does or
- * leaves undone holds up the deadline. The chain is: this process, the worker, process 1 of a PID namespace
- * (sandbox_init.c), bubblewrap with all other namespaces, the program. Who dies takes all behind it with it, and the last
- * step is the kernel's.
+ * Each run has a worker (sandbox_worker.c), a process of its own that holds the clock: nothing that
+ * this process does or leaves undone holds up the deadline. The chain is: this process, the worker,
+ * process 1 of a PID namespace (sandbox_init.c), bubblewrap with all other namespaces, the program.
+ * A process that dies takes all behind it with it, and the last step is the kernel's.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_H
@@ -45,7 +46,10 @@ struct sandbox_limits {
         int64_t deadline_ms; /* of wall time from the program's start */
 };
 
-/* Sandboxes of one name and owner share a quota of CPUs, whoever starts them, beside the limits of each. */
+/*
+ * Sandboxes of one name and owner share a quota of CPUs, whichever process starts them, beside the
+ * limits of each.
+ */
 struct sandbox_family {
         const char *name;    /* hexadecimal digits, at most 40; NULL: it is of none */
         uid_t owner;         /* whose it is; a launcher takes its client for that */
@@ -101,11 +105,17 @@ struct sandbox_spec {
         struct sandbox_limits limits;
         struct sandbox_family family;
         struct allow_list network; /* the hosts that it may reach; without entries it has no way out */
-        /* Of one that lasts: its network is shared; NULL: it is its own alone. */
+        /* For a lasting sandbox: its network is shared; NULL: it has its own. */
         const struct sandbox_shared *shared;
-        /* Of one that lasts: a folder on the disk that the workspace is to lie on, where the host can; else, and for NULL, in memory. */
+        /*
+         * For a lasting sandbox: a folder on the disk that the workspace should lie on, if the host
+         * can; otherwise, and for NULL, in memory.
+         */
         const char *disk;
-        /* Of one that lasts: its workspace is this one, which stays, with `bytes` and `files` as the limits say; NULL: it is its own. */
+        /*
+         * For a lasting sandbox: its workspace is this one, which stays, with `bytes` and `files`
+         * as the limits say; NULL: it has its own.
+         */
         const struct sandbox_kept *kept;
         const char *kept_name; /* the same, where a launcher has it: KEEP's */
         bool accept_degraded;
@@ -128,7 +138,7 @@ struct sandbox_spec {
 };
 
 struct sandbox_sink {
-        int descriptor;        /* gets everything as it comes; -1: nobody does */
+        int descriptor;        /* gets everything as it comes; -1: no receiver */
         struct output *output; /* or NULL */
 };
 
@@ -154,7 +164,10 @@ enum sandbox_event {
         SANDBOX_ENDED,   /* no process of it is left */
 };
 
-/* This side's ends of the program's input, output and errors. The input does not block. Whoever closes one sets it to -1. */
+/*
+ * This side's ends of the program's input, output and errors. The input does not block. A caller
+ * that closes one sets it to -1.
+ */
 struct sandbox_pipes {
         int input, output, errors;
 };
@@ -171,13 +184,16 @@ int sandbox_descriptor(const struct sandbox *sandbox);
 int sandbox_next(struct sandbox *sandbox, enum sandbox_event *ret, struct error *err) MUST_USE;
 /* Until sandbox_end(). */
 struct sandbox_pipes *sandbox_pipes(struct sandbox *sandbox);
-/* Milliseconds until sandbox_next() must be called even if nothing is to be read: a worker that was stopped is killed then. */
+/*
+ * Milliseconds until sandbox_next() must be called even if nothing can be read: a worker that was
+ * stopped is killed then.
+ */
 int64_t sandbox_patience_ms(const struct sandbox *sandbox);
 /* Asks the worker to kill the program; SANDBOX_ENDED comes as ever. */
 void sandbox_cancel(struct sandbox *sandbox);
 /*
- * Of one that ended: the outcome, after `collect`. `printed` is what stands in messages where bubblewrap did not come to start
- * the program: what came from the errors' pipe. `signal` is what asked to cancel.
+ * The outcome of an ended run, after `collect`. `printed` is quoted in messages if bubblewrap could
+ * not start the program: the bytes of the errors' pipe. `signal` is what asked to cancel.
  */
 int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int signal,
                   struct sandbox_result *ret, struct error *err) MUST_USE;
@@ -185,9 +201,9 @@ int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int sig
 void sandbox_end(struct sandbox *sandbox);
 
 /*
- * All of it in one. Fails as its parts do, and where a sink does not take what the program printed (a full disk; a reader that
- * went away is none of that). Installs nothing and leaves nothing behind; spec->interrupt ends the run, from its first
- * level on.
+ * All of it in one. Fails as its parts do, and where a sink does not take what the program printed
+ * (a full disk; a reader that went away does not count). Installs nothing and leaves nothing
+ * behind; spec->interrupt ends the run, from its first level on.
  */
 int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sinks, struct arena *arena,
                 struct sandbox_result *ret, struct error *err) MUST_USE;

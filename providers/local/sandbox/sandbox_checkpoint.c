@@ -24,7 +24,10 @@ void sandbox_envelope_write(const struct sandbox_envelope *envelope, char ret[SA
                  (long long)envelope->mark, (unsigned long long)envelope->bytes);
 }
 
-/* What is read must be what would be written: so there is one form of each, and no number beyond its range. */
+/*
+ * The encoded form must be what would be written: so there is one form of each, and no number
+ * beyond its range.
+ */
 int sandbox_envelope_read(const char bytes[SANDBOX_ENVELOPE_SIZE], struct sandbox_envelope *ret,
                           struct error *err) {
         static const char nothing[SANDBOX_ENVELOPE_SIZE];
@@ -121,7 +124,7 @@ static void finish(struct sandbox_checkpoint *checkpoint, const struct report *r
         close_descriptor(&checkpoint->file);
 }
 
-/* True: it was about the checkpoint. What is malformed is for the client to judge. */
+/* True if the message belongs to the checkpoint. The client judges malformed ones. */
 static bool is_about_it(struct sandbox_checkpoint *checkpoint, const struct message *message, int64_t mark) {
         struct report report;
         struct error ignored;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's part in a checkpoint: the memory of a session's kernels, from the runtime's messages into a file and back. Its client
- * gives it the file, which the worker could not open by itself, and it has no rights when it reads what a sandbox says.
+ * The worker's part in a checkpoint: the memory of a session's kernels, from the runtime's messages
+ * into a file and back. Its client gives it the file, which the worker could not open by itself,
+ * and it has no rights when it reads a sandbox's messages.
  *
- * The file begins with an envelope of SANDBOX_ENVELOPE_SIZE bytes, all of them 0 until everything behind it is on the disk: a file that
- * has one is whole, whoever died while it was written. What is behind it nobody reads but the runtime of that session.
+ * The file begins with an envelope of SANDBOX_ENVELOPE_SIZE bytes, all of them 0 until everything
+ * behind it is on the disk: a file that has one is whole, whichever process died while it was
+ * written. The rest is read only by the runtime of that session.
  *
  * While a checkpoint is taken or given back, what others ask of the runtime waits, and of what it says only its words about the
  * checkpoint are taken out: the rest goes on to the client, the same bytes.
@@ -62,12 +64,15 @@ struct sandbox_checkpoint {
 #define SANDBOX_CHECKPOINT_NONE \
         { .file = -1, .source = -1 }
 
-/* Begins to take one: what is to be asked of the runtime is appended to `asked`. The file is the callee's. */
+/*
+ * Begins to take one: the request to the runtime is appended to `asked`. The file is the callee's.
+ */
 void sandbox_checkpoint_take(struct sandbox_checkpoint *checkpoint, const struct sandbox_wish *wish, int file,
                              int64_t now_ms, struct strbuf *asked);
 /*
- * Bytes of the runtime's, from a message's beginning on. What is not about the checkpoint is appended to `kept`. When the runtime has
- * come to its end, and the file is on the disk or is of no use, `ended` is set. `mark` is the last execution that it took.
+ * Bytes of the runtime's, from a message's beginning on. Messages that do not belong to the
+ * checkpoint are appended to `kept`. When the runtime has come to its end, and the file is on the
+ * disk or is of no use, `ended` is set. `mark` is the last execution that it took.
  */
 void sandbox_checkpoint_hear(struct sandbox_checkpoint *checkpoint, const char *bytes, size_t length,
                              int64_t mark, struct strbuf *kept);
@@ -78,7 +83,7 @@ size_t sandbox_checkpoint_whole(const char *bytes, size_t length);
 
 /* Begins to give one back. The file, which stands behind its envelope, is the callee's; that it comes was said to the runtime. */
 void sandbox_checkpoint_give(struct sandbox_checkpoint *checkpoint, int source, uint64_t bytes);
-/* The next piece; false where there is none any more. */
+/* The next piece; false at the end. */
 bool sandbox_checkpoint_next(struct sandbox_checkpoint *checkpoint, struct strbuf *asked);
 
 /* Whether what others ask has to wait. */

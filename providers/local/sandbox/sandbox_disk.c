@@ -39,7 +39,10 @@
 /* For groups, bitmaps and the like, and what the kernel keeps back for itself. */
 #define OVERHEAD ((uint64_t)32 << 20)
 #define OVERHEAD_SHARE 512
-/* Of all blocks the kernel keeps one of so many back, and no more than the next: ext4_calculate_resv_clusters(). */
+/*
+ * Of all blocks the kernel keeps one part in KEPT_SHARE back, and at most KEPT_MAX:
+ * ext4_calculate_resv_clusters().
+ */
 #define KEPT_SHARE 50
 #define KEPT_MAX 4096
 /* Blocks of a folder that is made with it, and removed when it is mounted. */
@@ -58,13 +61,16 @@
 #define RESERVED_AT (SUPERBLOCK + 8)
 #define FREE_AT (SUPERBLOCK + 12)
 
-/* Of one that stays. */
+/* The journal of an image that stays. */
 #define JOURNAL ((uint64_t)8 << 20)
 #define JOURNAL_OPTIONS "size=8"
 
 #define FEATURES "extent,filetype,dir_index,sparse_super,large_file,huge_file,flex_bg,extra_isize,uninit_bg"
 
-/* What mke2fs writes for one size. Nobody changes it once it is in the list, and the last who has it frees it. */
+/*
+ * The bytes that mke2fs writes for one size. A template in the list is never changed, and its last
+ * holder frees it.
+ */
 struct template {
         unsigned references;
         struct size {
@@ -165,7 +171,9 @@ static int read_pieces(int file, struct template *template, struct error *err) {
         return at < 0 && errno == ENXIO ? 0 : cannot(err, "the file system that mke2fs makes cannot be read");
 }
 
-/* What is free beyond the quota is root's. It is in the first piece, with the superblock. */
+/*
+ * Free blocks beyond the quota are root's. Their number is in the first piece, with the superblock.
+ */
 static int reserve(struct template *template, struct error *err) {
         struct piece *first = template->count > 0 ? template->pieces : NULL;
         uint32_t blocks, all, kept, wanted = (uint32_t)(template->size.bytes / BLOCK);
@@ -386,8 +394,9 @@ static int attach(int image, char path[32], int *ret, struct error *err) {
 }
 
 /*
- * The device that has this image already, or -1. Held open it stays that: it is taken from its image by the last who closes it. What is
- * opened for reading alone tells nobody who watches for devices that one may have changed.
+ * The device that has this image already, or -1. Held open it stays that: it is taken from its
+ * image by the last who closes it. Opening for reading alone makes no event for programs that watch
+ * for changed devices.
  */
 static int find_device(const struct stat *image, char path[32]) {
         DIR *devices = opendir("/dev");
@@ -429,7 +438,7 @@ static int prepare_mount(const char *path, bool reads) {
         return result;
 }
 
-/* One that met an error can be had for reading alone as long as anybody has it. */
+/* A file system that met an error can only be read while any holder remains. */
 static int explain_busy(const char *path, struct error *err) {
         int context DESCRIPTOR_CLEANUP = prepare_mount(path, true);
 
@@ -466,8 +475,9 @@ static int mount_device(const char *path, struct error *err) {
 }
 
 /*
- * The image, locked until the descriptor is closed: two that look for a device at once would have two. It has one name, and is nobody's
- * but ours: the kernel is given no file system that somebody else may have written.
+ * The image, locked until the descriptor is closed: two that look for a device at once would have
+ * two. It has one name, and only this program can have written it: the kernel must not mount a file
+ * system of another author.
  */
 static int lock_image(int folder, const char *name, struct stat *status, struct error *err) {
         int locked DESCRIPTOR_CLEANUP = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC),

@@ -53,7 +53,10 @@ static int copy_file(int source, const char *target, size_t length) {
         return file >= 0 && sendfile(file, source, NULL, length) == (ssize_t)length ? 0 : -1;
 }
 
-/* Files are copied: a mount costs more, and makes every later one dearer. What is too large for that is left out. */
+/*
+ * Files are copied: a mount costs more, and makes every later one dearer. A file that is too large
+ * for that is left out.
+ */
 static int borrow(const char *stage, const char *name, struct error *err) {
         char *source TEXT_CLEANUP = path_join("/etc", name), *target TEXT_CLEANUP = path_join("etc", name);
         int file DESCRIPTOR_CLEANUP = open(source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -85,7 +88,10 @@ void sandbox_etc_name(int hosts, const char *lines, size_t length) {
         }
         strbuf_append(&text, sandbox_etc_text("hosts"));
         strbuf_append_bytes(&text, lines, length);
-        /* Longer first and cut then: whoever reads meanwhile may see old lines, and none that is cut. */
+        /*
+         * Lengthened first and cut then: a concurrent reader may see old lines, but none that is
+         * cut.
+         */
         if (hosts >= 0 && pwrite(hosts, text.data, text.length, 0) == (ssize_t)text.length)
                 (void)!ftruncate(hosts, (off_t)text.length);
 }

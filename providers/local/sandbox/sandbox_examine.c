@@ -120,7 +120,7 @@ static void find_optional(struct examination *examination, const char *name, boo
                 examination->list[examination->count - 1].optional = true;
 }
 
-/* What is there where the machine allows it, and nothing is refused for: as a program saw it. */
+/* Findings that depend on the machine, and for which nothing is refused: as a program saw them. */
 static void examine_seen(struct examination *examination, const char *seen) {
         struct strbuf pattern STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored;

@@ -6,7 +6,10 @@
 #include "base/arena.h"
 #include "providers/examine.h"
 
-/* With `test`, code that tries to break out is run, and every attempt must be seen to fail. See struct provider_ops. */
+/*
+ * With `test`, code that tries to break out is run, and every attempt must fail. See struct
+ * provider_ops.
+ */
 void sandbox_examine(bool test, struct arena *arena, struct finding *ret, size_t max, size_t *ret_count);
 
 #endif

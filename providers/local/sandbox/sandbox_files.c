@@ -141,7 +141,7 @@ int sandbox_files_put(int folder, const char *name, bool executable, int from, u
             futimens(to, (const struct timespec[]){ { .tv_nsec = UTIME_OMIT }, status.st_mtim }) == 0)
                 return 0;
         (void)!sandbox_files_explain(name, err);
-        /* The half of it would read like a file that somebody made so. */
+        /* A half-written file would look like a complete one. */
         (void)!sandbox_files_remove(folder, name, &ignored);
         return -1;
 }
@@ -318,7 +318,7 @@ static int send_file(int folder, const char *path, char *piece, int client, stru
                          : frame_send(client, MESSAGE_CONTENT, NULL, 0, NULL, 0, err);
 }
 
-/* From here on the socket blocks, but for so long only, each way. */
+/* From here on the socket blocks, but for SILENCE_S only, each way. */
 bool sandbox_files_serve(int folder, struct frame_reader *client) {
         struct timeval silence = { .tv_sec = SILENCE_S };
         char *piece TEXT_CLEANUP = malloc(PIECE);

@@ -18,10 +18,13 @@
 /* Bytes of one folder's list, about: enough for the most files that a workspace may hold, if they are not named to do harm. */
 #define SANDBOX_LIST_MAX ((size_t)32 << 20)
 
-/* A new file, open for writing; folders on the way are made. What is made belongs to that user. */
+/*
+ * A new file, open for writing; folders on the way are made. Files and folders that are made belong
+ * to that user.
+ */
 int sandbox_files_create(int folder, const char *name, bool executable, uid_t uid, gid_t gid,
                          struct error *err) MUST_USE;
-/* Of one that could not be written, by errno. Always -1. */
+/* The message for a file that could not be written, by errno. Always -1. */
 int sandbox_files_explain(const char *name, struct error *err) MUST_USE;
 /* The same with the bytes of `from`, a regular file; where they do not fit, nothing is there. */
 int sandbox_files_put(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
@@ -42,7 +45,7 @@ int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct st
                        bool *ret_cut) MUST_USE;
 /* So many bytes from `at` on are whole words, and fit into a frame. */
 size_t sandbox_files_piece(const struct strbuf *words, size_t at);
-/* One word of it; -1 where it is none. */
+/* One word of it; -1 if it is invalid. */
 int sandbox_entry_read(const char *word, struct sandbox_entry *ret) MUST_USE;
 
 /* Of the next three: what is there belongs to a program that may run meanwhile, and change it under our hands. */
@@ -50,10 +53,10 @@ int sandbox_entry_read(const char *word, struct sandbox_entry *ret) MUST_USE;
 int sandbox_files_replace(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
                           struct error *err) MUST_USE;
 int sandbox_files_make_folder(int folder, const char *name, uid_t uid, gid_t gid, struct error *err) MUST_USE;
-/* A file, or a folder that is empty. What is not there is removed. */
+/* A file, or a folder that is empty. A name that does not exist counts as removed. */
 int sandbox_files_remove(int folder, const char *name, struct error *err) MUST_USE;
 
-/* A regular file, open for reading; -1 where it is none, or cannot be read. */
+/* A regular file, open for reading; -1 if it is not a regular file, or cannot be read. */
 int sandbox_files_open(int folder, const char *path) MUST_USE;
 
 /*

@@ -88,9 +88,9 @@ static void become_bubblewrap(const struct sandbox_init *init, const struct fram
 }
 
 /*
- * Until bubblewrap has ended, and those whom it left: whoever lost its parent in the namespace is a child of ours, the inner
- * process 1 first of all, and only who is waited for is counted in what the run used. A program may hold that one up: not for
- * long, and then it is killed with us.
+ * Until bubblewrap has ended, and the processes that it left: in the namespace every orphan becomes
+ * a child of ours, the inner process 1 first of all, and only reaped children are counted in the
+ * run's usage. A program may hold that one up: not for long, and then it is killed with us.
  */
 static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, pid_t proxy, pid_t ports,
                              int64_t until_ms, int children) __attribute__((noreturn));
@@ -124,7 +124,10 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
                                 if (ports > 0)
                                         kill(ports, SIGKILL);
                         }
-                        /* Whoever connects would wait for ever: the sandbox ends, and may be started again. */
+                        /*
+                         * New connections would wait forever: the sandbox ends, and may be started
+                         * again.
+                         */
                         if (ended == ports && bubblewrap != 0) {
                                 (void)error_set(&lost, "what passes on its ports was killed");
                                 give_up(init->channel, &lost);
@@ -151,9 +154,10 @@ static int leave_time(struct error *err) {
 }
 
 /*
- * A /proc of this PID namespace: bubblewrap looks its own child up there, and in the one that it has from outside that id is
- * another process's, or in a container mostly nobody's. In a mount namespace apart, since the worker, who shares the other
- * one, is not in this PID namespace and needs a /proc where it is.
+ * A /proc of this PID namespace: bubblewrap looks its own child up there, and in the outer /proc
+ * that id is another process's, or in a container mostly unused. In a mount namespace apart, since
+ * the worker, which shares the other one, is not in this PID namespace and needs a /proc where it
+ * is.
  */
 static int mount_proc(struct error *err) {
         if (unshare(CLONE_NEWNS) < 0 ||
@@ -199,8 +203,9 @@ static int make_network(const struct sandbox_init *init, int ret[3], uint16_t *r
 }
 
 /*
- * What passes on connections from outside: in the sandbox's network, as which we are by now, in its cgroup and without rights. Of all that
- * we hold it keeps the sockets alone.
+ * The process that passes on connections from outside: in the sandbox's network, which this process
+ * has joined already, in its cgroup and without rights. Of our descriptors it keeps the sockets
+ * alone.
  */
 static pid_t start_ports(const struct sandbox_init *init, const struct frame *frame) {
         size_t count = frame->count;
@@ -236,9 +241,9 @@ static int open_locks(int *ret, struct error *err) {
 }
 
 /*
- * Where the machine itself runs out of memory, sandboxes go before what is not in one: the server, its workers, whatever else the machine
- * does. All behind us have it, and none can take it back. An ordinary user's worker cannot say so: the kernel gives the file of one that nobody
- * may look into to root.
+ * Where the machine itself runs out of memory, sandboxes go before what is not in one: the server,
+ * its workers, whatever else the machine does. All behind us have it, and none can take it back. An
+ * ordinary user's worker cannot: the kernel gives this file of an undumpable process to root.
  */
 static void be_killed_first(void) {
         int file DESCRIPTOR_CLEANUP = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who keeps a worker: starts it, tells it where it runs and as whom, and waits for its end. With root's rights (those of
- * `berth exec` started by root, or of `berth launcher`), or with a user's own.
+ * The keeper of a worker: starts it, places it, chooses its user, and waits for its end. With
+ * root's rights (those of `berth exec` started by root, or of `berth launcher`), or with a user's
+ * own.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEEPER_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEEPER_H
@@ -21,8 +22,9 @@ struct sandbox_keeper {
         { .worker = PROCESS_NONE, .socket = -1 }
 
 /*
- * A worker that waits for PLACE. It is this program, started anew with an empty environment and no descriptor but its socket,
- * the null device and standard error. `launcher` is put in front of it (cgroup_launcher()).
+ * A worker that waits for PLACE. It is this program, started again with an empty environment and no
+ * descriptor but its socket, the null device and standard error. `launcher` is put in front of it
+ * (cgroup_launcher()).
  */
 void sandbox_keeper_errors_to(
         int descriptor); /* their standard error from now on (process/relay.h); ours at first */
@@ -33,10 +35,10 @@ struct cgroup_limits sandbox_keeper_limits(const struct sandbox_limits *limits,
 /* Mask of enum cgroup_limit: what neither the group holds nor anything else would. */
 unsigned sandbox_keeper_missing(const struct cgroup *group);
 /*
- * Tells PLACE: what of it the cgroup and the descriptors decide is filled in. Only once, and before the socket is given to
- * whoever has code to run. `image` is the image's root folder, or -1; `listener` is where a
- * worker that lasts is found again, or -1; `disk` is the image of the workspace, or -1; `network` the
- * network namespace of another sandbox that it is to have, or -1.
+ * Tells PLACE: what of it the cgroup and the descriptors decide is filled in. Only once, and before
+ * the socket is given to the client that has code to run. `image` is the image's root folder, or
+ * -1; `listener` is where a worker that lasts is found again, or -1; `disk` is the image of the
+ * workspace, or -1; `network` the network namespace of another sandbox that it is to have, or -1.
  */
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
                          struct sandbox_placing *placing, int image, int listener, int disk, int network,

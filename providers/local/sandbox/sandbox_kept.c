@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mount maps users by a user namespace that nobody is in: a process is made in a new one, its map is written, the mount is given the
- * namespace, and the process is ended. It runs nothing but calls of the kernel, so that it may be made beside threads.
+ * A mount maps users by an empty user namespace: a process is made in a new one, its map is
+ * written, the mount is given the namespace, and the process is ended. It runs nothing but calls of
+ * the kernel, so that it may be made beside threads.
  */
 #include "providers/local/sandbox/sandbox_kept.h"
 
@@ -25,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Who owns what is in it, by the disk. */
+/* The owner of its files, on the disk. */
 #define OWNER 1000
 #define IMAGE "disk"
 #define PRIVATE 0700
@@ -49,7 +50,7 @@ static int write_map(pid_t pid, const char *name, unsigned outside) {
         return file < 0 || write(file, text, strlen(text)) < 0 ? -1 : 0;
 }
 
-/* Runs in the new namespace until it is killed, or whoever made it is dead. */
+/* Runs in the new namespace until it is killed, or its maker is dead. */
 static void be_there(pid_t maker, int told) {
         int users = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 
@@ -72,8 +73,9 @@ static int hear_of(int told, int pidfd) {
 }
 
 /*
- * A user namespace in which OWNER is that user; -1 with errno. Its own process opens it, in a table of descriptors that is ours as well:
- * /proc shows it to nobody else, since neither may be traced, and a launcher has no right to trace.
+ * A user namespace in which OWNER is that user; -1 with errno. Its own process opens it, in a table
+ * of descriptors that is shared with us: other processes cannot open it by /proc, since neither may
+ * be traced, and a launcher has no right to trace.
  */
 static int users_of(uid_t uid, gid_t gid) {
         int ends[2], users = -1, pidfd = -1, reason;
@@ -143,8 +145,9 @@ static int make_inside(int mount, bool theirs, struct error *err) {
 }
 
 /*
- * Of root's each folder on the way is looked at, since whoever may write in one could lead it into another's folder; from then on
- * its path leads nowhere else. The last one may be the user's whose files are in it.
+ * For root each folder on the way is checked, since a user who may write in one could lead it into
+ * another's folder; from then on its path leads nowhere else. The last one may belong to the user
+ * whose files are in it.
  */
 static int open_folder(const struct sandbox_kept *kept, bool make, int *ret, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -169,7 +172,7 @@ static int open_folder(const struct sandbox_kept *kept, bool make, int *ret, str
                         : 0;
 }
 
-/* In the last folder, too, nobody else may put an image: the kernel reads it with all rights. */
+/* In the last folder, too, no other user may put an image: the kernel reads it with all rights. */
 static int open_guarded(const struct sandbox_kept *kept, int *ret, struct error *err) {
         close_descriptor(ret);
         return guarded_folder_open(kept->folder, ret, err);
@@ -184,7 +187,7 @@ static int has(const struct sandbox_kept *kept, int folder, const char *name, st
                        : error_set(err, "%s/%s: %s", kept->folder, name, strerror(errno));
 }
 
-/* *ret_folder: it is open; -1: there is none. */
+/* *ret_folder: it is open; -1 if there is none. */
 static int find(const struct sandbox_kept *kept, int *ret_folder, enum sandbox_kept_kind *ret,
                 struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1, image, plain;
@@ -239,7 +242,7 @@ static int make_new(const struct sandbox_kept *kept, int *ret_folder, enum sandb
         return 0;
 }
 
-/* What it was made as it stays. */
+/* It stays of the kind that it was made. */
 static int find_or_make(const struct sandbox_kept *kept, bool may_make, int *ret_folder,
                         enum sandbox_kept_kind *ret, struct error *err) {
         if (find(kept, ret_folder, ret, err) < 0)

@@ -5,10 +5,10 @@
  *     disk                      root's: an image (sandbox_disk.h), whose file system has the next two
  *     workspace/, incoming/     what sandboxes see as /workspace, and files on their way there; beside them, what callers keep
  *
- * No host user owns what is in it. Its files belong to one number, and each mount of it maps that to the user of who has the mount: a
- * sandbox of any user, and whoever reads it outside, each see their own.
+ * Its files belong to no host user. They belong to one number, and each mount maps that to the
+ * mount's user: a sandbox of any user, and a reader outside, each see them as their own.
  *
- * Without an image nobody holds how large it gets: a plain folder is had only where that is accepted.
+ * Without an image its size has no limit: a plain folder is used only where that is accepted.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEPT_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEPT_H
@@ -30,16 +30,18 @@ struct sandbox_kept {
 };
 
 /*
- * *ret_root is its root: of root's a mount that is attached nowhere, in which `uid` and `gid` own everything; of another user's the
- * folder itself. Where `make` is false and there is none: ERROR_NOT_FOUND. ERROR_REFUSED where it cannot be bounded here, or, of
- * root's, where somebody else could have put it there (base/guarded.h): an image and a plain folder alike.
+ * *ret_root is its root: of root's a mount that is attached nowhere, in which `uid` and `gid` own
+ * everything; of another user's the folder itself. ERROR_NOT_FOUND if there is none and `make` is
+ * false. ERROR_REFUSED if it cannot be bounded here, or, for root, if another user could have put
+ * it there (base/guarded.h): an image and a plain folder alike.
  */
 int sandbox_kept_open(const struct sandbox_kept *kept, bool make, uid_t uid, gid_t gid, int *ret_root,
                       struct error *err) MUST_USE;
 /*
- * What is there. Where an image and a plain folder are both, it is the image to all of these functions, and what lies in the other
- * stays as it is until that is removed. Of root's, as it is opened: ERROR_REFUSED where another could have put it there. What cannot
- * be looked at is not gone: -1.
+ * Finds its kind. If both an image and a plain folder exist, all of these functions use the image,
+ * and the folder's content stays as it is until the image is removed. For root, as in opening:
+ * ERROR_REFUSED if another user could have put it there. One that cannot be checked is not gone:
+ * -1.
  */
 enum sandbox_kept_kind { SANDBOX_KEPT_NONE, SANDBOX_KEPT_PLAIN, SANDBOX_KEPT_IMAGE };
 int sandbox_kept_find(const struct sandbox_kept *kept, enum sandbox_kept_kind *ret,

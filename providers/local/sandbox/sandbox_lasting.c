@@ -76,7 +76,10 @@ static int write_record(const char *path, pid_t pid, const char *family, struct 
         return file_write_atomic(record, text, strlen(text), 0600, err);
 }
 
-/* 0 where it is not known which process it is, or that one is dead. *ret_family is "" where it is of none; NULL: nobody asks. */
+/*
+ * 0 where it is not known which process it is, or that one is dead. *ret_family is "" if it has
+ * none; NULL: not wanted.
+ */
 static pid_t read_record(const char *path, char ret_family[SANDBOX_FAMILY_NAME_MAX + 1]) {
         char *record TEXT_CLEANUP = record_of(path);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -197,7 +200,7 @@ int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits,
                 return errno == ENOENT || errno == ECONNREFUSED
                                ? error_set_kind(err, ERROR_NOT_FOUND, "no sandbox lives at %s", path)
                                : error_set(err, "cannot reach the sandbox at %s: %s", path, strerror(errno));
-        /* Who made the socket: code and secrets are for nobody else's. */
+        /* The socket must be root's or our own user's: no other user may get code and secrets. */
         if (getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
             (peer.uid != 0 && peer.uid != geteuid()))
                 return error_set(err, "%s is listened at by user %u, who is neither root nor this user", path,
@@ -262,7 +265,7 @@ void sandbox_lasting_measure(struct sandbox_lasting *lasting, struct cgroup_usag
                 cgroup_gauges_measure(&lasting->gauges, ret);
 }
 
-/* A child of ours that ends while we live is reaped by whoever lets go of it, if it has ended by then; else by init, after us. */
+/* A child of this process that has ended is reaped here; otherwise by init, after this process. */
 void sandbox_lasting_leave(struct sandbox_lasting *lasting) {
         close_descriptor(&lasting->socket);
         close_descriptor(&lasting->worker.pidfd);
@@ -274,7 +277,10 @@ void sandbox_lasting_leave(struct sandbox_lasting *lasting) {
         lasting->launcher = NULL;
 }
 
-/* One that was found is nobody's child here: it is waited for, and killed, by its descriptor. */
+/*
+ * A worker that was found is not a child of this process: it is waited for, and killed, by its
+ * descriptor.
+ */
 static void end_stranger(pid_t pid) {
         int process DESCRIPTOR_CLEANUP = pid > 0 ? pidfd_open(pid, 0) : -1;
         struct pollfd polled = { .fd = process, .events = POLLIN };

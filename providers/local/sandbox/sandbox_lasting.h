@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox that outlives who started it, as a session's does: its worker is found again at a socket. What is said there is in
- * sandbox_messages.h; here it is started, found, and cleared away.
+ * A sandbox that outlives the process that started it, as a session's does: its worker is found
+ * again at a socket. The messages are in sandbox_messages.h; here it is started, found, and cleared
+ * away.
  *
- * Beside the socket PATH lies PATH.worker: which process it is, so that its cgroup is known to who finds it.
+ * Beside the socket PATH lies PATH.worker: which process it is, so that its finder knows its
+ * cgroup.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LASTING_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LASTING_H
@@ -39,8 +41,9 @@ struct sandbox_lasting {
 int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char *path, struct arena *arena,
                           struct sandbox_lasting *ret, struct error *err) MUST_USE;
 /*
- * One that lives: READY is what it says next. ERROR_NOT_FOUND where none does. Without limits its cgroup is not known. Of one
- * that a launcher placed the caller says so in ret->launcher. `family`: what it may use by now, where it is of one; or NULL.
+ * Finds a live one: READY is what it says next. ERROR_NOT_FOUND where none does. Without limits its
+ * cgroup is not known. For one that a launcher placed the caller sets ret->launcher. `family`: its
+ * current share, if it has a family; or NULL.
  */
 int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits,
                          const struct sandbox_family *family, struct arena *arena,
@@ -56,7 +59,10 @@ int sandbox_lasting_rename(struct sandbox_lasting *lasting, const char *path, st
 void sandbox_lasting_measure(struct sandbox_lasting *lasting, struct cgroup_usage *ret);
 /* Lets go of it: it lives on. */
 void sandbox_lasting_leave(struct sandbox_lasting *lasting);
-/* Of one whose outcome was taken, or that does not answer: kills it where it still lives, and removes all that was its. */
+/*
+ * For a sandbox whose outcome was taken, or that does not answer: kills it if it still lives, and
+ * removes all that was its.
+ */
 void sandbox_lasting_end(struct sandbox_lasting *lasting);
 
 #endif

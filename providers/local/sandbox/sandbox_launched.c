@@ -24,7 +24,10 @@
 /* After a worker was killed. */
 #define KILLED_MS 10000
 
-/* One that was stopped takes as many as the kernel lets wait for it: who comes then waits no longer than for an answer, or not at all. */
+/*
+ * A stopped launcher takes as many connections as its queue holds: a later one waits no longer than
+ * for an answer, or not at all.
+ */
 static int connect_to(const char *path, bool waits, struct error *err) {
         const struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
         struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -57,7 +60,9 @@ int sandbox_launched_try(const char *launcher, struct error *err) {
         return connected < 0 ? -1 : 0;
 }
 
-/* The next whole message of that type; any other is passed over, as answers that nobody waits for any more are. */
+/*
+ * The next whole message of that type; others are passed over, such as answers that came too late.
+ */
 static int wait_for(struct sandbox_launched *launched, unsigned type, int64_t patience_ms, struct frame *ret,
                     struct error *err) {
         int64_t until_ms = clock_now_ms() + patience_ms;
@@ -103,7 +108,7 @@ int sandbox_launched_start(const char *path, const struct sandbox_starting *star
         if (ret->launcher.socket < 0)
                 return -1;
         sandbox_starting_write(starting, &text);
-        /* One that turned us away has said so already, and takes nothing more. */
+        /* A launcher that refused has sent its answer already, and takes nothing more. */
         (void)!frame_send_now(ret->launcher.socket, LAUNCHER_START, text.data, text.length, starting->joins,
                               starting->joins != NULL, err);
         if (wait_for(ret, LAUNCHER_STARTED, ANSWER_MS, &answer, err) < 0)
@@ -189,7 +194,7 @@ int sandbox_launched_last(const struct sandbox_spec *spec, const char *path, str
         result = sandbox_launched_start(spec->launcher, &starting, arena, &launched, &worker, err);
         if (result == 0)
                 result = tell_program(&launched, spec, path, worker, err);
-        /* Nobody else would end it. */
+        /* No other process would end it. */
         if (result < 0 && worker >= 0) {
                 close_descriptor(&worker);
                 sandbox_launched_end(&launched, 0);
@@ -306,7 +311,7 @@ int sandbox_launched_names(const char *launcher, struct arena *arena, const char
         return result;
 }
 
-/* What it still says is read by nobody; that its socket ends is its last word. */
+/* Its last messages are not read; that its socket ends is its last word. */
 static void await_close(int worker, int64_t patience_ms) {
         int64_t until_ms = clock_now_ms() + patience_ms, left;
         struct pollfd polled = { .fd = worker, .events = POLLIN };

@@ -20,12 +20,15 @@ struct sandbox_launched {
         { .launcher = FRAME_READER(-1) }
 
 /*
- * Asks at `path` and waits for the answer. *ret_worker is the caller's. The launcher must be root or of this process's own user:
- * nobody else may be given the code and its secrets.
+ * Asks at `path` and waits for the answer. *ret_worker is the caller's. The launcher must be root
+ * or of this process's own user: no other user may get the code and its secrets.
  */
 int sandbox_launched_start(const char *path, const struct sandbox_starting *starting, struct arena *arena,
                            struct sandbox_launched *ret, int *ret_worker, struct error *err) MUST_USE;
-/* Of one whose processes have ended. A launcher that does not answer knows nothing: ret->known is false then. */
+/*
+ * The usage of a run whose processes have ended. A launcher that does not answer knows nothing:
+ * ret->known is false then.
+ */
 void sandbox_launched_measure(struct sandbox_launched *launched, struct cgroup_usage *ret);
 /* After the worker's socket was closed: has it killed where it does not end within that time, and waits until nothing of it is left. */
 void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms);
@@ -36,7 +39,9 @@ void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms);
  */
 int sandbox_launched_last(const struct sandbox_spec *spec, const char *path, struct arena *arena,
                           int *ret_worker, struct error *err) MUST_USE;
-/* Those that it has placed of this family may use so much together from now on. Nothing is waited for. */
+/*
+ * Sandboxes that it has placed of this family share this quota from now on. Nothing is waited for.
+ */
 int sandbox_launched_share(const char *launcher, const struct sandbox_family *family,
                            struct error *err) MUST_USE;
 /* It is found at `to` from now on, in the same folder. */
@@ -52,8 +57,9 @@ int sandbox_launched_names(const char *launcher, struct arena *arena, const char
 int sandbox_launched_try(const char *launcher, struct error *err) MUST_USE;
 
 /*
- * Of such a one, which was told to end or does not answer: waits for it a while, has it killed, and waits until nothing of it is
- * left. Where no launcher answers, only the first. `worker`: a socket to it, or -1.
+ * For a worker that was told to end or does not answer: waits for it a while, has it killed, and
+ * waits until nothing of it is left. Where no launcher answers, only the first. `worker`: a socket
+ * to it, or -1.
  */
 void sandbox_launched_clear(const char *launcher, const char *path, int worker);
 

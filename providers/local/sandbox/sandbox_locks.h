@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many locks of files a run holds. The kernel keeps some 200 bytes for each, counts them against nobody, and has no limit
- * for them (RLIMIT_LOCKS is from Linux 2.4): a million fits into a second of work. Databases need them, so they are not
- * denied, but looked at, in /proc/locks as the PID namespace of the run has it.
+ * How many locks of files a run holds. The kernel keeps some 200 bytes for each, charges them to no
+ * cgroup or user, and has no limit for them (RLIMIT_LOCKS is from Linux 2.4): a million fits into a
+ * second of work. Databases need them, so they are not denied, but counted, in /proc/locks as the
+ * PID namespace of the run has it.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LOCKS_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LOCKS_H

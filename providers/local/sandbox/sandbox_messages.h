@@ -2,7 +2,7 @@
 /*
  * What a sandbox's worker is told, and tells, over its socket (process/frame.h):
  *
- *     keeper -> worker   PLACE      limits, host user, cgroup: from who has root's rights, first and once
+ *     keeper -> worker   PLACE      limits, host user, cgroup: from a keeper with root's rights, first and once
  *     client -> worker   ARGUMENTS, VARIABLES, RUN   the program: read after root's rights are gone
  *     worker -> client   READY      with the client's ends of the three pipes, and the workspace's folder before them
  *     client -> worker   GO         start it; only where RUN asked to wait for it
@@ -19,19 +19,21 @@
  *     client -> worker   READ       after ENDED: a regular file's path
  *     worker -> client   CONTENT ... CONTENT without bytes; or ABSENT
  *
- * Such a worker ends by itself where its client says nothing for too long.
+ * Such a worker ends by itself if its client says nothing for too long.
  *
- * One that lasts is not ended by its client's end, nor by that of who placed it, but by its deadline, which counts from PLACE, and
- * soon where its socket has lost its name and no client is there. It is found again at that socket, by its owner alone: a client that
- * comes there takes the last one's place, and is told
+ * A lasting worker does not end with its client, nor with its keeper, but by its deadline, which
+ * counts from PLACE, and soon if its socket has lost its name and no client is there. It is found
+ * again at that socket, by its owner alone: a client that comes there replaces the last one, and
+ * gets
  *
  *     worker -> client   READY      with our ends of output and errors; what came before was read by others, or is still there
  *                        ENDED      once it has; the files are there to be asked for
- *     client -> worker   TAKEN      the outcome is safe: the worker ends. One that only closes may come again
+ *     client -> worker   TAKEN      the outcome is safe: the worker ends. A client that only closes may come again
  *
- * One of a session (RUN's `session`) keeps the program's pipes for itself. What the program says is a stream whose bytes are numbered
- * from 0; the worker keeps those that nobody has heard, and tells them again to whoever comes next. What it is asked are whole
- * messages, so that a client that dies in the middle of one leaves none of it.
+ * The worker of a session (RUN's `session`) keeps the program's pipes for itself. The program's
+ * output is a stream whose bytes are numbered from 0; the worker keeps unacknowledged bytes, and
+ * sends them again to the next client. Requests are whole messages, so that a client that dies in
+ * the middle of one leaves nothing of it.
  *
  *     worker -> client   READY      24 bytes: the number of the first byte that is kept, how many have come, the last mark
  *                        TOLD       8 bytes: the number of the first of them; bytes of the program's output
@@ -43,18 +45,18 @@
  * Its memory (sandbox_checkpoint.h), while nothing runs:
  *
  *     client -> worker   PARK       struct sandbox_wish; a file for the checkpoint
- *     worker -> client   PARKED     "", or why there is none; the program lives on
- *     client -> worker   RESTORE    8 bytes: how many are to be given back; a message that announces them; the file
- *                        ARM        as PARK, for a worker that gets SIGTERM while nobody is there: it takes the checkpoint, and ends
+ *     worker -> client   PARKED     "", or the reason of a failure; the program lives on
+ *     client -> worker   RESTORE    8 bytes: how many to restore; a message that announces them; the file
+ *                        ARM        as PARK, for a worker that gets SIGTERM without a client: it takes the checkpoint, and ends
  *     worker -> client   LEAVING    it got SIGTERM: PARK it, or it ends
  *
- * One that shares its network with others of its owner and agent, in front of RUN and at any time behind READY:
+ * A worker whose network is shared, with others of its owner and agent, in front of RUN and at any time behind READY:
  *
  *     client -> worker   PORTS      2 bytes for each port of the sandbox; as many sockets that listen outside, for it. With READY comes
  *                                   the network namespace then, the last of its descriptors
  *                        NAMES      lines for the sandbox's /etc/hosts, in place of those that it was told before
  *
- * Of one that has a way out, at any time between READY and ENDED:
+ * A worker with a way out, at any time between READY and ENDED:
  *
  *     worker -> client   REACHED    what went through its proxy since the last one (egress/tally.h)
  *
@@ -126,12 +128,13 @@ enum sandbox_message {
 };
 
 /*
- * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the folder of a cgroup of version
- * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives; where
- * `lasts`, the socket at which the worker is found again, which listens, and the file that has its name (O_PATH); where
- * `gauges`, those of struct cgroup_gauges; where `disk`, the image of the workspace (sandbox_disk.h), or the root
- * of one that is `kept` (sandbox_kept.h); where `joins`, the network
- * namespace of another sandbox, which is to be its own.
+ * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the
+ * folder of a cgroup of version 2; `entries` files of cgroups that a process writes itself into;
+ * `held` more that are kept open as long as the run lives; where `lasts`, the socket at which the
+ * worker is found again, which listens, and the file that has its name (O_PATH); where `gauges`,
+ * those of struct cgroup_gauges; where `disk`, the image of the workspace (sandbox_disk.h), or the
+ * root of one that is `kept` (sandbox_kept.h); where `joins`, the network namespace of another
+ * sandbox, which becomes its own.
  */
 struct sandbox_placing {
         struct sandbox_limits limits; /* the deadline is the longest that RUN may ask for */
@@ -139,7 +142,7 @@ struct sandbox_placing {
         bool image, born, scope, limit_address_space;
         bool dies_with_parent; /* with the process that started the worker, and with the client */
         bool for_another;      /* the client is not who placed it */
-        int64_t patience_ms;   /* so long such a client has to say what to run */
+        int64_t patience_ms;   /* the time in which such a client must say what to run */
         bool lasts;            /* beyond client and keeper: for_another alone */
         bool disk;             /* the workspace is an image that comes with it; else it is in memory */
         bool kept;             /* what comes with it is no image, but the root of a workspace that stays */
@@ -154,10 +157,11 @@ int sandbox_placing_read(const char *bytes, size_t length, struct arena *arena, 
                          struct error *err) MUST_USE;
 
 /*
- * LIFE: so many ms from now it ends by itself, but not after its deadline; and `idle_ms` from now where no client is there and all that
- * it said was heard. One number, as version 0.1.0 had it for the first alone, since sessions outlive an upgrade: in its lower 40 bits
- * the first, in the upper 24 the second, in seconds, or nothing where it is not sooner. To a worker of that version the
- * whole is a time beyond its deadline: with no server it lives until then.
+ * LIFE: it ends by itself after `age_ms`, but not after its deadline; and `idle_ms` from now if no
+ * client is there and all that it said was heard. One number, as version 0.1.0 had it for the first
+ * alone, since sessions outlive an upgrade: in its lower 40 bits the first, in the upper 24 the
+ * second, in seconds, or nothing where it is not sooner. To a worker of that version the whole is a
+ * time beyond its deadline: with no server it lives until then.
  */
 struct sandbox_life {
         int64_t age_ms, idle_ms;
@@ -205,8 +209,9 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
                           struct error *err) MUST_USE;
 
 /*
- * KEEP: the client's workspace of that name, which stays (sandbox_kept.h). KEPT answers, with its root, in which the client owns
- * everything; without one where there is none and `make` is false, or it was to be removed.
+ * KEEP: the client's workspace of that name, which stays (sandbox_kept.h). KEPT answers, with its
+ * root, in which the client owns everything; without one if there is none and `make` is false, or
+ * if the request was to remove it.
  */
 struct sandbox_keeping {
         const char *name; /* as a family's; in the arena */
@@ -275,8 +280,9 @@ int sandbox_measured_read(const char *bytes, size_t length, struct sandbox_measu
 /* RUN. Descriptors: the content of each file, open at its beginning. */
 struct sandbox_running {
         int64_t deadline_ms;
-        bool waits;   /* for GO */
-        bool session; /* the worker speaks with the program; files can be executed. Of one that lasts alone */
+        bool waits; /* for GO */
+        /* the worker speaks with the program; files can be executed. For a lasting one only */
+        bool session;
         const char *files[SANDBOX_FILES_MAX]; /* names below /run/berth, plain ones; in the arena */
         size_t file_count;
 };
@@ -290,7 +296,7 @@ struct sandbox_ending {
         int exit_code; /* meaningful where it did */
         bool deadline, cancelled;
         bool sockets, locks; /* it had more than SANDBOX_SOCKETS_MAX, SANDBOX_LOCKS_MAX */
-        int killed_by;       /* the signal that somebody else sent to process 1; 0: nobody did */
+        int killed_by;       /* the signal with which another process killed process 1; 0: none */
         int64_t wall_ms, cpu_ms;
         uint64_t peak_memory_bytes; /* of the largest process */
         struct cgroup_usage usage;  /* of a group that the worker itself made: known or not */

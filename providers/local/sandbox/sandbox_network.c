@@ -19,8 +19,9 @@
  * Bytes: least, at first, most. The loopback device's packets are of 64 KiB: with less at first, connections stall. Several of the others
  * came to namespaces by and by (Linux 4.6 to 6.8): where a kernel lacks one, the others do most of it.
  *
- * With SYN cookies the kernel would take connections that nobody has room for: their first bytes are thrown away, and what comes then
- * breaks them, or is taken for their beginning. Without, who connects waits, and tries again each second, for two minutes.
+ * With SYN cookies the kernel would take connections beyond the queue's room: their first bytes are
+ * thrown away, and what comes then breaks them, or is taken for their beginning. Without, a
+ * connecting client waits, and tries again each second, for two minutes.
  */
 static const struct {
         const char *name, *value;
@@ -54,8 +55,9 @@ static int open_count(int *ret, struct error *err) {
 }
 
 /*
- * In it: a sandbox's has no way out. Who may ask a launcher for it may open other networks of the machine too (those that have a name, in
- * /run/netns, are there for everybody to open). Devices that modules put into each new namespace are down there.
+ * In it: a sandbox's network has no way out. A client that may ask a launcher for it may open other
+ * networks of the machine too (those that have a name, in /run/netns, can be opened by all users).
+ * Devices that modules put into each new namespace are down there.
  */
 static int check_alone(struct error *err) {
         int end DESCRIPTOR_CLEANUP = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

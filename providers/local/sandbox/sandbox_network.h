@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A network namespace with a loopback device and nothing else, made before root's rights are gone: to the programs inside it
- * belongs to somebody else, and what is set for it stays. Connections that nobody has accepted are in no memory limit: the
- * kernel counts them when they are accepted. So their buffers and number are held small here; with the machine's own settings
- * 161 of them kept 600 MB.
+ * A network namespace with a loopback device and nothing else, made before root's rights are gone:
+ * to the programs inside it belongs to another user, and its settings stay. Connections that were
+ * not accepted yet are in no memory limit: the kernel counts them when they are accepted. So their
+ * buffers and number are held small here; with the machine's own settings 161 of them kept 600 MB.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_NETWORK_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_NETWORK_H
@@ -23,8 +23,8 @@ int sandbox_network_make(int *ret_sockets, struct error *err) MUST_USE;
 int sandbox_network_join(int network, int *ret_sockets, struct error *err) MUST_USE;
 
 /*
- * How many sockets there are in the namespace, of any kind, those among them that wait to be accepted. No limit of the kernel's
- * holds their number: somebody has to look.
+ * How many sockets there are in the namespace, of any kind, those among them that wait to be
+ * accepted. No limit of the kernel's holds their number: the worker has to count.
  */
 #define SANDBOX_SOCKETS_MAX 4096
 unsigned sandbox_network_sockets(int sockets);

@@ -19,7 +19,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* An instance of its own: the machine has some 3,000 terminals for all, and counts what waits in them against nobody. */
+/*
+ * An instance of its own: the machine has some 3,000 terminals for all, and charges what waits in
+ * them to no limit.
+ */
 #define TERMINALS "newinstance,ptmxmode=0666,mode=0620,max=64"
 #define DEVICES SANDBOX_OWN_DEVICES
 #define BUBBLEWRAP "bubblewrap"
@@ -59,8 +62,8 @@ static int bind_device(const char *of_machine, const char *path) {
 }
 
 /*
- * The machine's own nodes where this process may make none: in a user namespace the kernel lets nobody, and root of a container may
- * be without CAP_MKNOD.
+ * The machine's own nodes if this process may make none: in a user namespace the kernel allows no
+ * process to, and root of a container may be without CAP_MKNOD.
  */
 static int make_devices(struct error *err) {
         char path[32], of_machine[32];

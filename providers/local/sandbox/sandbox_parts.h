@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the sandbox share with each other and with nobody else. */
+/* Shared by the files of the sandbox alone. */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_PARTS_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_PARTS_H
 
@@ -43,7 +43,7 @@ struct sandbox_seen {
         const char *const *files; /* names below /run/berth */
         const int *contents;      /* of each; they become root->passed's, -1 is left here */
         bool executable;          /* these files are programs */
-        uint16_t proxy_port;      /* on its loopback device; 0: there is none */
+        uint16_t proxy_port;      /* on its loopback device; 0 if there is none */
         size_t file_count;
 };
 /* `status`, which becomes root->passed's, is what bubblewrap tells of itself through. On failure too, root->passed must be closed. */
@@ -54,12 +54,15 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
 
 /* Makes and fills the folder "etc" in the stage, which is the working directory. */
 int sandbox_etc_make(const char *stage, struct error *err) MUST_USE;
-/* What stands in passwd, group or hosts there. */
+/* The content of passwd, group or hosts there. */
 const char *sandbox_etc_text(const char *name);
 /* The file that becomes /etc/hosts, for an image: beside its root folder, in the stage. */
 #define SANDBOX_ETC_HOSTS "hosts"
 int sandbox_etc_make_hosts(struct error *err) MUST_USE;
-/* Writes hosts anew, with these lines behind its own: only of names, addresses, spaces. What is anything else is not written. */
+/*
+ * Writes hosts again, with these lines behind its own: only names, addresses, spaces. A line with
+ * anything else is left out.
+ */
 void sandbox_etc_name(int hosts, const char *lines, size_t length);
 
 /* --- sandbox_place.c: what takes root's rights --- */
@@ -96,7 +99,7 @@ struct sandbox_init {
         int channel; /* its side of the pair to the worker */
         int proxy;   /* the proxy's side of the one that it has with the worker; -1: there is no way out */
         const struct cgroup_doors *doors;
-        int network; /* that of another sandbox, which is to be this one's; -1: it gets one of its own */
+        int network; /* that of another sandbox, which becomes this one's; -1: it gets one of its own */
         bool born;   /* in its cgroup already */
         const int *unwanted; /* the worker's own descriptors, to be closed */
         size_t unwanted_count;
@@ -114,7 +117,7 @@ enum sandbox_init_message {
         INIT_PORTS,  /* to init, before GO: 2 bytes for each port; sockets that listen */
         INIT_GO, /* to init: 8 bytes of deadline, NUL-ended words; three standard descriptors, then passed ones */
 };
-/* After the run's deadline so long, init ends it even where the worker does not. */
+/* This long after the run's deadline, init ends it even if the worker does not. */
 #define SANDBOX_INIT_GRACE_MS 2000
 /* The exit code of process 1 where its clock ended the run; any other but 0 is a failure of its own. */
 #define SANDBOX_INIT_LATE 3

@@ -30,7 +30,7 @@
 /* As many local sockets may be in flight: the kernel looks through them on its own time. As many has a process on AWS Lambda. */
 #define OPEN_FILES 1024
 #define PENDING_SIGNALS 1024
-#define SHARES 8 /* of what is counted by user, an ordinary user's sandbox gets one of so many */
+#define SHARES 8 /* of what is counted by user, an ordinary user's sandbox gets one part in SHARES */
 
 static int limit(resource_limit resource, uint64_t value, struct error *err) {
         struct rlimit now, wanted = { value, value };

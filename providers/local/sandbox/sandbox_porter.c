@@ -143,7 +143,9 @@ static int send_some(struct sandbox_porter *porter) {
 
 /* --- questions --- */
 
-/* What stood there goes first. What cannot be made is said at the end: until then the client sends. */
+/*
+ * An existing file is removed first. A failure is reported at the end: until then the client sends.
+ */
 static int begin_writing(struct sandbox_porter *porter, const struct frame *frame) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *const *words;
@@ -190,7 +192,7 @@ static void write_piece(struct sandbox_porter *porter, const struct frame *frame
         porter->failed = err;
 }
 
-/* One question, or one piece of a file; -1: it is none. */
+/* One question, or one piece of a file; -1 if it is another message. */
 static int hear(struct sandbox_porter *porter, const struct frame *frame) {
         const char *path = strbuf_text(&frame->payload);
         struct error err = { 0 };

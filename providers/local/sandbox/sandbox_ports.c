@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections, two sockets each, and one thread that moves bytes between them. What one side sends is read only once the other
- * has taken what came before, so that whoever reads slowly slows down who writes, and nothing grows. The end of what one side
- * sends is passed on as such (half-closed connections go on the other way), and a connection that breaks on one side is broken
- * on the other.
+ * Connections, two sockets each, and one thread that moves bytes between them. One side is read
+ * again only once the other has taken the bytes before, so that a slow reader slows down the
+ * writer, and nothing grows. The end of what one side sends is passed on as such (half-closed
+ * connections go on the other way), and a connection that breaks on one side is broken on the
+ * other.
  *
- * Where much comes, pages are passed on by splice(2) through a pipe, and not copied. There are a few pipes, made before the
- * sandbox's program runs: each has one direction's bytes at a time, and is free again once they are sent. Where none is free, or
- * the machine gave none, there is the buffer; and what nobody takes is copied there from the last pipe, which is not left to who
- * does not read. What pages a pipe keeps is counted against nobody, and how many pages of pipes a user has is bounded (pipe(7)):
- * so there are few.
+ * Where much comes, pages are passed on by splice(2) through a pipe, and not copied. There are a
+ * few pipes, made before the sandbox's program runs: each has one direction's bytes at a time, and
+ * is free again once they are sent. Where none is free, or the machine gave none, there is the
+ * buffer; and bytes that the other side does not take are copied there from the last pipe, so that
+ * a slow reader cannot hold it. Pages that a pipe keeps are charged to no limit, and how many pages
+ * of pipes a user has is bounded (pipe(7)): so there are few.
  *
  * That splice(2) brings nothing is no end: at an urgent byte it stands still, and returns the same. recv(2) goes past it, and
  * says whether there is an end. But an error that splice(2) returns counts: it is told once, and recv(2) would see an end
@@ -62,7 +64,10 @@ struct side {
         struct connection *connection;
         int socket;
         uint32_t events; /* that are waited for */
-        /* What came from the other side and is not sent: in a buffer, in a pipe, or nothing and both NULL. */
+        /*
+         * Bytes from the other side that are not sent yet: in a buffer, in a pipe, or none and both
+         * NULL.
+         */
         char *held;
         struct pipe *pipe;
         size_t at, length;
@@ -147,7 +152,9 @@ static void empty_pipe(struct ports *ports, struct side *side) {
         free_pipe(ports, side);
 }
 
-/* What is closed so is broken for the other end: it does not take a part for the whole. */
+/*
+ * A connection closed this way is broken for the other end: it does not take a part for the whole.
+ */
 static void set_breaks(struct side *side, bool breaks) {
         const struct linger linger = { breaks, 0 };
 
@@ -246,7 +253,10 @@ static int send_held(struct ports *ports, struct side *side) {
         return 0;
 }
 
-/* What is not taken at once is kept: so much and no more, since nothing is read as long as there is some. */
+/*
+ * Bytes that are not taken at once are kept: no more than these, since nothing is read while some
+ * are left.
+ */
 static int pass(struct side *to, struct side *from, const char *bytes, size_t length) {
         ssize_t count = send(to->socket, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
         size_t sent = count > 0 ? (size_t)count : 0;
@@ -362,8 +372,9 @@ static int connect_failed(struct ports *ports, struct connection *connection) {
 }
 
 /*
- * Where nobody listens, and the port that the kernel chose for our end is that very one, there is a connection all the same: who
- * came would hear himself, and the program that is to listen there would find the port taken.
+ * If no program listens, and the port that the kernel chose for our end is that very one, TCP
+ * connects it to itself: the client would receive its own bytes, and the program that should listen
+ * there would find the port taken.
  */
 static bool is_connected_to_itself(const struct side *inside) {
         struct sockaddr_in6 own = { 0 }; /* one of IPv4 has its port at the same place */
@@ -404,8 +415,9 @@ static int move(struct ports *ports, struct side *side, uint32_t events) {
 }
 
 /*
- * Of a connection that broke: what came before, as far as the other side takes it at once. Who answers, closes, and leaves
- * unread what he was sent, has answered all the same. What is read of the side that is whole, the other does not take.
+ * For a connection that broke: sends what came before, as far as the other side takes it at once. A
+ * peer that answers, closes, and leaves its input unread, has answered nevertheless. The broken
+ * side takes none of the bytes that are read of the whole one.
  */
 static void pass_the_rest(struct ports *ports, struct side *side) {
         for (int i = 0; i < REST_PIECES && !side->connection->connects && read_side(ports, side) > 0; i++) {
@@ -451,7 +463,7 @@ static void take(struct ports *ports, const struct listener *listener) {
         struct epoll_event event = { 0 };
 
         if (!connection) {
-                /* EMFILE and the like: it would be readable for ever. */
+                /* EMFILE and the like: the socket would stay readable forever. */
                 ports->rests = taken >= 0 || (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR);
                 close_descriptor(&taken);
                 return;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one sandbox. */
+/* Connections of one sandbox. */
 #define SANDBOX_PORTS_MAX 16
 /* At once, of all ports of one sandbox: each has two sockets in its network (SANDBOX_SOCKETS_MAX). Others wait to be accepted. */
 #define SANDBOX_PORT_CONNECTIONS_MAX 1500

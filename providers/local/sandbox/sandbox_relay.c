@@ -46,7 +46,10 @@ void sandbox_relay_meet(struct sandbox_relay *relay, char ret_ready[SANDBOX_RELA
 
 /* --- the program's pipes --- */
 
-/* What is half written goes on; then the worker's own; what others ask waits for the end of that. */
+/*
+ * A half-written message goes on; then come the worker's own; clients' messages wait until those
+ * have ended.
+ */
 static bool has_to_ask(const struct sandbox_relay *relay) {
         return relay->asked_at > 0 || relay->urgent.length > 0 || relay->checkpoint.source >= 0 ||
                (relay->asked.length > 0 && !sandbox_checkpoint_is_under_way(&relay->checkpoint));
@@ -115,7 +118,10 @@ static bool read_output(struct sandbox_relay *relay) {
         return true;
 }
 
-/* What the runtime says of itself there is for people who look for a fault of it, and there is nobody: it only must not block. */
+/*
+ * The runtime's own diagnostics are thrown away, since no reader exists: the pipe only must not
+ * block.
+ */
 static void read_errors(struct sandbox_relay *relay) {
         char ignored[4096];
         ssize_t count = read(relay->errors, ignored, sizeof(ignored));

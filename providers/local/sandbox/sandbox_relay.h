@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's part in a session: it stands between the program's pipes and whoever opens the session, and keeps what nobody has
- * heard yet. sandbox_messages.h has the messages. It does not know what the program says, and need not: bytes have numbers.
+ * The worker's part in a session: it stands between the program's pipes and the server that opens
+ * the session, and keeps bytes that were not acknowledged. sandbox_messages.h has the messages. It
+ * does not interpret the program's bytes: they have numbers.
  *
- * Nothing here waits. What is kept is bounded: beyond SANDBOX_RELAY_MAX no more is read, and the program waits in its next write.
+ * Nothing here waits. What it keeps is bounded: beyond SANDBOX_RELAY_MAX no more is read, and the
+ * program waits in its next write.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_RELAY_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_RELAY_H
@@ -43,7 +45,7 @@ struct sandbox_relay {
         /* The memory of its kernels, taken or given back. */
         struct sandbox_checkpoint checkpoint;
         bool for_client;          /* it is taken for the client that is there */
-        int spare;                /* the file for one that nobody asks for; -1: none */
+        int spare;                /* the file for a checkpoint that is taken without a request; -1: none */
         struct sandbox_wish wish; /* of that one */
         /* When the sandbox is to end, as LIFE said: sandbox_relay_over_ms(). INT64_MAX: it said nothing. */
         int64_t age_ms, idle_ms;
@@ -80,7 +82,8 @@ void sandbox_relay_move(struct sandbox_relay *relay, const struct pollfd polled[
 /* All that the program's pipes still hold, once it is dead, as far as there is room. */
 void sandbox_relay_drain(struct sandbox_relay *relay);
 /*
- * A frame of the client's. 1: it was one of a session's; 0: it is none, for the caller to look at; -1: it is not as it should be.
+ * A frame of the client's. 1: it was one of a session's; 0: another frame, for the caller; -1: it
+ * is malformed.
  */
 int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms);
 /*
@@ -89,8 +92,8 @@ int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t
  */
 int64_t sandbox_relay_over_ms(const struct sandbox_relay *relay, bool has_client);
 /*
- * Takes the checkpoint that ARM has prepared, for whoever comes later: checkpoint.ended and .whole say how that went. False where
- * none was prepared, or one is under way.
+ * Takes the checkpoint that ARM has prepared, for the next server: checkpoint.ended and .whole say
+ * how that went. False where none was prepared, or one is under way.
  */
 bool sandbox_relay_park(struct sandbox_relay *relay, int64_t now_ms);
 /* A checkpoint for the client has ended: it is told. */

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of an image's /home, so many are shown beside the workspace. */
+/* Of an image's /home, at most this many are shown beside the workspace. */
 #define HOMES_MAX 32
 
 /* Where a program finds the certificates of authorities that it is to trust. */
@@ -221,8 +221,9 @@ static void add_namespaces(struct strbuf *words) {
 }
 
 /*
- * Below /proc, what tells everybody of the machine is covered. The kernel checks the writer of a sysctl and of what is
- * root's against the host's user as well, which is why Berth never runs bubblewrap as root.
+ * Below /proc, files that describe the machine to all users are covered. The kernel checks the
+ * writer of a sysctl and of what is root's against the host's user as well, which is why Berth
+ * never runs bubblewrap as root.
  */
 static void add_proc(struct strbuf *words, const char *stage) {
         char *no_file TEXT_CLEANUP = path_join(stage, SANDBOX_OWN_NO_FILE),
@@ -250,8 +251,9 @@ static void add_proc(struct strbuf *words, const char *stage) {
                         WORDS(words, "--ro-bind", no_folder, emptied[i]);
         }
         /*
-         * All of it read-only, /proc/sys and every process's mem with it. Not by binding the machine's own /proc/sys: what is
-         * mounted below that would come along, systemd's binfmt_misc for one, which is mounted by whoever looks at it.
+         * All of it read-only, /proc/sys and every process's mem with it. Not by binding the
+         * machine's own /proc/sys: mounts below that would come along, systemd's binfmt_misc for
+         * one, which the first access mounts.
          */
         WORDS(words, "--remount-ro", "/proc");
 }
@@ -272,8 +274,8 @@ bool sandbox_takes_variable(const char *name) {
 }
 
 /*
- * The machine's own certificates of authorities, its company's among them: an image may have none, or others. What is public of the
- * machine anyway.
+ * The machine's own certificates of authorities, its company's among them: an image may have none,
+ * or others. They are public on the machine anyway.
  */
 static int open_authorities(void) {
         static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
@@ -344,8 +346,9 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
         snprintf(number, sizeof(number), "%d", pass(&root->passed, filter));
         add_namespaces(&words);
         /*
-         * The runtime of a session waits for orphans itself, and nobody may look into it. Bubblewrap as process 1 keeps its standard
-         * output, and code could write there what the runtime alone should say (/proc/1/fd/1).
+         * The runtime of a session waits for orphans itself, and no other process may inspect it.
+         * Bubblewrap as process 1 keeps its standard output, and code could write there what the
+         * runtime alone should say (/proc/1/fd/1).
          */
         if (seen->executable)
                 word(&words, "--as-pid-1");

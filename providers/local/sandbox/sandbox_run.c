@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run from its start to its end, for who waits for one: the program's output goes to the sinks as it comes, input goes in,
- * the interrupt is waited for. Memory is three buffers, whatever is printed; whoever reads slowly slows the program
- * down. A sink that takes nothing, and even one that stops this process, does not hold up the deadline: the worker has it.
+ * A run from its start to its end, for a caller that waits: the program's output goes to the sinks
+ * as it comes, input goes in, the interrupt is waited for. Memory is three buffers, whatever is
+ * printed; a slow reader slows the program down. A sink that takes nothing, and even one that stops
+ * this process, does not hold up the deadline: the worker has it.
  */
 #include "base/clock.h"
 #include "base/files.h"
@@ -29,7 +30,7 @@
 struct relay {
         int *from;     /* -1 when it has ended */
         bool borrowed; /* *from is the caller's */
-        int *to;       /* -1: nobody takes them */
+        int *to;       /* -1: no reader */
         bool by_pages; /* written in pieces that a pipe or terminal takes without blocking */
         struct output *output;
         char *buffer;
@@ -41,8 +42,9 @@ struct loop {
         struct sandbox *sandbox;
         const struct interrupt *interrupt;
         struct relay input, output, errors;
-        int source;   /* borrowed: what the program reads */
-        int sinks[2]; /* where output and errors go: borrowed, or opened anew so that they do not block */
+        int source; /* borrowed: what the program reads */
+        /* where output and errors go: borrowed, or opened again so that they do not block */
+        int sinks[2];
         bool sink_owned[2];
         int64_t until_ms; /* after the end: how long a reader is waited for */
         bool ended, cancelled;
@@ -89,8 +91,9 @@ static void relay_read(struct relay *relay) {
 }
 
 /*
- * Writes once. Where nobody reads any more, the writer is told as the system would: by a closed pipe. Two streams may go into
- * one pipe, and the first may just have filled it: whether there is room is asked again.
+ * Writes once. If no reader is left, the writer learns it as the system would tell it: by a closed
+ * pipe. Two streams may go into one pipe, and the first may just have filled it: whether there is
+ * room is asked again.
  */
 static void relay_write(struct relay *relay) {
         struct pollfd room = { .fd = *relay->to, .events = POLLOUT };
@@ -187,7 +190,7 @@ static void look_at_time(struct loop *loop) {
         if (loop->ended && clock_now_ms() >= loop->until_ms) {
                 struct sandbox_pipes *pipes = sandbox_pipes(loop->sandbox);
 
-                /* Whoever should read our output does not: it is lost, and counted. */
+                /* The reader of our output does not read: the rest is lost, and counted. */
                 loop->output.held = loop->errors.held = 0;
                 close_descriptor(&pipes->output);
                 close_descriptor(&pipes->errors);

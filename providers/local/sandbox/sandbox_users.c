@@ -32,7 +32,7 @@ static int count_mapped(const char *map, unsigned first, unsigned count, unsigne
         return 0;
 }
 
-/* Those of both maps: a user and his group have the same number. */
+/* Both maps must have them: a user and its group have the same number. */
 static int count_users(unsigned first, unsigned count, unsigned *ret, struct error *err) {
         unsigned by_uid, by_gid;
 
@@ -43,7 +43,7 @@ static int count_users(unsigned first, unsigned count, unsigned *ret, struct err
         return 0;
 }
 
-/* The folder is root's alone, or whoever can write there decides who gets which user. */
+/* The folder must be root's alone: a user who can write there decides which run gets which user. */
 static int open_folder(const char *path, struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1, found;
         struct stat status;
@@ -60,7 +60,7 @@ static int open_folder(const char *path, struct error *err) {
         return found;
 }
 
-/* 1: it is ours now; 0: somebody has it; -1 with errno. */
+/* 1: it is ours now; 0: taken; -1 with errno. */
 static int try_user(int folder, unsigned number, int *ret_lock) {
         int file DESCRIPTOR_CLEANUP = -1;
         struct stat status;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host users for runs that root starts: nobody else's, and each run's own. They come from a range, one file for each number in
- * a folder that only root may enter:
+ * Host users for runs that root starts: used by nothing else, and each run's own. They come from a
+ * range, one file for each number in a folder that only root may enter:
  *
  *     /run/berth/users/1900000007    empty, and locked (flock) by the run that has the user
  *
- * The lock is passed to the run's process 1: a user is free when the last process that could be his is dead. A file that is
- * not empty says for whom the user is kept, as long as there are files of his; such a one is not given to a run.
+ * The lock is passed to the run's process 1: a user is free when the last process that could have
+ * it is dead. A file that is not empty says for whom the user is kept, while files of that user
+ * exist; such a one is not given to a run.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_USERS_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_USERS_H
@@ -35,8 +36,8 @@ struct sandbox_user {
         { .lock = -1 }
 
 /*
- * The first that is free. Who is not root gets himself. In a container whose user namespace has none of the range it is
- * 65534, whom all runs then share.
+ * The first that is free. A caller that is not root gets its own. In a container whose user
+ * namespace has none of the range it is 65534, whom all runs then share.
  */
 int sandbox_user_take(const struct sandbox_users *users, struct sandbox_user *ret,
                       struct error *err) MUST_USE;

@@ -61,7 +61,7 @@ int sandbox_view_mount(int folder, const char *path, const char *stage, const ch
                 return error_set(err, "cannot make %s: %s", target, strerror(errno));
         result = has_mounts_below(path) ? -1 : mount_overlay(folder, stage, target);
         if (result < 0) {
-                /* By its descriptor: the stage may hide the path by now. */
+                /* By its descriptor: the stage may hide the path already. */
                 snprintf(source, sizeof(source), "/proc/self/fd/%d", folder);
                 result = mount(source, target, NULL, MS_BIND | MS_REC, NULL);
         }

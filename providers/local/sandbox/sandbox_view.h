@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of the host's disk a sandbox sees: read-only, through an overlay of lower layers alone. A bind mount would show the
- * host's own inodes: whoever watches them (inotify) learns which programs the machine runs, two sandboxes can tell each other
- * things by locking them, fsync() on them makes the disk flush, and mountinfo names their folder on the host. The overlay's
- * inodes are the run's own, and its mount names no path but the stage's. Pages of files stay shared.
+ * The part of the host's disk that a sandbox sees: read-only, through an overlay of lower layers
+ * alone. A bind mount would show the host's own inodes: a watcher of those (inotify) learns which
+ * programs the machine runs, two sandboxes can tell each other things by locking them, fsync() on
+ * them makes the disk flush, and mountinfo names their folder on the host. The overlay's inodes are
+ * the run's own, and its mount names no path but the stage's. Pages of files stay shared.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_VIEW_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_VIEW_H

@@ -37,10 +37,16 @@
 #define DYING_MS 10000
 #define PIPES 3
 #define LAST_WORDS_MS 5000
-/* One that got SIGTERM has so long to be parked, beside the time for its checkpoint; and what nobody has heard yet stays so long. */
+/*
+ * After SIGTERM this is the time to be parked, beside the time for the checkpoint; unacknowledged
+ * bytes are kept this long, too.
+ */
 #define LEAVING_MS 20000
 #define PARK_AGAIN_MS 500
-/* Of one that was told to end: whoever wanted its end and has died since is back by then, or does not care. */
+/*
+ * After a request to end: a server that asked for the end and died is back by then, or will not
+ * come.
+ */
 #define CANCELLED_MS 600000
 /* How often what no limit of the kernel's counts is counted; and of a session that has been quiet for a while. */
 #define LOOK_MS 200
@@ -56,12 +62,12 @@ struct worker {
         int64_t patience_until_ms; /* for the client's next words */
         int64_t life_until_ms;     /* of one that lasts */
         int listener;              /* where such a one is found again */
-        int address;          /* the file in which that listens: while it has a name, somebody may come */
+        int address;          /* the file in which that listens: while it has a name, a client may come */
         int kept[2];          /* its own ends of output and errors, for who comes */
         struct cgroup *group; /* where this process made it itself */
         const char *bubblewrap, *stage;
         int image, disk, workspace;
-        int joins;          /* the network of another sandbox that is to be its own, until it is */
+        int joins;          /* the network of another sandbox, to be joined */
         int network;        /* its own, for a client of one that shares it */
         int names;          /* its /etc/hosts, open for writing; -1: it has none of ours */
         struct frame ports; /* what comes from outside */
@@ -73,7 +79,10 @@ struct worker {
         /* Process 1: a child of ours. */
         pid_t init;
         int init_process, channel;
-        /* Of one that has a way out: what its proxy tells, and what of that no client has heard yet. */
+        /*
+         * For a sandbox with a way out: its proxy's reports, and the part of them that no client
+         * has got yet.
+         */
         struct {
                 struct frame_reader reader;
                 uint16_t port;
@@ -101,7 +110,7 @@ struct worker {
         struct sandbox_porter porter; /* of one whose client gets no folder */
         struct cgroup_gauges gauges;  /* for the same */
         int64_t leaves_ms;            /* it got SIGTERM: when it ends, parked or not; INT64_MAX: it did not */
-        bool parks;                   /* by itself: nobody else is let in */
+        bool parks;                   /* by itself: no client is let in any more */
         int64_t park_ms;              /* when it tries that next */
 };
 
@@ -155,7 +164,7 @@ static int receive_next(struct worker *worker, struct frame *ret, struct error *
                 (void)poll(&polled, 1, left < INT_MAX ? (int)left : INT_MAX);
         }
         if (answer == FRAME_CLOSED)
-                _exit(EXIT_SUCCESS); /* nobody is there to be told anything; process 1 ends with us */
+                _exit(EXIT_SUCCESS); /* no client is left to be told anything; process 1 ends with us */
         return answer < 0 ? -1 : 0;
 }
 
@@ -374,7 +383,7 @@ static int receive_words(struct worker *worker, unsigned type, struct frame *fra
                                   err);
 }
 
-/* What it has together with others comes before the program, where there is any. */
+/* Frames about what it shares with others come before the program, if there are any. */
 static int receive_run(struct worker *worker, struct frame *ret, struct error *err) {
         struct frame *ports = &worker->ports;
 
@@ -585,8 +594,8 @@ static void read_status(struct worker *worker) {
 }
 
 /*
- * Somebody comes to the socket of one that lasts. Only its owner is let in, and takes the place of who is there: a client that hangs
- * must not keep its successor out.
+ * A client comes to the socket of a lasting sandbox. Only its owner is let in, and replaces the
+ * client before: a client that hangs must not keep its successor out.
  */
 static void let_in(struct worker *worker) {
         int client DESCRIPTOR_CLEANUP = accept4(worker->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -608,8 +617,8 @@ static void let_in(struct worker *worker) {
 }
 
 /*
- * Nobody is there, and nobody can come: the name of its socket is gone, with its folder perhaps. To wait for its deadline, which may
- * be days, would be for nobody.
+ * No client is there, and none can come: the name of its socket is gone, with its folder perhaps.
+ * Waiting for the deadline, which may be days away, would serve no client.
  */
 static bool is_forsaken(const struct worker *worker) {
         struct stat status;
@@ -645,8 +654,8 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
 }
 
 /*
- * What comes from the client while it runs: that it should end, or that it went. What it has heard, and how long the sandbox may live,
- * it says, as a rule, in front of something else.
+ * Messages of the client while it runs: it should end, or the client went. Acknowledgements and the
+ * sandbox's lifetime come, as a rule, in front of another message.
  */
 static void read_client(struct worker *worker) {
         struct frame frame FRAME_CLEANUP = { 0 };
@@ -675,7 +684,7 @@ static void read_client(struct worker *worker) {
         kill_all(worker);
 }
 
-/* --- a session that is to be parked --- */
+/* --- parking a session --- */
 
 /* Without it, SIGTERM would end the worker of a session at once, and what is in memory with it. */
 static int heed_leave(struct worker *worker, struct error *err) {
@@ -690,7 +699,7 @@ static int heed_leave(struct worker *worker, struct error *err) {
         return 0;
 }
 
-/* Whoever is there is asked to park it: he has the files, and the record. */
+/* The client that is there is asked to park it: it has the files, and the record. */
 static void begin_to_leave(struct worker *worker) {
         uint64_t ignored;
 
@@ -702,7 +711,7 @@ static void begin_to_leave(struct worker *worker) {
                 sandbox_relay_append(&worker->relay, MESSAGE_LEAVING, NULL, 0);
 }
 
-/* True: the sandbox is to be killed. */
+/* True: the sandbox must be killed. */
 static bool go_on_parking(struct worker *worker) {
         struct sandbox_checkpoint *checkpoint = &worker->relay.checkpoint;
         int64_t now_ms = clock_now_ms();
@@ -742,7 +751,7 @@ static int64_t parking_due_ms(const struct worker *worker) {
 
 /* --- what goes through its proxy --- */
 
-/* Who is not there hears of it later: added up, it does not grow. */
+/* A client that is absent gets it later: added up, it does not grow. */
 static void tell_reached(struct worker *worker) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored;
@@ -840,7 +849,10 @@ static bool look_for_hoards(struct worker *worker) {
                 return false;
         sockets = sandbox_network_sockets(worker->sockets);
         worker->ending.sockets = sockets > SANDBOX_SOCKETS_MAX;
-        /* Who has too many sockets is not left alone for as long as locks take to be read, which on a busy machine is long. */
+        /*
+         * A run with too many sockets must not go on for as long as reading the locks takes, which
+         * on a busy machine is long.
+         */
         if (!worker->ending.sockets)
                 locks = sandbox_locks_count(worker->locks, SANDBOX_LOCKS_MAX);
         worker->ending.locks = locks > SANDBOX_LOCKS_MAX;
@@ -879,7 +891,7 @@ static void tell_client(struct worker *worker, int events) {
                 drop_client(worker);
 }
 
-/* What has come goes on at once, as far as it is taken. */
+/* Bytes that came go on at once, as far as they are taken. */
 static void pass_on(struct worker *worker) {
         struct pollfd pipes[SANDBOX_RELAY_PIPES];
 
@@ -972,8 +984,8 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
 }
 
 /*
- * The outcome, told to the client that is there. One that lasts waits for another where that one did not say that it has it, as long
- * as its own time goes.
+ * The outcome, told to the client that is there. A lasting sandbox whose client did not confirm it
+ * waits for another, within its own time.
  */
 static int tell_ended(struct worker *worker, struct error *err) {
         struct strbuf ended STRBUF_CLEANUP = STRBUF_INIT;
@@ -991,7 +1003,7 @@ static int tell_ended(struct worker *worker, struct error *err) {
                         taken = sandbox_files_serve(worker->workspace, &worker->reader);
                 if (!worker->placing.lasts)
                         return told || worker->reader.socket < 0 ? 0 : -1;
-                /* Who has taken it and sees the line end finds nobody there any more. */
+                /* A client that took the outcome and sees the line end finds no worker any more. */
                 if (taken)
                         close_descriptor(&worker->listener);
                 frame_reader_release(&worker->reader);
@@ -1015,19 +1027,22 @@ static void tell_session_ended(struct worker *worker) {
         int64_t left, over_ms;
         bool appended = false;
 
-        /* Where its time is over, what its processes said as they were killed waits for nobody. */
+        /* After its deadline, the last words of its killed processes are not kept for a client. */
         over_ms = worker->ending.deadline ? clock_now_ms() : session_over_ms(worker);
         if (over_ms < worker->life_until_ms)
                 worker->life_until_ms = over_ms;
         if (worker->ending.cancelled && worker->life_until_ms > clock_now_ms() + CANCELLED_MS)
                 worker->life_until_ms = clock_now_ms() + CANCELLED_MS;
-        /* One that got SIGTERM waits for nobody, unless there is something that nobody has heard; a second one ends it at once. */
+        /*
+         * After SIGTERM it waits for no client, unless there are unacknowledged bytes; a second one
+         * ends it at once.
+         */
         signal(SIGTERM, SIG_DFL);
         if (worker->leaves_ms < INT64_MAX) {
                 left = clock_now_ms() + (sandbox_relay_is_heard(&worker->relay) ? 0 : LEAVING_MS);
                 worker->life_until_ms = left < worker->life_until_ms ? left : worker->life_until_ms;
         }
-        /* One that is there when the time is over should hear of it. */
+        /* A client that is there at the end should be notified. */
         if (worker->reader.socket >= 0 && worker->life_until_ms < clock_now_ms() + LAST_WORDS_MS)
                 worker->life_until_ms = clock_now_ms() + LAST_WORDS_MS;
         sandbox_ending_write(&worker->ending, &ended);
@@ -1051,7 +1066,10 @@ static void tell_session_ended(struct worker *worker) {
                         appended = false;
                         continue;
                 }
-                /* One that said that it has taken the outcome, and went, takes no more of it: its words come first. */
+                /*
+                 * A client that confirmed the outcome, and went, reads no more of it: its message
+                 * comes first.
+                 */
                 answer = polled[1].revents & ~POLLOUT ? FRAME_WHOLE : FRAME_WAIT;
                 while (answer == FRAME_WHOLE && worker->reader.socket >= 0) {
                         frame_release(&frame);

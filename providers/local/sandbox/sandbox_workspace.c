@@ -79,7 +79,9 @@ static int await_done(const struct sandbox_workspace *workspace, struct error *e
         return answer.type == MESSAGE_DONE ? 0 : unexpected(&answer, err);
 }
 
-/* A file that is cut short meanwhile ends there: it has changed, and comes anew the next time. */
+/*
+ * A file that is cut short meanwhile ends there: it has changed, and is sent again the next time.
+ */
 static int send_content(const struct sandbox_workspace *workspace, int from, uint64_t bytes,
                         struct error *err) {
         char *piece TEXT_CLEANUP = malloc(PIECE);

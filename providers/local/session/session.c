@@ -31,7 +31,7 @@
 #define DYING_MS 15000
 /* One whose kernels are told to end: RUNTIME_GRACE_MS of the runtime, and the time of the sandbox. */
 #define ENDING_MS 4000
-/* What was heard is said so much later, where nothing else is said before. */
+/* An acknowledgement is sent after this time, if nothing else is sent before. */
 #define HEARD_MS 20
 /* Where no thread can be had for that. */
 #define KILL_AGAIN_MS 1000
@@ -50,7 +50,7 @@ static bool only_listens(const struct place_session *session) {
         return !session->sync && !session->over && !session->killing && !session->handed_over;
 }
 
-/* While files are brought nobody reads the socket: what waits there must not wake whoever polls. */
+/* While files are brought the socket is not read: what waits there must not wake the poll. */
 static void wait_for(struct place_session *session) {
         bool sends = session->outgoing.length > 0, listens;
         struct epoll_event event = { .events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN };
@@ -220,8 +220,8 @@ static void add_files(const struct place_session *session, struct place_event *r
 }
 
 /*
- * What is left to be said, in order: its files, for the last time, an execution that nobody ended, the end. That of a sandbox into which
- * nothing was put are none: it has no copy yet.
+ * The events that remain, in order: the last files, an execution without an end, the end. A sandbox
+ * into which nothing was put has no files: it has no copy yet.
  */
 static enum place_event_type say_end(struct place_session *session, struct place_event *ret) {
         struct error ignored;
@@ -334,7 +334,10 @@ static int read_ready(struct place_session *session, struct frame *frame, struct
         if (!session->kept)
                 return 0;
         session->opened = true;
-        /* Whoever started it died before all of its memory was there, perhaps: the next one begins anew. */
+        /*
+         * The server that started it may have died before all of its memory was there: the next one
+         * starts again.
+         */
         if (session->mark == 0 && session->checkpoint.digest[0]) {
                 kill_sandbox(session, "its server died while it was started");
                 return 0;
@@ -343,7 +346,10 @@ static int read_ready(struct place_session *session, struct frame *frame, struct
                 session->execution = (struct session_execution){ 0 };
         if (session->command.n > session->mark)
                 session->command = (struct session_execution){ 0 };
-        /* What runs beside a command is its asker's, who went with his server: the next one would wait for its deadline. */
+        /*
+         * An execution beside a command belonged to a request that ended with its server: the next
+         * one would wait for its deadline.
+         */
         if (session->for_command && session->mark > session->command.n) {
                 struct request stop = { .type = REQUEST_INTERRUPT, .n = session->mark };
 
@@ -381,7 +387,10 @@ static int read_told(struct place_session *session, struct place_event *ret, str
                     session_files_are_still(session, true)) {
                         add_files(session, ret);
                 } else if (answer > 0 && ret->type == PLACE_DONE && session_files_kept(session)) {
-                        /* What is borrowed in it stays: nothing is read before the files are there. */
+                        /*
+                         * Memory borrowed in it stays valid: nothing is read before the files are
+                         * there.
+                         */
                         session->done = *ret;
                         *ret = (struct place_event){ 0 };
                         if (session_files_begin(session, true, err) == 0)
@@ -419,7 +428,10 @@ static int take_told(struct place_session *session, struct frame *frame, struct 
         return 0;
 }
 
-/* A line each, in the log of whoever serves: what left this machine for whom is asked for later, by others than him. */
+/*
+ * A line each, in the server's log: others than the owner ask later what left this machine, and for
+ * whom.
+ */
 static int log_reached(const struct place_session *session, const struct frame *frame, struct error *err) {
         struct tally told = { 0 };
 
@@ -517,8 +529,8 @@ static void look_at_time(struct place_session *session) {
 }
 
 /*
- * The files that it came with are not there, or not all of them: code that was written for them would do something else, and nobody would
- * know. The kernels are as they were.
+ * The files that it came with are missing, at least in part: the code was written for them and
+ * would silently do something else. The kernels are as they were.
  */
 static void refuse_execution(struct place_session *session, struct place_event *ret) {
         *ret = (struct place_event){
@@ -795,7 +807,7 @@ static int park(struct place_session *session, struct error *err) {
         return 0;
 }
 
-/* What has used no CPU since has written nothing. */
+/* A sandbox that has used no CPU since has written nothing. */
 static int bring(struct place_session *session, struct error *err) {
         struct cgroup_usage now;
 
@@ -815,8 +827,9 @@ static int bring(struct place_session *session, struct error *err) {
 }
 
 /*
- * What runs may have to wait for it. When nothing does, the worker need not be woken for it alone: the next execution may come first. One that
- * was not told says it all again, to whoever comes next.
+ * What runs may have to wait for it. When nothing does, the worker need not be woken for it alone:
+ * the next execution may come first. An event that was not acknowledged is sent again, to the next
+ * server.
  */
 static void heard(struct place_session *session, uint64_t id) {
         if (id == 0 || id > session->heard || session->killing || session->lasting.socket < 0)
@@ -844,7 +857,10 @@ static bool measure(struct place_session *session, struct place_usage *ret) {
         return true;
 }
 
-/* Its kernels flush their files first, which are brought when the sandbox is over. One that does not end by itself is killed. */
+/*
+ * Its kernels flush their files first, which are brought when the sandbox is over. A sandbox that
+ * does not end by itself is killed.
+ */
 static void end(struct place_session *session) {
         const struct request request = { .type = REQUEST_END };
 

@@ -29,17 +29,22 @@ struct session_place_config {
          * then. Their own sockets are in the folder `workers` beside it. NULL: this process places them itself.
          */
         const char *launcher;
-        const char *
-                workspaces; /* the folder of workspaces, where those that containers share lie; NULL: there are none */
+        /*
+         * the folder of workspaces, where those that containers share lie; NULL if there are none
+         */
+        const char *workspaces;
         const char *stack;
         bool accept_degraded;           /* sandboxes are started where a limit cannot be held */
         struct workspace_bounds bounds; /* of what is brought into workspaces */
-        /* Sandboxes that are started before anybody asks (session_warm.h), and what they have imported: ended by NULL, or NULL. */
+        /*
+         * Sandboxes that are started ahead of requests (session_warm.h), and what they have
+         * imported: ended by NULL, or NULL.
+         */
         const struct session_place_warm *warm;
         size_t warm_count;
         const char *const *preload;
         void (*tell)(bool trouble,
-                     const char *line); /* what people should know of them. NULL: nobody is told */
+                     const char *line); /* what people should know of them. NULL: not reported */
 };
 
 int session_place_open(const struct session_place_config *config, struct place **ret,

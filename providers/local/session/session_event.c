@@ -34,13 +34,17 @@ static struct session_execution *running(struct place_session *session, int64_t 
 }
 
 /*
- * What is told again may be of one that the engine knows to have ended: its record was written, and whoever wrote it died before the worker
- * heard of that. It is nobody's news, and the next one may have been asked for meanwhile.
+ * A repeated event may be of an execution that the engine knows to have ended: its record was
+ * written, and the server died before the worker got the acknowledgement. Such an event is old, and
+ * the next execution may have been requested meanwhile.
  */
 static bool is_over(struct place_session *session, int64_t n) {
         if (n <= 0 || running(session, n))
                 return false;
-        /* What runs beside a command is no part of what is kept of it: who asked for that has died with his server. */
+        /*
+         * An execution beside a command is not part of what is kept of the command: its request
+         * ended with its server.
+         */
         if (session->for_command && n <= session->mark_found)
                 return true;
         return session->position <= session->replayed && n <= session->mark;
@@ -114,7 +118,9 @@ static int read_refused(struct place_session *session, const struct report *repo
         return 1;
 }
 
-/* Nobody has run anything in it yet, and yet it is believed in nothing: it is shown to people alone. */
+/*
+ * No code of a user has run in it yet, but it is not trusted: its words are only shown to people.
+ */
 static void read_prepared(struct place_session *session, const struct report *report) {
         struct strbuf missing STRBUF_CLEANUP = STRBUF_INIT;
         const json_t *row;

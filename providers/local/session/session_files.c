@@ -3,8 +3,9 @@
  * The workspace of a session and the sandbox's copy of it (sessions/workspace_sync.h), brought to agree before each execution and after
  * it, and once more when the sandbox is dead: its worker, and we, still have its files.
  *
- * It takes as long as files are large, so it is done by a thread of its own, whose end makes a descriptor readable. Until then
- * nobody else looks at what it works on. Where nothing has changed since that had nothing to do, none is needed.
+ * It takes as long as files are large, so it is done by a thread of its own, whose end makes a
+ * descriptor readable. Until then no other thread touches its data. Where nothing has changed since
+ * that had nothing to do, none is needed.
  */
 #include "base/array.h"
 #include "base/files.h"
@@ -46,7 +47,7 @@ struct session_sync {
         struct arena *arena;
         struct workspace_changes changes;
         size_t arrived;
-        struct session_still still; /* where nothing was to be done */
+        struct session_still still; /* if nothing had to be done */
         /* Of a file that could not be put in. */
         struct place_file *left;
         size_t left_count;
@@ -96,8 +97,8 @@ static int list_far(void *context, const char *path,
 }
 
 /*
- * A file of the copy, brought beside the workspace without a name. One that is larger than the workspace may be is not brought at
- * all, but is as large as it says: who looks leaves it out by that.
+ * A file of the copy, brought beside the workspace without a name. A file that is larger than the
+ * workspace may be is not brought at all, but keeps its size: the comparison leaves it out by that.
  */
 static int open_far(void *context, const char *path) {
         struct session_sync *sync = context;
@@ -154,7 +155,7 @@ static int bring_out(struct session_sync *sync, struct workspace *workspace, str
                                   &sync->changes, &sync->problem);
 }
 
-/* What cannot be put in is said with the execution, which goes on without it. */
+/* A file that cannot be put in is reported with the execution, which goes on without it. */
 static void leave(struct session_sync *sync, const char *path, const char *reason) {
         sync->left = array_grow(sync->arena, sync->left, sync->left_count, sizeof(*sync->left));
         sync->left[sync->left_count++] =
@@ -209,7 +210,7 @@ static int bring_in(struct session_sync *sync, struct workspace *workspace, cons
         return 0;
 }
 
-/* Behind what ran before, and in front of what is to run. */
+/* After the last execution, and before the next one. */
 static int put_staged(struct session_sync *sync, struct workspace *workspace) {
         struct workspace_skipped *skipped;
         size_t count;
@@ -251,7 +252,7 @@ static void remember(struct session_sync *sync, struct workspace *workspace, str
         workspace->files = -1;
 }
 
-/* What was put from outside while code ran is not in the copy yet: then something is left to be done. */
+/* A file that was put from outside while code ran is not in the copy yet: then work remains. */
 static bool may_rest(struct session_sync *sync, struct workspace *workspace,
                      const struct workspace_tree *tree, const struct workspace_base *base) {
         struct workspace_arrival *arrivals;
@@ -395,7 +396,7 @@ bool session_files_are_over(const struct place_session *session) {
         return poll(&polled, 1, 0) == 1;
 }
 
-/* Who waits for the worker's answer waits for nothing then. */
+/* Wakes a thread that waits for the worker's answer. */
 void session_files_stop(struct place_session *session) {
         if (!session->sync)
                 return;

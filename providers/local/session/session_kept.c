@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workspace that an agent has for an owner, which its containers for him share. It lies in
+ * The workspace that an agent has for an owner, shared by its containers for that owner. It lies in
  *
  *     {workspaces}/agents/STACK/AGENT/OWNERHASH/
  *
- * or, where a launcher places the sandboxes, on the launcher's disk, by a name that stands for the folder of workspaces, the stack, the
- * agent and the owner: several stacks may have one folder, and agents of one name. What is in it, sandbox_kept.h says, and workspace.h.
+ * or, where a launcher places the sandboxes, on the launcher's disk, by a name that stands for the
+ * folder of workspaces, the stack, the agent and the owner: several stacks may have one folder, and
+ * agents of one name. Its content is described in sandbox_kept.h and workspace.h.
  */
 #include "base/clock.h"
 #include "base/files.h"
@@ -56,9 +57,9 @@ static struct sandbox_kept kept_of(const struct session_place *place, const stru
 /* --- one at a time --- */
 
 /*
- * What makes a workspace and what removes it, each with its line in the index, come one after the other: else the line of one that
- * is made while another goes would go with that. Who is about another workspace waits for nobody. One server has a stack's data:
- * nobody else makes any.
+ * Making and removing a workspace, each with its line in the index, are serialised: otherwise the
+ * line of one that is made during a removal would be removed too. Work on another workspace does
+ * not wait. One server has a stack's data: no other process makes any.
  */
 struct turn {
         const char *folder;
@@ -87,7 +88,7 @@ static void turn_take(struct turn *turn, const char *folder) {
         pthread_mutex_unlock(&turns_lock);
 }
 
-/* Of one that was taken; else nothing. */
+/* Ends a turn that was taken; otherwise does nothing. */
 static void turn_end(struct turn *turn) {
         struct turn **link = &turns;
 
@@ -197,7 +198,9 @@ int session_kept_make(const struct session_place *place, const struct place_shar
 
         if (open_root(place, shared, limits, &root, &why) == 0)
                 return 0;
-        /* Of one that is there and cannot be opened nothing takes the place: who wrote into it expects his files. */
+        /*
+         * An existing workspace that cannot be opened is not replaced: its owner expects its files.
+         */
         if (why.kind != ERROR_REFUSED || !place->accept_degraded ||
             (!place->launcher && access(kept_of(place, shared, limits, arena).folder, F_OK) == 0)) {
                 *err = why;
@@ -222,7 +225,7 @@ int session_kept_open(struct place *place, const struct place_shared *shared, in
                       struct error *err) {
         const struct session_place *local = (const struct session_place *)place;
         struct arena *arena ARENA_CLEANUP = arena_new();
-        /* Of one that is there they are what they are. */
+        /* An existing workspace keeps its limits. */
         struct sandbox_spec spec = { .limits = { .workspace_bytes = 1, .workspace_files = 1 } };
         struct local_program program;
         const char *const *withheld;
@@ -243,7 +246,10 @@ static const char *folder_of(const struct session_place *place, const struct loc
         return local_agent_folder(place->workspaces, place->stack, row->agent, row->hash, arena);
 }
 
-/* One that is gone. What lies in the folder of a server that had no launcher stays, and whose it is. */
+/*
+ * Drops the index's line of a workspace that is gone. Files in the folder of a server that had no
+ * launcher stay, and so does their line.
+ */
 static int forget(const struct session_place *place, const struct local_agent_workspace *row,
                   struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -287,7 +293,7 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
         turn_take(&turn, kept.folder);
         if (open_root(local, &there, &limits, &root, err) < 0)
                 return -1;
-        /* What lies in an image goes with that. */
+        /* An image goes with its content. */
         if ((image = is_image(local, &kept, err)) < 0)
                 return -1;
         if (!image && workspace_tree_remove(root) < 0)
@@ -312,8 +318,9 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
 /* --- all of them --- */
 
 /*
- * Images of a launcher lie where only that can look: the index is looked at when the server starts, and believed from then on. What lies
- * here then is of a server without one. One that cannot be looked at is told of as the index has it.
+ * Images of a launcher lie where only that can look: the index is checked when the server starts,
+ * and trusted from then on. Workspaces that lie here then are of a server without one. One that
+ * cannot be checked is reported as the index has it.
  */
 static bool is_there(const struct session_place *place, struct local_agent_workspace *row,
                      struct arena *arena) {
@@ -365,8 +372,9 @@ int session_kept_list(struct place *place, const char *owner, struct arena *aren
 }
 
 /*
- * One that the index does not know: whose it is stands within. It is opened once, and known from then on. By its place it is the row's, or a
- * launcher has it by that name. *ret_others (NULL: nobody wants to know): by that name it can never be this stack's.
+ * A workspace that the index does not know: its owner stands within. It is opened once, and known
+ * from then on. By its place it is the row's, or a launcher has it by that name. *ret_others (NULL:
+ * not wanted): by that name it can never be this stack's.
  */
 static int learn_image(const struct session_place *place, int given, const struct local_agent_workspace *row,
                        const char *name, bool *ret_others, struct error *err) {
@@ -380,7 +388,7 @@ static int learn_image(const struct session_place *place, int given, const struc
         if (found < 0)
                 return error_set(err, "cannot read whose a workspace is: %s", strerror(errno));
         if (!found || !there.agent || !local_is_agent(there.agent))
-                return 0; /* nobody's yet */
+                return 0; /* no owner yet */
         shared = (struct place_shared){ .agent = there.agent, .owner = there.owner };
         others = row ? strcmp(there.agent, row->agent) != 0 ||
                                  strcmp(local_hash(&there.owner, 1, arena), row->hash) != 0
@@ -414,7 +422,10 @@ static int learn_launchers(const struct session_place *place, const char *name, 
         return learn_image(place, root, NULL, name, ret_others, err);
 }
 
-/* One that cannot be looked at hides no other from the index: the first is told of in the end, the others here. */
+/*
+ * One that cannot be checked hides no other from the index: the first is reported in the end, the
+ * others here.
+ */
 struct recovery {
         int result;
         struct error *err;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parking, and what comes after it. The worker takes the checkpoint into a file that it gets from here (sandbox_checkpoint.h); what is
- * long, to hash it or to look whether it is still what was written, is a thread's work, as files are. What is in it is never looked at.
+ * Parking, and what comes after it. The worker takes the checkpoint into a file that it gets from
+ * here (sandbox_checkpoint.h); long work (hashing it, checking that it is unchanged) is a thread's,
+ * as files are. Its content is never read.
  *
  *     park: files out -> PARK -> PARKED -> digest, its name -> PLACE_PARKED
  *     open: greeted -> files in -> digest -> RESTORE -> the runtime's "restored" -> PLACE_OPENED
@@ -19,10 +20,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The worker gives the runtime so long beside the checkpoint's own time, and more for the disk. */
+/* The worker gives the runtime this time beside the checkpoint's own, and more for the disk. */
 #define PARKING_LATE_MS 60000
 #define RESTORING_LATE_MS 7000
-/* What was taken in time is worth more time to be given back: otherwise a busy machine would lose it. */
+/*
+ * A checkpoint that was taken in time gets more time to be restored: otherwise a busy machine would
+ * lose it.
+ */
 #define RESTORING_MS(taken_ms) (30000 + 2 * (taken_ms))
 
 static int open_workspace(const struct place_session *session, struct workspace *ret,
@@ -34,7 +38,7 @@ static int open_workspace(const struct place_session *session, struct workspace 
         return workspace_open(&workspaces, session->owner, session->id, ret, problem);
 }
 
-/* What it should be, by its envelope and its length. ERROR_NOT_FOUND where nobody has finished it. */
+/* Checks its envelope and its length. ERROR_NOT_FOUND if it was not finished. */
 static int look_at_envelope(int file, const char *id, int64_t mark, struct error *err) {
         struct sandbox_envelope envelope;
         char bytes[SANDBOX_ENVELOPE_SIZE];
@@ -70,7 +74,7 @@ void session_park_arm(struct place_session *session) {
 
         if (!session->owner || open_workspace(session, &workspace, &problem) < 0)
                 return;
-        /* One that was taken with nobody there is for adopt(). */
+        /* A checkpoint that was taken without a server is for adopt(). */
         file = session->kept ? checkpoint_open_name(&workspace, CHECKPOINT_PARKED) : -1;
         if (file >= 0 && look_at_envelope(file, session->id, session->mark, &err) == 0)
                 return;
@@ -168,7 +172,10 @@ static void open_without(struct place_session *session, const char *why, struct 
         *ret = (struct place_event){ .type = PLACE_OPENED, .reason = arena_strdup(session->arena, why) };
 }
 
-/* By the thread. What was taken when more was allowed is not given to a sandbox that may have less. */
+/*
+ * By the thread. A checkpoint that was taken when more was allowed is not given to a sandbox that
+ * may have less.
+ */
 static int look(struct place_session *session, const struct interrupt *interrupt, struct problem *problem) {
         struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
         struct error err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share with each other and with nobody else. */
+/* Shared by the files of this folder alone. */
 #ifndef BERTH_PROVIDERS_LOCAL_SESSION_SESSION_PARTS_H
 #define BERTH_PROVIDERS_LOCAL_SESSION_SESSION_PARTS_H
 
@@ -67,13 +67,13 @@ struct place_session {
         struct message_reader messages;
         struct message message; /* the last event lies in it */
         struct content_display display;
-        bool lent;      /* who waits for what runs polls the worker's socket himself */
+        bool lent;      /* the thread that waits for the execution polls the worker's socket */
         uint64_t heard; /* the end of the last event that was given out */
         /* What the worker is still to be told of it, and when at the latest; 0: nothing. */
         uint64_t heard_later;
         int64_t heard_until_ms;
         struct place_life life_later; /* to be told with what is said next; without an age: nothing */
-        /* What is known of it. */
+        /* The known state. */
         bool kept, greeted, opened;
         bool handed_over;                 /* it was warm: who has it now was not told yet that it is open */
         struct session_prepared prepared; /* of one that was asked to be */
@@ -81,7 +81,8 @@ struct place_session {
         int64_t mark_before; /* the one before that: its worker has not heard of `mark` while that is pending */
         struct session_execution execution, command;
         bool for_command;
-        int64_t mark_found;    /* what it had taken when it was opened: of these nobody here knows any more */
+        /* what it had taken when it was opened: this server knows nothing of those */
+        int64_t mark_found;
         struct strbuf pending; /* the request of one whose files are being put in */
         int64_t pending_ms;    /* how long it may take */
         char *pending_staged;  /* the files that came with it; or NULL */
@@ -90,7 +91,7 @@ struct place_session {
         /* Its files. */
         const char *id, *owner;             /* owner NULL: they are not kept */
         int folder;                         /* the sandbox's workspace; -1: not given to us */
-        const char *shares;                 /* its network, with all of the same text; NULL: with nobody */
+        const char *shares;                 /* its network, with all of the same text; NULL: with no other */
         int network;                        /* that, once its worker has given it; else -1 */
         struct place_session *next_sharing; /* in session_place.sharing */
         struct frame_reader asked;          /* else where its worker is asked for them; socket -1: nowhere */
@@ -100,7 +101,7 @@ struct place_session {
         bool bringing;                      /* it is what bring() began */
         struct cgroup_usage
                 at_sync; /* what the sandbox had used when its files were last looked at; not known: it may be any */
-        /* The last time nothing was to be done: as long as both are so, nothing is. */
+        /* The last state in which no work remained: while both are unchanged, there is none. */
         struct session_still {
                 struct workspace_still *copy, *kept; /* NULL: not known */
                 int folder;                          /* of the second */
@@ -136,7 +137,7 @@ struct place_session {
 };
 
 /* session_kept.c */
-/* What spec.kept is to be for these two. In the arena. */
+/* Sets spec.kept for these two. In the arena. */
 void session_kept_describe(const struct session_place *place, const struct place_shared *shared,
                            const struct sandbox_limits *limits, struct arena *arena,
                            struct sandbox_spec *ret);
@@ -165,13 +166,15 @@ void session_set_life(struct place_session *session, const struct place_life *li
 void session_set_age(struct place_session *session, int64_t age_ms);
 /* Asks the runtime to start Python and import modules, a list of texts or NULL: session->prepared says when that is over. */
 void session_prepare(struct place_session *session, const json_t *modules);
-/* What was said until now need not be told again. */
+/* Events up to now need not be sent again. */
 void session_hear_all(struct place_session *session);
 /* It was warm, and is this opening's now: that it is open is what it says next. */
 int session_hand_over(struct place_session *session, const struct place_opening *opening,
                       struct error *err) MUST_USE;
 
-/* The network of one that shares it with `session`, for the caller to close; -1: there is none. */
+/*
+ * The network of one that shares it with `session`, for the caller to close; -1 if there is none.
+ */
 int session_network_of(const struct place_session *session);
 
 /* session_start.c */
@@ -180,16 +183,16 @@ int session_start(struct place_session *session, const struct place_opening *ope
                   struct error *err) MUST_USE;
 
 /*
- * What is applied by now of its agent's CPUs holds for all that runs for it. A user's systemd is waited for: by the
- * thread that brings its files, before an execution.
+ * The newest applied CPU share of its agent holds for all that runs for it. A user's systemd is
+ * waited for: by the thread that brings its files, before an execution.
  */
 void session_share_cpus(struct place_session *session);
 /* Whether there is anything to do for that; at once. */
 bool session_cpus_have_changed(const struct place_session *session);
 
 /*
- * One of those that may run for the opening's agent at the same time, and its lock: -1 where there is no such limit. ERROR_LOCKED: there
- * is no room.
+ * A slot of those that may run for the opening's agent at the same time, and its lock: -1 if there
+ * is no such limit. ERROR_LOCKED: there is no room.
  */
 int session_slot_take(const struct session_place *place, const struct place_opening *opening,
                       const struct local_program *program, int *ret, struct error *err) MUST_USE;
@@ -200,8 +203,8 @@ bool session_files_kept(const struct place_session *session);
 /* Of the two in the sandbox's copy and out of it: `after` an execution out of it alone. */
 int session_files_begin(struct place_session *session, bool after, struct error *err) MUST_USE;
 /*
- * Whether there is nothing to do for the two, told at once; what is to be said of files then is nothing. Else, and where it cannot be
- * told, false.
+ * Whether there is nothing to do for the two, told at once; then there are no events of files.
+ * Else, and where it cannot be told, false.
  */
 bool session_files_are_still(struct place_session *session, bool after);
 void session_files_forget(struct place_session *session);

@@ -20,9 +20,10 @@
 #define RUNTIME_SHARE(bytes) ((bytes) / 4 * 3)
 
 /*
- * A workspace that memory has room for, beside what code needs, is there: to mount one on a disk takes some 40 ms, as long as all the rest,
- * and takes up its whole size. One that may be larger than half of the memory is on a disk, or its quota would be a promise that
- * the memory's limit breaks.
+ * A workspace that memory has room for, beside what code needs, is there: to mount one on a disk
+ * takes some 40 ms, as long as all the rest, and takes up its whole size. A workspace that may be
+ * larger than half of the memory is on a disk, or its quota would be a promise that the memory's
+ * limit breaks.
  */
 #define MEMORY_FOR_FILES 2
 

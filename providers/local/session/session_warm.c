@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox here is one of the place's, opened under a name of its own, "warm-" and a random number, for no owner. It is the thread's
- * alone while it starts and while it ends; in between, while it is ready, whoever has the lock may take it. Taking it is a rename of
- * its socket, after which it is found by the session's id like any other.
+ * A sandbox here is one of the place's, opened under a name of its own, "warm-" and a random
+ * number, for no owner. It is the thread's alone while it starts and while it ends; in between,
+ * while it is ready, any thread with the lock may take it. Taking it is a rename of its socket,
+ * after which it is found by the session's id like any other.
  *
- * One at a time is started, and not right after one was taken: its session has work to do then. Where one cannot be started, or ends
- * before anybody wanted it, the next attempt waits, each time twice as long, and people are told once of each reason.
+ * One at a time is started, and not right after one was taken: its session has work to do then. If
+ * one cannot be started, or ends before it is taken, the next attempt waits, each time twice as
+ * long, and each reason is logged once.
  */
 #include "providers/local/session/session_warm.h"
 
@@ -28,7 +30,7 @@
 #define PREFIX "warm-"
 /* How often it is seen whether what was applied is still the same. */
 #define LOOK_MS 2000
-/* It ends by itself so long after the server's last word; which comes more often. */
+/* It ends by itself this long after the server's last word; which comes more often. */
 #define LIFE_MS 10000
 #define RENEW_MS 2500
 /* As long as a session may live, and a day: as long as one is kept ready. */
@@ -40,7 +42,7 @@
 #define REST_MS_MAX 2000
 #define PAUSE_MS 1000
 #define PAUSE_MS_MAX 300000
-/* One that was ready for so long started well. */
+/* A sandbox that was ready for this time started well. */
 #define STEADY_MS 60000
 #define STOPPING_MS 5000
 /* Of the machine's memory, this part stays for what is asked for. */
@@ -153,7 +155,7 @@ static void fail(const struct session_warm *warm, struct warm_environment *envir
         tell_trouble(warm, environment, environment->told, "no warm sandbox can be had", why);
 }
 
-/* What was applied may be another thing by now, and then what stood in the way of the last may be gone. */
+/* Environments may have changed since, and then the reason of the last failure may be gone. */
 static void look_at_environments(struct session_warm *warm) {
         struct arena *arena ARENA_CLEANUP = arena_new();
 
@@ -208,7 +210,7 @@ static bool is_stale(const struct warm_sandbox *sandbox) {
         return strcmp(sandbox->program, sandbox->environment->program) != 0;
 }
 
-/* It was never given to anybody, and so it has nothing to say but that it has ended. */
+/* It was never taken, so it has nothing to say but that it has ended. */
 static bool is_well(struct session_warm *warm, struct warm_sandbox *sandbox) {
         struct place_event event;
         struct error err;
@@ -276,7 +278,7 @@ static bool hear_ending(struct session_warm *warm, struct warm_sandbox *sandbox)
         return true;
 }
 
-/* With the lock: those that anybody may take. What they are told is not waited for. */
+/* With the lock: those that any thread may take. Their renewal is not waited for. */
 static void look_at_ready(struct session_warm *warm, bool renew) {
         for (struct warm_sandbox *sandbox = warm->first; sandbox; sandbox = sandbox->next) {
                 if (renew && sandbox->state != WARM_ENDING)
@@ -308,7 +310,7 @@ static bool memory_is_short(void) {
         return all > 0 && left < all / MEMORY_SHARE;
 }
 
-/* With the lock. What is to be started next; NULL: nothing, or not now. */
+/* With the lock. The environment whose sandbox to start next; NULL: nothing, or not now. */
 static struct warm_environment *choose(struct session_warm *warm, int64_t now) {
         struct warm_environment *wanted = NULL;
         bool starts = false, is_short = false;
@@ -470,8 +472,9 @@ static bool has_ready(struct session_warm *warm) {
 }
 
 /*
- * The one that has waited longest of those that would do. It is nobody else's from then on, so it is handed over without the lock: a
- * launcher may take its time. What cannot be had any more is left to the thread.
+ * The one that has waited longest of those that fit. No other thread can take it from then on, so
+ * it is handed over without the lock: a launcher may take its time. One that cannot be had any more
+ * is left to the thread.
  */
 static struct warm_sandbox *take(struct session_warm *warm, const char *program,
                                  const struct place_opening *opening, int slot) {
@@ -589,7 +592,7 @@ int session_warm_new(struct session_place *place, const struct session_place_con
         return 0;
 }
 
-/* One that has not ended by now does when it is not told to live on. */
+/* A sandbox that has not ended yet does when it is not renewed. */
 void session_warm_free(struct session_warm *warm) {
         if (!warm)
                 return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sandboxes that are started before anybody asks, with Python running and modules imported: the next session of their environment
- * is given one instead of waiting for its own. A thread of the place's keeps so many of each environment ready as were wished for.
+ * Sandboxes that are started ahead of requests, with Python running and modules imported: the next
+ * session of their environment is given one instead of waiting for its own. A thread of the place's
+ * keeps the configured number of each environment ready.
  *
  * Each is given away once, under a lock, and never comes back: no second session, nor a second owner, has it. Nothing of any owner
  * is in it before that: it knows no session, its workspace is empty, and its host user is its own.
@@ -18,9 +19,12 @@
 /* Everything is copied. NULL where nothing is wished for. */
 int session_warm_new(struct session_place *place, const struct session_place_config *config,
                      struct session_warm **ret, struct error *err) MUST_USE;
-/* One that is what the opening would start now, and that lives; the caller's. NULL: there is none. Any thread's; `warm` may be NULL. */
+/*
+ * A live one that equals what the opening would start now; the caller's. NULL if there is none. Any
+ * thread's; `warm` may be NULL.
+ */
 struct place_session *session_warm_take(struct session_warm *warm, const struct place_opening *opening);
-/* Ends all that nobody has taken. NULL is fine. */
+/* Ends all that were not taken. NULL is fine. */
 void session_warm_free(struct session_warm *warm);
 
 #endif
