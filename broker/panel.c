@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A browser keeps the files and asks each time whether they are still these (ETag). What the page may do is said by its
- * Content-Security-Policy, with each of its files: scripts and styles of this server's own, requests to this server alone, images
- * that it was given as bytes, no frames, no plugins, no forms that leave it, and nobody's frame to be shown in.
+ * A browser keeps the files and asks each time whether they are still these (ETag). The page's
+ * rights are in its Content-Security-Policy, sent with each of its files: scripts and styles of
+ * this server's own, requests to this server alone, images that it was given as bytes, no frames,
+ * no plugins, no forms that leave it, and no frame of another page around it.
  */
 #include "broker/panel.h"
 

@@ -48,7 +48,7 @@ struct serving {
         char told[sizeof(((struct error *)NULL)->message)]; /* why there are no sessions */
 };
 
-/* Whoever may write to the folder could put another socket, token or state there. */
+/* A user who may write to the folder could put another socket, token or state there. */
 static void mention_open_folder(const struct serving *serving, const char *folder) {
         struct stat status;
 
@@ -88,8 +88,8 @@ static void gather_routes(struct broker *broker, struct arena *arena) {
 }
 
 /*
- * Clients call it by the name or address that it listens at, beside those that are configured: an address is nobody's to resolve
- * elsewhere.
+ * Clients call it by the name or address that it listens at, beside the configured ones: no other
+ * party can resolve an address elsewhere.
  */
 static int start_http(struct serving *serving, const struct broker_config *config, struct arena *arena,
                       struct error *err) {
@@ -150,7 +150,7 @@ static bool runs_elsewhere(struct applied *applied) {
                (applied_stack(applied, arena, &stack, &ignored) == 0 && strcmp(stack.provider, "local") != 0);
 }
 
-/* What stands in the way is told once, until it is another thing. */
+/* An obstacle is logged once, until it changes. */
 static bool open_sessions(struct serving *serving, struct error *ret_why) {
         if (!serving->broker.sessions || broker_sessions_try(serving->broker.sessions, ret_why) == 0)
                 return true;
@@ -203,7 +203,7 @@ static int start(struct serving *serving, const struct broker_config *config, co
         return start_http(serving, config, arena, err);
 }
 
-/* Whether it is valid still, whoever renews it has to see to: clients are told, and so is the log. */
+/* The server does not refuse an expired certificate: clients notice, and the log says it. */
 static void tell_certificate(const struct serving *serving) {
         int64_t expires_ms = tls_expires_s(serving->broker.tls) * 1000;
         char until[32];

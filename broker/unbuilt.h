@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a Server's manifest may say, and this version cannot do: nobody shall find out by himself. */
+/*
+ * What a Server's manifest may say, and this version cannot do: refused at the start, so that its
+ * owner need not discover it.
+ */
 #ifndef BERTH_BROKER_UNBUILT_H
 #define BERTH_BROKER_UNBUILT_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The main thread reads, and gives each message a thread of its own, so that one that takes long holds up nobody. What is under way is in
- * a list under the lock, by the id that the client gave it: a cancellation finds it there. In revision 2026-07-28 cancelling is to hang
- * up; before, the server is told, and the connection ends by itself. Either way nothing more is said of that request.
+ * The main thread reads, and gives each message a thread of its own, so that a slow one delays no
+ * other. Messages under way are in a list under the lock, by the id that the client gave: a
+ * cancellation finds them there. In revision 2026-07-28 hanging up cancels; before, the server is
+ * told, and the connection ends by itself. Either way nothing more is said of that request.
  */
 #include "client/bridge.h"
 
@@ -61,8 +62,8 @@ struct carried {
 /* --- the output --- */
 
 /*
- * Whether the output takes something. Whoever does not read it is waited for, unless he has closed our input, or we are to end: then
- * he has a second.
+ * Whether the output takes something. A slow reader is waited for, unless it has closed our input,
+ * or we must end: then it has a second.
  */
 static bool await_output(const struct bridge_config *config) {
         struct pollfd polled[] = {
@@ -243,7 +244,7 @@ static int post_once(struct carried *carried, struct http_response *response, st
         return client_send(bridge->config->client, "/mcp", &request, response, err);
 }
 
-/* A server that nobody reached has not begun: it is asked again once there is one. */
+/* A server that could not be reached has not begun: it is asked again once one runs. */
 static int post(struct carried *carried, struct http_response *response, struct error *err) {
         const struct bridge_config *config = carried->bridge->config;
         int result = post_once(carried, response, err);
@@ -319,7 +320,7 @@ static void free_carried(struct carried *carried) {
                 }
         }
         bridge->under_way--;
-        interrupt_dispose(&carried->interrupt); /* under the lock: nobody raises it any more */
+        interrupt_dispose(&carried->interrupt); /* under the lock: no other thread raises it any more */
         pthread_cond_signal(&bridge->changed);
         pthread_mutex_unlock(&bridge->lock);
         events_release(&carried->events);
@@ -358,14 +359,17 @@ static void read_message(struct carried *carried, const json_t *message) {
         const char *name = json_text(params, "name"), *method = json_text(message, "method");
 
         carried->is_read = json_is_object(message) && method;
-        /* What is neither is answered all the same, with what is wrong; an answer to nothing that was asked is passed over. */
+        /*
+         * A message that is neither is answered too, with its error; an answer to nothing that was
+         * asked is passed over.
+         */
         carried->is_request =
                 carried->is_read ? id != NULL
                                  : !json_object_get(message, "result") && !json_object_get(message, "error");
         carried->id = json_is_string(id) || json_is_integer(id) ? json_deep_copy(id) : NULL;
         carried->method = copy_text(method ? method : "");
         if (strlen(carried->method) > HEADER_MAX)
-                carried->method[HEADER_MAX] = '\0'; /* it is none that is known */
+                carried->method[HEADER_MAX] = '\0'; /* it is not a known one */
         if (!carried->is_read)
                 return;
         carried->version = copy_text(json_text(json_object_get(params, "_meta"), VERSION_META));
@@ -504,12 +508,13 @@ static void end_all(struct bridge *bridge, bool grace) {
         pthread_mutex_unlock(&bridge->lock);
         await_carried(bridge);
         pthread_mutex_lock(&bridge->lock);
+        /* a thread is blocked in a write that is never read: nothing more can be said */
         if (bridge->under_way > 0)
-                _exit(0); /* a thread that cannot write what nobody reads: there is nothing to be said any more */
+                _exit(0);
         pthread_mutex_unlock(&bridge->lock);
 }
 
-/* 1: the input has ended; 2: nobody is there any more. */
+/* 1: the input has ended; 2: the reader is gone. */
 static int read_input(struct bridge *bridge, struct framing *framing, char *piece) {
         const struct bridge_config *config = bridge->config;
         struct pollfd polled[] = {

@@ -14,14 +14,18 @@ struct bridge_config {
         struct client *client;
         int input, output;
         const struct interrupt *interrupt; /* at INTERRUPT_FINISH it ends */
-        /* Nobody listens at the server's socket: 0 once somebody does. Any thread's, one at a time. */
+        /*
+         * Called while no server listens at the socket: 0 once one does. Any thread's, one at a
+         * time.
+         */
         int (*revive)(void *context, struct error *err);
         void *context;
 };
 
 /*
- * Until the input ends, nobody reads the output, or it is interrupted. What is under way then has a second to be answered, and is
- * cancelled. Ends the process where some of it cannot be ended, because nobody reads what it has to say.
+ * Until the input ends, the output's reader is gone, or it is interrupted. Messages under way then
+ * have a second to be answered, and are cancelled. Ends the process if a thread cannot end, because
+ * its output is not read.
  */
 void bridge_run(const struct bridge_config *config);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was typed at a prompt: whether it is whole, and what it asks for. Python is not parsed but judged by its brackets, its quotes,
- * a backslash at a line's end and a colon there, as a person would; what is wrong is whole, since the kernel says what is wrong. A
- * block ends with an empty line. Pure.
+ * Input typed at a prompt: whether it is complete, and what it asks for. Python is not parsed but
+ * judged by its brackets, its quotes, a backslash at a line's end and a colon there, as a person
+ * would; invalid code counts as complete, since the kernel explains it. A block ends with an empty
+ * line. Pure.
  *
  *      !COMMAND, %sh COMMAND        one command of sh; goes on behind a backslash
  *      %sh                          alone on its line: lines of sh, until an empty one

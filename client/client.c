@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket is reached through the descriptor of its folder, since a socket's name has 107 bytes and states lie deeper than that. A
- * folder that is there and has no socket, or one that nobody listens on, is no server: both are told the same way.
+ * The socket is reached through the descriptor of its folder, since a socket's name has 107 bytes
+ * and states lie deeper than that. A folder without a socket, or with one at which no process
+ * listens, means that no server runs: both have the same message.
  */
 #include "client/client.h"
 

@@ -2,7 +2,7 @@
 /*
  * A running `berth serve`, asked over the Unix socket in its state's folder. Any thread may ask.
  *
- * What it refuses is an error with its detail and its remedy.
+ * A refusal becomes an error with its detail and its remedy.
  */
 #ifndef BERTH_CLIENT_CLIENT_H
 #define BERTH_CLIENT_CLIENT_H
@@ -20,7 +20,7 @@
 
 struct client;
 
-/* ERROR_NOT_FOUND where no server runs there; `command` starts one, for whoever is told so. */
+/* ERROR_NOT_FOUND where no server runs there; `command` starts one, and stands in the message. */
 int client_open(const char *folder, const char *command, struct client **ret, struct error *err) MUST_USE;
 void client_closep(struct client **client);
 #define CLIENT_CLEANUP __attribute__((cleanup(client_closep)))
@@ -32,7 +32,7 @@ struct client_call {
         const char *if_none_match;         /* or NULL */
         const char *accept;                /* or NULL */
         int *ret_status;                   /* the HTTP status of what succeeded; or NULL */
-        const struct interrupt *interrupt; /* at INTERRUPT_NOW nobody waits any more; NULL: never */
+        const struct interrupt *interrupt; /* at INTERRUPT_NOW the call stops waiting; NULL: never */
         /* A body of bytes, and where the bytes of an answer go: as in http/http.h. */
         int64_t source_length;
         ssize_t (*source)(void *context, char *buffer, size_t size);
@@ -41,15 +41,16 @@ struct client_call {
 };
 
 /*
- * 0 for a status of 200 to 299, with the answer in *ret where ret is not NULL: a new reference, NULL where there was none or it went to
- * the sink. ERROR_NOT_FOUND for 404, ERROR_UNREACHABLE where the server is gone, or ends before its answer does, ERROR_INTERRUPTED.
+ * 0 for a status of 200 to 299, with the answer in *ret if ret is not NULL: a new reference, NULL
+ * for an empty answer or one that went to the sink. ERROR_NOT_FOUND for 404, ERROR_UNREACHABLE
+ * where the server is gone, or ends before its answer does, ERROR_INTERRUPTED.
  */
 int client_ask(struct client *client, const struct client_call *call, json_t **ret,
                struct error *err) MUST_USE;
 
 /*
- * For who has a form of his own: as http_send(), with `url`, `socket`, `answer_limit` and `quiet_ms` filled in. 0 whatever the status;
- * failures as above.
+ * For a caller with a form of its own: as http_send(), with `url`, `socket`, `answer_limit` and
+ * `quiet_ms` filled in. 0 whatever the status; failures as above.
  */
 int client_send(struct client *client, const char *path, struct http_request *request,
                 struct http_response *ret, struct error *err) MUST_USE;

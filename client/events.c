@@ -31,7 +31,7 @@ static bool take_field(struct events *events) {
         return !events->data.overflow;
 }
 
-/* An empty line ends an event; one without data is none. */
+/* An empty line ends an event; an event without data is dropped. */
 static bool end_line(struct events *events,
                      bool (*tell)(void *context, const char *name, const char *data, size_t length),
                      void *context) {

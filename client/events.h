@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream of events (text/event-stream), taken apart as it comes, in pieces of any length. Fields that are not known and comments are
- * passed over, as the standard has it; an event that the stream ends in the middle of is none. Pure.
+ * A stream of events (text/event-stream), taken apart as it comes, in pieces of any length. Fields
+ * that are not known and comments are passed over, as the standard has it; an event that the stream
+ * ends in the middle of is dropped. Pure.
  *
  *     struct events events EVENTS_CLEANUP = EVENTS_INIT;
  *     if (!events_take(&events, bytes, length, tell, context)) ...   // with each piece

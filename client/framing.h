@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages as lines, taken apart as they come, in pieces of any length. Lines end with LF, or CRLF; empty ones are none; one that is too
- * long is told as such, and the next one is read again. Pure.
+ * Messages as lines, taken apart as they come, in pieces of any length. Lines end with LF, or CRLF;
+ * empty ones are skipped; one that is too long is told as such, and the next one is read again.
+ * Pure.
  */
 #ifndef BERTH_CLIENT_FRAMING_H
 #define BERTH_CLIENT_FRAMING_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libedit asks for characters by a function of ours: its own goes on reading after the first signal, and knows nothing of the
- * interrupt. One that comes while nobody types is seen by poll(2) all the same.
+ * libedit asks for characters by a function of ours: its own goes on reading after the first
+ * signal, and knows nothing of the interrupt. A signal that comes while the prompt waits is seen by
+ * poll(2) nevertheless.
  */
 #include "client/lines.h"
 
@@ -20,7 +21,7 @@
 #include <wchar.h>
 
 #define HISTORY_LINES 1000
-#define LINE_MAX_BYTES ((size_t)16 << 20) /* more is no line that anybody types */
+#define LINE_MAX_BYTES ((size_t)16 << 20) /* a longer line was not typed */
 
 #define EDIT_SYMBOLS(X) \
         X(el_init)      \
@@ -138,7 +139,7 @@ struct lines *lines_open(const char *history, bool *ret_plain, struct error *err
         sym_el_set(lines->editor, EL_PROMPT, prompt_of);
         sym_el_set(lines->editor, EL_EDITOR, "emacs");
         sym_el_set(lines->editor, EL_GETCFN, next_character);
-        /* What everybody's fingers know, and libedit has elsewhere. */
+        /* Usual keys, which libedit binds differently. */
         sym_el_set(lines->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
         load_history(lines);
         return lines;

@@ -20,7 +20,7 @@ struct shown {
 
 /* The next piece; pieces begin and end between characters. */
 void shown_append(struct shown *shown, const char *bytes, size_t length, struct strbuf *to);
-/* What was held, and a line's end where the last line has none. */
+/* Held text, and a line's end if the last line has none. */
 void shown_end_line(struct shown *shown, struct strbuf *to);
 
 #endif

@@ -1,6 +1,6 @@
-# SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts beside the program: manual pages, completions, units for systemd with their user, the licence,
-# documentation and examples. Each lies where whoever reads it looks, below /usr as below /usr/local.
+# SPDX-License-Identifier: Apache-2.0 What `cmake --install` puts beside the program: manual pages, completions, units for
+# systemd with their user, the licence, documentation and examples. Each lies where its reader looks, below /usr as below
+# /usr/local.
 
 # The manual pages and the completions come from the program's own tables.
 set(told ${CMAKE_BINARY_DIR}/told)

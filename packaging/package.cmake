@@ -1,6 +1,6 @@
-# SPDX-License-Identifier: Apache-2.0
-# The Debian package: `cpack -G DEB` in a build folder whose prefix is /usr (the preset "package"), on the release of Debian that it is
-# for. What it depends on is found out there: by dpkg-shlibdeps what is linked, and here what is loaded later or run.
+# SPDX-License-Identifier: Apache-2.0 The Debian package: `cpack -G DEB` in a build folder whose prefix is /usr (the preset
+# "package"), on the release of Debian that it is for. Dependencies are found there: by dpkg-shlibdeps the linked ones, and here
+# those that are loaded later or run.
 find_program(DPKG_QUERY dpkg-query)
 find_program(DPKG dpkg)
 if(NOT DPKG_QUERY OR NOT DPKG)

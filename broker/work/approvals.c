@@ -83,7 +83,7 @@ struct approvals_caller broker_approvals_caller(struct server_request *request,
         };
 }
 
-/* Whom nobody may name is, to him, nobody. */
+/* A name that this caller may not use is unknown to it. */
 static int check_agent(struct server_request *request, const struct approvals_caller *caller,
                        const char *name, struct problem *problem) {
         struct broker *broker = request->context;
@@ -113,7 +113,10 @@ static bool is(const json_t *approval, const char *status) {
         return strcmp(json_text(approval, "status"), status) == 0;
 }
 
-/* As long as it is of that status, and no longer than that (-1: for ever); also no longer than somebody waits for the answer. Looks ever less often. */
+/*
+ * Waits while it has that status, and no longer than that (-1: without a limit); also no longer
+ * than the client waits for the answer. Looks at growing intervals.
+ */
 static int wait_while(struct server_request *request, const struct approvals_caller *caller,
                       const char *status, int64_t most_ms, json_t **approval, struct problem *problem) {
         const struct broker *broker = request->context;
@@ -150,7 +153,10 @@ int broker_approvals_ask(struct server_request *request, const struct approvals_
         json_t *approval;
         struct error err;
 
-        /* What is asked for, and what it prints, stays in the log for good: an agent does not fill the disk with it. */
+        /*
+         * A request and its output stay in the log for good: an agent must not fill the disk with
+         * them.
+         */
         if (broker_sessions_check_disk(broker->sessions, &err) < 0)
                 return problem_from_error(problem, PROBLEM_WORKSPACE_FULL, &err);
         if (check_agent(request, caller, wish.agent, problem) < 0 ||

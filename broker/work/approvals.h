@@ -14,11 +14,14 @@ int broker_approvals_open(const struct broker_config *config, const char *folder
                           struct broker_sessions *sessions, struct approvals **ret,
                           struct error *err) MUST_USE;
 
-/* Who calls, as approvals/ sees him; in the request's arena. */
+/* The caller, as approvals/ sees it; in the request's arena. */
 struct approvals_caller broker_approvals_caller(struct server_request *request,
                                                 const struct door_caller *door);
 
-/* Of which approvals he hears in /v1/events (enum engine_of): those that a list shows him; 0 for none. */
+/*
+ * The approvals that it follows in /v1/events (enum engine_of): those that a list shows it; 0 for
+ * none.
+ */
 unsigned broker_approvals_followed(struct server_request *request, const struct door_caller *door);
 
 /*

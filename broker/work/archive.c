@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What writes a zip pushes, and what answers pulls: between them is a pair of sockets, whose buffer is all that is ever kept. An
- * archive that cannot be written to its end breaks off, so that nobody takes a half for a whole.
+ * What writes a zip pushes, and what answers pulls: between them is a pair of sockets, whose buffer
+ * is all that is ever kept. An archive that cannot be written to its end breaks off, so that no
+ * client takes a half for a whole.
  */
 #include "broker/work/archive.h"
 
@@ -80,7 +81,7 @@ static ssize_t pull(void *context, struct server_request *request, char *buffer,
         return stream->failed ? -1 : 0;
 }
 
-/* Whoever still writes finds that nobody reads. */
+/* A writer that goes on finds that no reader is left. */
 static void end_stream(void *context) {
         struct archive_stream *stream = context;
 

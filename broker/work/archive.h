@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A workspace as a zip: written by a thread of its own while its client takes it, and ended where he leaves. */
+/*
+ * A workspace as a zip: written by a thread of its own while its client takes it, and ended if the
+ * client leaves.
+ */
 #ifndef BERTH_BROKER_WORK_ARCHIVE_H
 #define BERTH_BROKER_WORK_ARCHIVE_H
 

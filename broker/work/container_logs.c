@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was printed comes in pieces, of both streams as they came. Here they become lines: what has no end yet waits for it, for as long as
- * there may come more. A line has the time at which it began.
+ * A log comes in pieces, of both streams in the order in which they were printed. Here they become
+ * lines: a line without an end waits for it, while more may come. A line has the time at which it
+ * began.
  *
  * For the last lines of a log it is gone through twice: to count them, and to tell them. Where the ring turns in between, once more.
  */
@@ -26,7 +27,7 @@ struct lines {
                 int64_t at_ms;
                 struct strbuf text;
         } parts[STREAMS];
-        int64_t skip;      /* so many lines are not told */
+        int64_t skip;      /* lines that are left out */
         int64_t count;     /* that there were, to be told or not */
         bool counts;       /* and nothing is told */
         struct strbuf *to; /* where they are told */
@@ -129,7 +130,10 @@ static void tell_gap(struct lines *lines, int64_t at_ms) {
         tell_line(lines, part, true);
 }
 
-/* How many lines there are, to be told or not; the ring may turn meanwhile, and then it is none of them. */
+/*
+ * How many lines there are, those that are left out among them; meanwhile the ring may turn, and
+ * then the count is wrong.
+ */
 static int64_t count_lines(struct container_watch *watch, const struct container_logs *wanted) {
         struct lines lines = { .wanted = wanted, .counts = true };
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;

@@ -14,7 +14,7 @@
 
 struct container_logs {
         bool follow, json; /* json: objects {at, stream, text, partial}; else the text alone */
-        int64_t tail;      /* only so many lines of those that are there; -1: all */
+        int64_t tail;      /* only this many of the last lines; -1: all */
         int64_t since_ms;  /* only those of that time and later; 0: all */
 };
 /* Answers with them, and closes the watch when that is over. */

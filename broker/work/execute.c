@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for a result waits on his connection's thread, and sees to it that he is still there; the execution goes on whoever
- * leaves. A session that was made for one execution lives no longer than that could take, also where nobody is there to end it.
+ * A client that waits for a result holds its connection's thread, which checks that the client is
+ * still there; the execution goes on after a client has left. A session that was made for one
+ * execution lives no longer than that could take, even without a client to end it.
  */
 #include "broker/work/execute.h"
 
@@ -39,7 +40,9 @@ static struct executing *begin(struct server_request *request) {
         return executing;
 }
 
-/* Whose it is not hears the same as for one that never was, whatever he sends. */
+/*
+ * A caller that does not own it gets the same answer as for one that never was, whatever it sends.
+ */
 void execute_begin(struct server_request *request) {
         struct executing *executing = begin(request);
         const struct call *call = call_of(request);
@@ -181,7 +184,7 @@ bool execute_await_parked(struct server_request *request, const char *id) {
         return there;
 }
 
-/* False where there is nobody to answer, or the server stops, which he was told. */
+/* False if the client has left, or the server stops, which was answered. */
 static bool wait_for_result(struct server_request *request, struct engine_follower *follower) {
         enum server_wait waited = execute_await(request, follower);
         struct problem problem;

@@ -17,7 +17,10 @@ void execute_end(struct server_request *request);
 
 /* Until what is followed has ended: SERVER_READY; or SERVER_LEFT, SERVER_STOPS. */
 enum server_wait execute_await(struct server_request *request, struct engine_follower *follower);
-/* Until a session that is being parked is so, or not after all; false where there is nobody to answer, or he was answered. */
+/*
+ * Until a session that is being parked is so, or not after all; false if the client has left, or
+ * was answered.
+ */
 bool execute_await_parked(struct server_request *request, const char *id) MUST_USE;
 
 #endif

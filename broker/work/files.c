@@ -104,7 +104,10 @@ static const char *name_of(const char *path) {
         return slash ? slash + 1 : path;
 }
 
-/* RFC 9110, 13.1.5: a range is of the version that If-Range names, or there is none. Dates name no version here. */
+/*
+ * RFC 9110, 13.1.5: a range holds for the version that If-Range names, and for no other. Dates name
+ * no version here.
+ */
 static const char *range_of(const struct server_request *request, const char *etag) {
         const char *condition = server_header(request, "If-Range");
 
@@ -140,7 +143,7 @@ void files_send(struct server_request *request, struct opened *opened, const cha
                 length = file->bytes;
                 break;
         }
-        /* Who asks by HEAD gets none of it. */
+        /* HEAD gets none of it. */
         if (strcmp(request->method, "HEAD") != 0 &&
             workspace_file_fetch(&opened->workspace, path, file, from, length, descriptor, &at, &problem) <
                     0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One workspace, opened for who calls. What he may not see is answered as what never was, in the same words, whatever else is
- * wrong with the request.
+ * One workspace, opened for the caller. A workspace that the caller may not see is answered like
+ * one that never was, in the same words, whatever else is wrong with the request.
  */
 #ifndef BERTH_BROKER_WORK_OPENED_H
 #define BERTH_BROKER_WORK_OPENED_H
@@ -21,7 +21,9 @@ int opened_find(const struct call *call, const char *id, bool any_owner, struct 
                 struct opened *ret, struct problem *problem) MUST_USE;
 /* The same, and false where the request was answered with the problem. */
 bool opened_open(struct server_request *request, const char *id, bool any_owner, struct opened *ret) MUST_USE;
-/* Before a file is put: the workspace of an agent that is in service (workspace_shared) is made where there is none. */
+/*
+ * Before an upload: a missing workspace of an agent that is in service (workspace_shared) is made.
+ */
 bool opened_make(struct server_request *request, const char *id) MUST_USE;
 /* Whether the caller may have it in a list. */
 bool opened_may_see(const struct call *call, const struct workspace_row *row);
@@ -34,7 +36,7 @@ void opened_close(struct opened *opened);
  */
 int opened_bring(struct server_request *request, const char *id, struct problem *problem) MUST_USE;
 
-/* What it may hold. The second answers the request where it is false. */
+/* Its limits. The second answers the request where it is false. */
 int opened_bound(const struct call *call, const struct opened *opened, const struct interrupt *interrupt,
                  struct workspace_limits *ret, struct problem *problem) MUST_USE;
 bool opened_limits(struct server_request *request, const struct opened *opened,

@@ -102,7 +102,10 @@ static void add_reason(json_t *list, const char *path, uint64_t bytes, const cha
 
 /* --- in JSON --- */
 
-/* What was deleted since it was listed is none of them; what cannot be had for another reason is said to be missing. */
+/*
+ * Files deleted since the listing are left out; what cannot be had for another reason is said to be
+ * missing.
+ */
 static void add_missing(json_t *list, const struct chosen *chosen, const struct problem *problem) {
         if (problem->code != PROBLEM_NOT_FOUND)
                 add_reason(list, chosen->path, chosen->bytes, problem->detail);

@@ -67,7 +67,7 @@ static bool says(const json_t *json, const char *member, const char *text) {
         return said && strcmp(said, text) == 0;
 }
 
-/* Of what contradicts its place nothing is believed. */
+/* A file that contradicts its place is not trusted. */
 static void read_row(int all, const char *stack, struct arena *arena, struct local_agent_workspace *row) {
         const char *path = arena_printf(arena, "%s/%s/" SESSION_FILE, row->agent, row->hash), *owner;
         int descriptor DESCRIPTOR_CLEANUP = beneath_open(all, path, O_RDONLY);
@@ -99,7 +99,7 @@ static int open_all(const char *workspaces, const char *stack) {
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Names in a folder below, of those that are asked for, in order. What is no folder has none. */
+/* Names in a folder below, of those that are asked for, in order. A file has none. */
 static int list_names(int all, const char *path, folder_name_wanted *is_name, struct arena *arena,
                       const char ***ret, size_t *ret_count) {
         int folder DESCRIPTOR_CLEANUP = beneath_open(all, path, O_RDONLY | O_DIRECTORY);
@@ -124,7 +124,7 @@ int local_agents_list(const char *workspaces, const char *stack, struct arena *a
                 return error_set(err, "cannot read %s/" AGENTS_FOLDER "/%s: %s", workspaces, stack,
                                  strerror(errno));
         for (size_t i = 0; i < agent_count; i++) {
-                /* One that may not be read, or is another file system, hides no other. */
+                /* A folder that may not be read, or is another file system, hides no other. */
                 if (list_names(all, agents[i], is_hash, arena, &hashes, &hash_count) < 0)
                         log_warning("cannot read %s/" AGENTS_FOLDER
                                     "/%s/%s: %s. This workspace is not among the workspaces of agents",

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workspaces that agents have for owners, as their index tells of them: a file beside each, so that nobody opens an image, or asks a
- * launcher for one, to list them or to count what they take up.
+ * The workspaces that agents have for owners, by their index: a file beside each, so that no image
+ * must be opened, and no launcher asked for one, to list them or to count their sizes.
  *
  *     {workspaces}/agents/STACK/AGENT/OWNERHASH/session.json    as a session's (workspaces.h), with "agent", and of an image "bytes"
  *
  *     {workspaces}/agents/STACK/others.json                     names on a launcher's disk that were found to be other stacks'
  *
- * In a workspace that is a plain folder it is that workspace's own. Of an image the truth is the session.json within: the index is made anew
- * from that where it is missing, or says what its place contradicts. It is written whole, and synced.
+ * In a workspace that is a plain folder it is that workspace's own. For an image its session.json
+ * within is the truth: the index is made again from that if it is missing, or says what its place
+ * contradicts. It is written whole, and synced.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_AGENT_WORKSPACES_H
 #define BERTH_PROVIDERS_LOCAL_AGENT_WORKSPACES_H
@@ -33,9 +34,12 @@ struct local_agent_workspace {
                 bytes; /* the room that it has taken up since it was made; 0: a plain folder, which takes what its files do */
 };
 
-/* What a name may become that anybody may have written, in a path: so many hexadecimal digits of the texts' SHA-256. In the arena. */
+/*
+ * A safe name in a path for an untrusted name: hexadecimal digits of the texts' SHA-256. In the
+ * arena.
+ */
 const char *local_hash(const char *const *texts, size_t count, struct arena *arena);
-/* The folder of one, of an owner by his hash. In the arena. */
+/* The folder of one, of an owner by its hash. In the arena. */
 const char *local_agent_folder(const char *workspaces, const char *stack, const char *agent, const char *hash,
                                struct arena *arena);
 /* It becomes a part of a path, and may be anything that a client wrote. */

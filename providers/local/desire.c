@@ -13,7 +13,10 @@ static bool is_empty(const struct value *value) {
                ((value->type == VALUE_MAP || value->type == VALUE_LIST) && value->count == 0);
 }
 
-/* A field that is empty or left out is a null, so that a value somebody adds to the file shows as a difference. */
+/*
+ * An empty or missing field is a null, so that a value that was added to the file shows as a
+ * difference.
+ */
 static void set_field(struct value *spec, const char *name, const struct value *member, struct arena *arena) {
         value_set(arena, spec, name, is_empty(member) ? value_null() : value_copy(arena, member));
 }

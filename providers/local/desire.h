@@ -2,8 +2,9 @@
 /*
  * The specs of records: what a record should say, and which part of an existing one is ours. All pure.
  *
- * A desired spec has nulls for the fields that the manifest leaves out. A field that somebody adds to the file is then a
- * difference. Variables are the exception, as on AWS: those that no manifest ever named stay as they are found.
+ * A desired spec has nulls for the fields that the manifest leaves out. A field that was added to
+ * the file is then a difference. Variables are the exception, as on AWS: those that no manifest
+ * ever named stay as they are found.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_DESIRE_H
 #define BERTH_PROVIDERS_LOCAL_DESIRE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads what a run needs from up to three records: the environment's, the Stack's (where images and workspaces are), and for
- * `exec --agent` the agent's. Numbers in records are checked here, since anybody may have edited the files.
+ * Loads what a run needs from up to three records: the environment's, the Stack's (where images and
+ * workspaces are), and for `exec --agent` the agent's. Numbers in records are checked here, since
+ * any user may have edited the files.
  */
 #include "providers/local/environment.h"
 
@@ -115,7 +116,7 @@ static void check_machine(const struct local_image_name *name, struct arena *are
                         name->text, system.machine);
 }
 
-/* The image of the digest that was applied, never the one that a tag leads to by now. */
+/* The image of the applied digest, never the one that a tag leads to now. */
 static int load_image(const char *folder, const struct value *image, struct arena *arena,
                       struct local_environment *ret, struct error *err) {
         struct local_image_name name = local_image_name(image, arena);
@@ -157,8 +158,8 @@ static int load_places(const char *root, struct arena *arena, const char **ret_i
 }
 
 /*
- * -1 where there is none. Capped, because a record may hold any number and these are multiplied later: no machine has more
- * than that anyway.
+ * -1 if there is no number. Capped, because a record may hold any number and these are multiplied
+ * later: no machine has more than that anyway.
  */
 static int64_t read_number(const struct value *map, const char *name) {
         int64_t given = value_get_integer(map, name, -1);

@@ -39,7 +39,10 @@ static void end_exec(struct exec *exec) {
         exec_slot_release(&exec->environment_slot);
 }
 
-/* Who has no limit leaves no file: a run of such an environment writes nothing into the data root. */
+/*
+ * A run without a limit leaves no file: a run of such an environment writes nothing into the data
+ * root.
+ */
 static int take_slot(struct exec *exec, const char *kind, const char *name, const struct exec_use *limits,
                      bool reject, struct exec_slot *ret, struct error *err) {
         struct exec_use use = { 1, exec->program.memory_mb, exec->program.cpu_millis };
@@ -48,7 +51,10 @@ static int take_slot(struct exec *exec, const char *kind, const char *name, cons
 
         if (limits->runs < 0 && limits->memory_mb < 0 && limits->cpu_millis < 0)
                 return 0;
-        /* Who has to wait for a slot, perhaps for hours, keeps no worker and no namespaces meanwhile. */
+        /*
+         * A run that has to wait for a slot, perhaps for hours, keeps no worker and no namespaces
+         * meanwhile.
+         */
         if (!reject && exec->request->ahead) {
                 struct error full = { 0 };
 
@@ -180,8 +186,8 @@ static int explain_start(const struct exec *exec, const struct sandbox_spec *spe
 }
 
 /*
- * The locks go to the run's process 1, and are not ours any more: a slot is free when the run is dead, not when we are, and
- * not later either, where we wait for somebody to read the output.
+ * The locks go to the run's process 1, and are not ours any more: a slot is free when the run is
+ * dead, not when we are, and not later either, while we wait for a slow reader of the output.
  */
 static void pass_slots(struct exec *exec, int held[2], struct sandbox_spec *spec) {
         struct exec_slot *slots[] = { &exec->agent_slot, &exec->environment_slot };
@@ -254,7 +260,7 @@ static int run_sandbox(struct exec *exec, struct error *err) {
         return 0;
 }
 
-/* Who is not root may need systemd for it: the cgroup will say. */
+/* An ordinary user may need systemd for it: the cgroup will say. */
 struct exec_ahead *local_exec_ahead(struct arena *arena) {
         static const char *const no_launcher[] = { NULL };
         struct exec_ahead *ahead = arena_alloc(arena, sizeof(*ahead));

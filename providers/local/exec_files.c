@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies into and out of a workspace. Files that come back are counted three times: their bytes, the depth of their
- * folders and the bytes of their names, for a program may choose all three. What does not come back is listed with
- * its reason, and is no failure: the run is over and its other files are wanted.
+ * Copies into and out of a workspace. Files that come back are counted three times: their bytes,
+ * the depth of their folders and the bytes of their names, for a program may choose all three. A
+ * file that does not come back is listed with its reason, and is no failure: the run is over and
+ * its other files are wanted.
  */
 #include "providers/local/exec_files.h"
 

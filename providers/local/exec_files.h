@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files into a workspace and out of it. What is in a workspace was made by a program that may mean harm: nothing here
- * follows a link, opens anything but regular files and folders, or believes a size that it did not count itself.
+ * Files into a workspace and out of it. A workspace was filled by a program that may be hostile:
+ * nothing here follows a link, opens anything but regular files and folders, or believes a size
+ * that it did not count itself.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_EXEC_FILES_H
 #define BERTH_PROVIDERS_LOCAL_EXEC_FILES_H
@@ -17,7 +18,10 @@
 int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_file *files, size_t count,
                    struct error *err) MUST_USE;
 
-/* Fails where `request->out` may not be written into, so that nobody waits for a run whose files have no place. */
+/*
+ * Fails if `request->out` may not be written into, so that no caller waits for a run whose files
+ * have no place.
+ */
 int exec_files_check(const struct exec_request *request, struct error *err) MUST_USE;
 
 /*

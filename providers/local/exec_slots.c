@@ -2,11 +2,11 @@
 /*
  * The files of a folder, and who wrote what:
  *
- *     lock             held by whoever looks or adds, for a moment
+ *     lock             held by a process that looks or adds, for a moment
  *     run-PID-RANDOM   "MEMORY CPU" of one run, locked as long as it lives
  *     wait-NUMBER-PID  empty, one of those that wait, locked likewise
  *
- * A file that nobody locks is of a dead process, and whoever finds it removes it. So no process need clean up for
+ * A file without a lock is of a dead process, and its finder removes it. So no process need clean up for
  * another one, and a killed one holds nothing. Process ids in names are for people: they are never read back.
  */
 #include "providers/local/exec_slots.h"
@@ -24,9 +24,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* Nobody is told when a slot is free: whoever waits looks again. */
+/* A free slot sends no event: a process that waits looks again. */
 #define ASK_AGAIN_MS 50
-/* Who has the folder's lock has it for a moment; one that was stopped then must not hold up all others for ever. */
+/*
+ * The holder of the folder's lock has it for a moment; a holder that was stopped then must not
+ * block all others forever.
+ */
 #define LOCK_MS 10000
 #define LOCK_AGAIN_MS 5
 
@@ -41,7 +44,9 @@ int exec_slot_pass(struct exec_slot *slot) {
 void exec_slot_release(struct exec_slot *slot) {
         if (slot->passed) {
                 slot->file = open(slot->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-                /* Whoever of the run still lives keeps it; the next that looks removes it. */
+                /*
+                 * A process of the run that still lives keeps it; the next that looks removes it.
+                 */
                 if (slot->file >= 0 && flock(slot->file, LOCK_EX | LOCK_NB) < 0)
                         close_descriptor(&slot->file);
         }
@@ -69,7 +74,7 @@ static int open_living(int folder, const char *name) {
         return living;
 }
 
-/* One whose text cannot be read uses nothing that could be added up, and is a run all the same. */
+/* A run whose text cannot be read uses nothing that could be added up, but counts as a run. */
 static void add_run(int folder, const char *name, struct exec_use *sum) {
         int file DESCRIPTOR_CLEANUP = open_living(folder, name);
         char text[64] = "";
@@ -101,11 +106,11 @@ static int add_runs(const char *path, struct exec_use *sum, struct error *err) {
 }
 
 struct line {
-        bool behind;   /* somebody who lives has a smaller number than ours */
+        bool behind;   /* a living process has a smaller number than ours */
         uint64_t last; /* the largest number there is */
 };
 
-/* `own` is the number that we wait with; 0: none yet, so that whoever waits is before us. */
+/* `own` is the number that we wait with; 0: none yet, so that all that wait are before us. */
 static int read_line_of_waiting(const char *path, uint64_t own, struct line *ret, struct error *err) {
         DIR *folder = opendir(path);
         struct line line = { 0 };
@@ -146,9 +151,12 @@ static const char *what_exceeds(const struct exec_use *sum, const struct exec_us
         return NULL;
 }
 
-/* --- our own files, locked before anybody else may look --- */
+/* --- our own files, locked before another process may look --- */
 
-/* Locked while the folder's lock is held: nobody can find it unlocked and take it for a dead one's. */
+/*
+ * Locked while the folder's lock is held: no process can find it unlocked and take it for a dead
+ * one's.
+ */
 static int make_file(const char *folder, const char *name, const char *text, struct exec_slot *ret,
                      struct error *err) {
         ret->path = path_join(folder, name);
@@ -178,7 +186,7 @@ struct place {
         uint64_t number; /* 0: none */
 };
 
-/* Behind the last number, also where that one is dead by now: numbers only have to rise. */
+/* Behind the last number, even if that process is dead already: numbers only have to rise. */
 static int join_line(const char *folder, uint64_t last, struct place *place, struct error *err) {
         char name[64];
 
@@ -217,9 +225,9 @@ static int lock_folder(int lock, const char *path, const struct clock *clock, st
 }
 
 /*
- * 1: taken; 0: not now, *ret_why is the limit that was reached, NULL where others are before us, and with `wait` we are in
- * the line; -1: err. Who comes is served after all who wait, also where it would fit and they do not: a large run is not
- * kept waiting for ever by small ones.
+ * 1: taken; 0: not now, *ret_why is the limit that was reached, NULL where others are before us,
+ * and with `wait` we are in the line; -1: err. A newcomer is served after all that wait, even if it
+ * would fit and they do not: small runs must not keep a large one waiting forever.
  */
 static int try_once(const char *folder, const struct exec_use *use, const struct exec_use *limits, bool wait,
                     const struct clock *clock, struct place *place, struct exec_slot *ret,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much runs at the same time, across processes: for each agent or environment with a limit a folder, in it one file
- * a run, which the run keeps locked (flock) as long as it lives and which says what it uses. A run that dies in whatever
- * way frees its slot by dying. Who looks or adds holds the folder's lock file. Who waits has such a file as well, with a
- * number one larger than the last: they are served in that order.
+ * How much runs at the same time, across processes: for each agent or environment with a limit a
+ * folder, in it one file a run, which the run keeps locked (flock) as long as it lives and which
+ * says what it uses. A run that dies in whatever way frees its slot by dying. A process that looks
+ * or adds holds the folder's lock file. A process that waits has such a file as well, with a number
+ * one larger than the last: they are served in that order.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_EXEC_SLOTS_H
 #define BERTH_PROVIDERS_LOCAL_EXEC_SLOTS_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 
 struct exec_use {
-        int64_t runs, memory_mb, cpu_millis; /* as limits: -1 is none */
+        int64_t runs, memory_mb, cpu_millis; /* as limits: -1: no limit */
 };
 
 struct exec_slot {
@@ -36,8 +37,9 @@ int exec_slot_take(const char *folder, const char *whose, const struct exec_use 
                    const struct exec_use *limits, bool reject, const struct clock *clock,
                    struct exec_slot *ret, struct error *err) MUST_USE;
 /*
- * The lock, for the processes of the run: the slot is taken until the last of them has closed it. It is the caller's, and the
- * slot here has only the name, which exec_slot_release() removes where nobody holds the lock any more.
+ * The lock, for the processes of the run: the slot is taken until the last of them has closed it.
+ * It belongs to the caller, and the slot here has only the name, which exec_slot_release() removes
+ * if no process holds the lock any more.
  */
 int exec_slot_pass(struct exec_slot *slot);
 void exec_slot_release(struct exec_slot *slot);

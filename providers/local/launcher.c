@@ -37,11 +37,12 @@
 /* The largest START there can be is a tenth of it. */
 #define QUESTION_MAX 4096
 /*
- * A run has its deadline, and as long for its client to put in files; what it left is fetched within so many patiences. Its worker
- * keeps all that. One that lives longer was stopped, or hangs in a file system that somebody passed a file of.
+ * A run has its deadline, and as long for its client to put in files; the files that it left are
+ * fetched within this many patiences. Its worker keeps all that. A worker that lives longer was
+ * stopped, or hangs in a file system that a client passed a file of.
  */
 #define LATE_PATIENCES 10
-/* At the end a disk may take so long with what it has begun. */
+/* The time that a disk may take at the end for what it has begun. */
 #define LAST_MS 5000
 /* A millisecond in each period of 100. */
 #define CPU_MILLIS_LEAST 10U
@@ -125,8 +126,8 @@ static void close_connection(struct connection *connection) {
 }
 
 /*
- * The socket's mode is looked at when it is opened, and by who the other side is: it may have been handed on. What is known is
- * who connected.
+ * The socket's mode is checked when it is opened, and the peer here: the connection may have been
+ * handed on. The known peer is the process that connected.
  */
 static bool is_client(const struct launcher *launcher, int socket, struct ucred *ret) {
         const struct launcher_config *config = launcher->config;
@@ -174,7 +175,7 @@ static void accept_connection(struct launcher *launcher) {
         socket = -1;
 }
 
-/* Who does not take an answer loses the connection, and nobody waits. */
+/* A client that does not take an answer loses the connection, and no client waits. */
 static void answer(struct connection *connection, unsigned type, const char *text, size_t length,
                    int descriptor) {
         struct error ignored;
@@ -472,7 +473,7 @@ static int find_workers(struct launcher *launcher, struct error *err) {
         }
         if (count > 0)
                 log_info("%zu workers of an earlier launcher live", count);
-        /* Who closes a group removes those of the dead. */
+        /* Closing a group removes those of dead processes. */
         if (dead)
                 cgroup_close(cgroup_make_for_service(
                         &(struct cgroup_limits){ .memory_bytes = 1 << 20, .cpu_millis = 10, .processes = 1 },
@@ -487,7 +488,7 @@ static void refuse(struct launcher *launcher, unsigned number, const struct erro
                 answer(connection, LAUNCHER_REFUSED, err->message, strlen(err->message), -1);
 }
 
-/* A place among the runs, as the client's; NULL where there is none for him. */
+/* A place among the runs, for the client; NULL if it may have no more. */
 static struct run *take_place(struct launcher *launcher, const struct connection *connection,
                               struct error *err) {
         struct run *run = NULL;
@@ -516,7 +517,10 @@ static struct run *take_place(struct launcher *launcher, const struct connection
         return run;
 }
 
-/* A worker's socket goes to the client, and is the launcher's no more. Nobody may be there for it any more. */
+/*
+ * A worker's socket goes to the client, and is the launcher's no more. The client may be gone
+ * already.
+ */
 static void begin_run(struct launcher *launcher, struct run *run, const struct sandbox_starting *starting,
                       const struct sandbox_user *user, int disk) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -578,7 +582,7 @@ static int start_for(struct launcher *launcher, struct connection *connection, s
         return 0;
 }
 
-/* What was done beside is answered; the client may be gone. */
+/* Answers for work that was done in another thread; the client may be gone. */
 static void finish_work(struct launcher *launcher, struct disk_work *work) {
         struct connection *connection = connection_numbered(launcher, work->connection);
 
@@ -610,7 +614,10 @@ static void end_of_run(struct launcher *launcher, struct run *run) {
                 answer(connection, LAUNCHER_ENDED, text.data, text.length, -1);
 }
 
-/* KILL and MEASURE: only of the connection's own runs. One that has ended meanwhile is no mistake. */
+/*
+ * KILL and MEASURE: only of the connection's own runs. A run that has ended meanwhile is not a
+ * mistake.
+ */
 static int answer_about_run(struct launcher *launcher, struct connection *connection,
                             const struct frame *frame) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -639,7 +646,7 @@ static int answer_about_run(struct launcher *launcher, struct connection *connec
         return 0;
 }
 
-/* CLEAR: ENDED once it is dead, of whatever; at once where there is none. */
+/* CLEAR: ENDED once it is dead, of whatever; at once if there is none. */
 static int clear_worker(struct launcher *launcher, struct connection *connection, const struct frame *frame) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *name;
@@ -807,9 +814,10 @@ static int one_turn(struct launcher *launcher, const struct interrupt *interrupt
 }
 
 /*
- * A disk that hangs does not hold up the launcher's end, or whoever ends it (systemd) would kill it in the middle of that. What is not
- * done then is as after a death: an image has a name when it is whole, and a mount that is attached nowhere ends with the process.
- * True: threads are still about, and use what is the launcher's.
+ * A disk that hangs must not block the launcher's end: systemd would kill it in the middle of that.
+ * Unfinished work is then as after a death: an image has a name when it is whole, and a mount that
+ * is attached nowhere ends with the process. True: threads are still about, and use what is the
+ * launcher's.
  */
 static bool end_works(struct launcher *launcher) {
         int64_t until_ms = clock_now_ms() + LAST_MS;

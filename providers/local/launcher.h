@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `berth launcher`: root's rights for a server that has none. It does one thing, over a Unix socket that few users may open:
- * start a sandbox's worker for an image of its store, within bounds, as a host user that it chooses. Whoever asks can name no
- * path, no user and no descriptor. Messages are frames (process/frame.h):
+ * `berth launcher`: root's rights for a server that has none. It does one thing, over a Unix socket
+ * that few users may open: start a sandbox's worker for an image of its store, within bounds, as a
+ * host user that it chooses. A client can name no path, no user and no descriptor. Messages are
+ * frames (process/frame.h):
  *
  *     client -> launcher   START     sandbox_starting_write(): limits, an image's digest; a name, for a worker that lasts
  *     launcher -> client   STARTED   the run's number and what of its limits is not held; with it the worker's socket, on which
@@ -48,7 +49,8 @@
 
 struct launcher_config {
         const char *socket; /* its path, the first client's; NULL: systemd's */
-        gid_t group; /* whose the socket is besides; -1: nobody's. It opens the door; the list below decides */
+        /* whose the socket is besides; -1: no group's. It opens the door; the list below decides */
+        gid_t group;
         uid_t clients[LAUNCHER_CLIENTS_MAX]; /* who may ask, besides the launcher's own user */
         size_t client_count;
         const char *images; /* the image store's folder, or NULL: only the machine's own /usr */
@@ -61,7 +63,7 @@ struct launcher_config {
         unsigned runs_max;    /* at most LAUNCHER_RUNS_MAX */
         unsigned runs_each;   /* of one client */
         unsigned kept_each;   /* workspaces that stay, of one client */
-        int64_t patience_ms;  /* so long a client has to say what shall run */
+        int64_t patience_ms;  /* the time that a client has to say what to run */
         bool accept_degraded; /* where cgroups cannot hold a limit */
 };
 /* As much as a sandbox can have at all, on this machine. */
@@ -71,7 +73,7 @@ struct sandbox_limits launcher_limits_default(void);
 int launcher_run(const struct launcher_config *config, const struct interrupt *interrupt,
                  struct error *err) MUST_USE;
 
-/* What is asked for is within `most`, and no less than the kernel can give. */
+/* Checks that the request is within `most`, and no less than the kernel can give. */
 int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limits *most,
                    struct error *err) MUST_USE;
 

@@ -32,7 +32,10 @@ static bool is_kept_name(const char *name, const void *none) {
         return sandbox_is_kept_name(name);
 }
 
-/* The names of all that the client has, in order. What else is there, a disk's lost+found, is none. */
+/*
+ * The names of all that the client has, in order. Other entries, such as a disk's lost+found, are
+ * left out.
+ */
 static int kept_names(const struct launcher_config *config, uid_t client, struct arena *arena,
                       const char ***ret, size_t *ret_count, struct error *err) {
         const char *path = arena_printf(arena, "%s/kept/%u", config->disk, (unsigned)client);
@@ -47,7 +50,10 @@ static int kept_names(const struct launcher_config *config, uid_t client, struct
                        : error_set(err, "%s: %s", path, strerror(errno));
 }
 
-/* Of one that is there already nothing is made. A folder that is made here is counted from then on, whoever else makes one now. */
+/*
+ * For an existing one nothing is made. A folder that is made here is counted from then on,
+ * whichever thread makes another now.
+ */
 static int take_name(const struct launcher_config *config, uid_t client, const struct sandbox_kept *kept,
                      struct error *err) {
         static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -103,7 +109,7 @@ void launcher_disk_keep(struct launcher_work *given) {
                                                                    work->group, &work->opened, &work->err);
 }
 
-/* Of a launcher without a disk there are none. */
+/* A launcher without a disk has none. */
 void launcher_disk_names(struct launcher_work *given) {
         struct launcher_disk *work = (struct launcher_disk *)given;
         size_t count = 0, first = 0;

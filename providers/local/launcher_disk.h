@@ -27,7 +27,7 @@ struct launcher_disk {
         const char *after;                /* of NAMES: those behind it */
         struct sandbox_starting starting; /* of START, as is the next one */
         struct sandbox_user user;
-        /* What came of it. */
+        /* The result. */
         int result, opened; /* -1: none of it is opened */
         struct error err;
         const char **
@@ -35,13 +35,13 @@ struct launcher_disk {
         size_t name_count;
 };
 
-/* The workspace's root in `opened`; none where it is removed, or there is none. */
+/* The workspace's root in `opened`; -1 if it is removed, or does not exist. */
 void launcher_disk_keep(struct launcher_work *given);
 void launcher_disk_names(struct launcher_work *given);
 /* What the workspace of the sandbox lies on in `opened`: none where this host cannot have it on a disk, and it is in memory. */
 void launcher_disk_start(struct launcher_work *given);
 
-/* What it keeps. */
+/* Memory and descriptors of the work. */
 void launcher_disk_release(struct launcher_disk *disk);
 
 #endif

@@ -38,8 +38,9 @@ static int take_lock(const char *path, int *ret_lock, struct error *err) {
 }
 
 /*
- * Under the lock no launcher lives here but this one. A socket that refuses a connection is a dead one's; one that takes it,
- * or has no room for it just now, is somebody's who knows nothing of our lock.
+ * Under the lock no launcher lives here but this one. A socket that refuses a connection is a dead
+ * one's; a socket that takes one, or has no room for it just now, belongs to a process that knows
+ * nothing of our lock.
  */
 static int remove_stale(const struct sockaddr_un *address, struct error *err) {
         const char *path = address->sun_path;

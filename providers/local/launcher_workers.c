@@ -143,7 +143,10 @@ static int read_worker(const char *folder, const char *file, struct arena *arena
         return 1;
 }
 
-/* A socket that its launcher had made, and died before it had a worker for it. One at which somebody listens stays. */
+/*
+ * A socket that its launcher had made, and died before it had a worker for it. A socket at which a
+ * process listens stays.
+ */
 static void remove_socket(const char *folder, const char *name, struct arena *arena) {
         char *path = arena_printf(arena, "%s/%s", folder, name),
              *record = arena_printf(arena, "%s" SUFFIX, path);

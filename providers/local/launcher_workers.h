@@ -21,8 +21,8 @@ int launcher_workers_listen(const char *folder, uid_t client, const char *name, 
 int launcher_workers_record(const char *path, pid_t worker, const struct sandbox_starting *starting,
                             struct error *err) MUST_USE;
 /*
- * It is found by another name from now on, which no living one has. A launcher that dies in the middle leaves it with the one or the
- * other: a record without a socket is none.
+ * It is found by another name from now on, which no living one has. A launcher that dies in the
+ * middle leaves it with the one or the other: a record without a socket does not count.
  */
 int launcher_workers_rename(const char *folder, uid_t client, const char *path, pid_t worker,
                             const struct sandbox_starting *as, struct arena *arena, const char **ret_path,
@@ -33,7 +33,7 @@ struct launcher_worker {
         uid_t client;
         const char *path; /* in the arena, as what is in the next one */
         struct sandbox_starting starting;
-        struct process process; /* nobody's child: its pidfd tells its end, and is the caller's */
+        struct process process; /* not a child: its pidfd tells its end, and is the caller's */
 };
 /*
  * All that live, in the arena. What dead ones have left here is removed; *ret_dead says that there were any. A folder that

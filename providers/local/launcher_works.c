@@ -35,7 +35,10 @@ static void *run_work(void *context) {
         return NULL;
 }
 
-/* Signals are for the launcher's own thread. Where there can be no other, everybody waits. */
+/*
+ * Signals are for the launcher's own thread. Without another thread the work is done here, and all
+ * clients wait.
+ */
 static void start(struct launcher_work *work) {
         sigset_t all, before;
 
@@ -47,7 +50,7 @@ static void start(struct launcher_work *work) {
                 (void)run_work(work);
 }
 
-/* A place for one more of that client's; NULL where he has his share. */
+/* A place for one more of that client's; NULL if it has its share. */
 static struct launcher_work **place_for(struct launcher_works *works, uid_t client) {
         struct launcher_work **place = NULL;
         unsigned of_client = 0;

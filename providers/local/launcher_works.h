@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a launcher's work may take as long as a disk does: file systems that are made, mounted and removed. Each piece of it runs in a thread
- * of its own, so many of them at once, and its client's others wait for their turn. The launcher's own thread gives and takes, and is
- * told by a descriptor when there is something to take.
+ * What of a launcher's work may take as long as a disk does: file systems that are made, mounted
+ * and removed. Each piece of it runs in a thread of its own, up to a bound, and further ones of the
+ * same client wait for their turn. The launcher's own thread gives and takes, and is told by a
+ * descriptor when there is something to take.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_LAUNCHER_WORKS_H
 #define BERTH_PROVIDERS_LOCAL_LAUNCHER_WORKS_H
@@ -42,16 +43,16 @@ struct launcher_works {
 int launcher_works_open(struct launcher_works *ret, size_t clients, struct error *err) MUST_USE;
 /* Owned by these works until it is taken. */
 void launcher_works_give(struct launcher_works *works, struct launcher_work *work);
-/* One that is done, the caller's again; NULL: no other one is. */
+/* A finished one, the caller's again; NULL: no other one is. */
 struct launcher_work *launcher_works_take(struct launcher_works *works);
 /*
- * At the end: waits for one that runs, until then (of the monotonic clock); of those that wait none begins. NULL: there is none any
- * more, or none of those that run has ended.
+ * At the end: waits for one that runs, until then (of the monotonic clock); of those that wait none
+ * begins. NULL: none is left, or none of the running ones has ended.
  */
 struct launcher_work *launcher_works_last(struct launcher_works *works, int64_t until_ms);
 /*
- * After the last. So many run on, by threads that nobody waits for, and end with the process: what they use must stay until then,
- * and these works too. 0: nothing is left of them.
+ * After the last. This many run on, by threads that are not waited for, and end with the process:
+ * their memory must stay until then, and these works too. 0: nothing is left of them.
  */
 unsigned launcher_works_close(struct launcher_works *works);
 

@@ -36,13 +36,13 @@ void local_program_describe(const struct local_program *program, int64_t deadlin
                             size_t *ret_withheld_count);
 
 /*
- * What shares an agent's CPUs: all runs for the agent of that name which have this very folder as `root`, whoever starts them and
- * by whatever path. In the arena.
+ * The name by which runs share an agent's CPUs: all runs for the agent of that name which have this
+ * very folder as `root`, whichever process starts them and by whatever path. In the arena.
  */
 void local_program_share(const char *root, const struct local_agent *agent, const char *name,
                          struct arena *arena, struct sandbox_family *ret);
 
-/* A negative limit is none. */
+/* A negative limit means no limit. */
 int64_t local_least(int64_t value, int64_t limit);
 
 #endif

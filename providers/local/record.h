@@ -58,7 +58,7 @@ int record_list(const char *root, enum kind_id kind, struct arena *arena, const 
                 size_t *ret_count, struct error *err) MUST_USE;
 /* Written beside, synced, renamed; makes the folders. */
 int record_write(const struct record_place *place, const char *text, struct error *err) MUST_USE;
-/* One that does not exist is no error. */
+/* A missing one is not an error. */
 int record_remove(const struct record_place *place, struct error *err) MUST_USE;
 /* Removes half-written files of dead processes from the kind's folder. The caller holds the state's lease. */
 void record_tidy(const char *root, enum kind_id kind);

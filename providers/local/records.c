@@ -19,7 +19,10 @@ void local_refuse(struct change *change, struct refusal refusal, struct arena *a
 
 /* ---- desired ---- */
 
-/* A field that somebody added to the image in the file would run another image: it is set to null, a difference. */
+/*
+ * A field that was added to the image in the file would run another image: it is set to null, a
+ * difference.
+ */
 static void null_additions(struct value *image, const struct value *observed, const struct value *recorded,
                            struct arena *arena) {
         for (uint32_t i = 0; observed && observed->type == VALUE_MAP && i < observed->count; i++) {

@@ -53,7 +53,7 @@ const struct sweep_policy *sweep_policy_for(const struct sweep_policy *policies,
 int64_t sweep_cutoff_ms(int64_t now_ms, int64_t days) {
         int64_t span, cutoff;
 
-        /* A record may hold any number: after so many days nothing expires. */
+        /* A record may hold any number: after a span that cannot be computed nothing expires. */
         if (__builtin_mul_overflow(days, DAY_MS, &span) || __builtin_sub_overflow(now_ms, span, &cutoff))
                 return INT64_MIN;
         return cutoff;
@@ -100,7 +100,7 @@ static int find_workspaces(const char *root, struct arena *arena, const char **r
 
 /* ---- sweeping ---- */
 
-/* A session that cannot be swept gets a problem; the others are swept all the same. */
+/* A session that cannot be swept gets a problem; the others are swept nevertheless. */
 static void sweep_session(const char *workspaces, struct sweep_row *row, int64_t now_ms, bool remove,
                           struct arena *arena) {
         struct workspace_span span = { INT64_MIN, sweep_cutoff_ms(now_ms, row->days) };

@@ -26,7 +26,7 @@ bool sweep_reaches(const struct value *spec, const char *environment);
  */
 const struct sweep_policy *sweep_policy_for(const struct sweep_policy *policies, size_t count,
                                             const char *environment);
-/* A file with a ctime at or before this is at least so many days old. Pure. */
+/* A file with a ctime at or before this is at least `days` old. Pure. */
 int64_t sweep_cutoff_ms(int64_t now_ms, int64_t days);
 
 struct sweep_row {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A workspace was filled by code that nobody trusts. Below the folder of sessions everything is opened with openat2(2) by
- * base/beneath.h, which follows no link and enters no other file system, and is removed by descriptor and name. A program may
- * make folders deeper than any path can be, unreadable, or full: none of that may stop a sweep or reach outside.
+ * A workspace was filled by untrusted code. Below the folder of sessions everything is opened with
+ * openat2(2) by base/beneath.h, which follows no link and enters no other file system, and is
+ * removed by descriptor and name. A program may make folders deeper than any path can be,
+ * unreadable, or full: none of that may stop a sweep or reach outside.
  */
 #include "providers/local/workspaces.h"
 
@@ -35,7 +36,10 @@ static bool is_id(const char *id) {
                strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
-/* The open folder of sessions; -1 with *ret_missing where there is none. Its path is trusted; what is below it is not. */
+/*
+ * The open folder of sessions; -1 with *ret_missing if it does not exist. Its path is trusted; what
+ * is below it is not.
+ */
 static int open_sessions(const char *workspaces, bool *ret_missing, struct error *err) {
         char *path TEXT_CLEANUP = path_join(workspaces, SESSIONS_FOLDER);
         int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -46,7 +50,10 @@ static int open_sessions(const char *workspaces, bool *ret_missing, struct error
         return descriptor;
 }
 
-/* What is wrong with the session, or NULL. A session of another stack loses its id: it is none of ours. */
+/*
+ * The problem of the session, or NULL. A session of another stack loses its id: it does not belong
+ * to this one.
+ */
 static const char *read_session(int sessions, const char *id, const char *stack, struct arena *arena,
                                 struct local_session *ret) {
         const char *path = arena_printf(arena, "%s/%s", id, SESSION_FILE), *text_of_stack;
@@ -298,7 +305,7 @@ int local_workspace_expire(const char *workspaces, const char *id, struct worksp
                 return -1;
         if (!is_id(id))
                 return error_set(err, "\"%s\" is no session", id);
-        /* Who puts a file there holds this lock; and what is kept of their number is of no worth afterwards. */
+        /* An upload holds this lock; and what is kept of their number is of no worth afterwards. */
         if (!missing && remove) {
                 session = beneath_open(sessions, id, O_RDONLY | O_DIRECTORY);
                 if (session >= 0 && (descriptor_lock(session, interrupt_of_user()) < 0 ||

@@ -56,9 +56,10 @@ struct workspace_tally {
 void local_tally_add(struct workspace_tally *total, const struct workspace_tally *tally);
 
 /*
- * Counts the files of a session's workspace that lie in the span. With `remove`, also removes them under its lock, and the folders that
- * are empty after it or have been empty since before the span's end. Whatever links and mounts the workspace holds,
- * nothing outside of it is touched. What cannot be read or removed is counted and does not stop the rest.
+ * Counts the files of a session's workspace that lie in the span. With `remove`, also removes them
+ * under its lock, and the folders that are empty after it or have been empty since before the
+ * span's end. Whatever links and mounts the workspace holds, nothing outside of it is touched. A
+ * file that cannot be read or removed is counted and does not stop the rest.
  */
 int local_workspace_expire(const char *workspaces, const char *id, struct workspace_span span, bool remove,
                            struct arena *arena, struct workspace_tally *ret, struct error *err) MUST_USE;

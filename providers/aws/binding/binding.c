@@ -5,9 +5,10 @@
  * A plan lists them and compares ETags. Only a record whose ETag is neither the recorded one nor that of what would be
  * written is read.
  *
- * Each is written and deleted on the condition that it is what the plan has seen. Where the condition does not hold, the
- * object is read once more and decides: what we wanted is there already (a try of ours whose answer was lost), it is gone,
- * or it is somebody else's work, which stands until the next plan has shown it.
+ * Each is written and deleted on the condition that it is what the plan has seen. If the condition
+ * does not hold, the object is read once more and decides: it is what we wanted (a try of ours
+ * whose answer was lost), it is gone, or another writer changed it, which stands until the next
+ * plan has shown it.
  */
 #include "providers/aws/binding/binding.h"
 
@@ -210,7 +211,10 @@ static int compare_to_wanted(const void *name, const void *wanted) {
         return strcmp(name, ((const struct wanted *)wanted)->name);
 }
 
-/* So many records of nobody are read for whose they are, and none that is larger than any of Berth's. */
+/*
+ * At most ORPHANS_READ_MAX orphan records are read for their owner, and none that is larger than
+ * any of Berth's.
+ */
 #define ORPHANS_READ_MAX 100
 #define RECORD_BYTES_MAX (64 * 1024)
 
@@ -219,7 +223,7 @@ static void note_orphan(struct provider *provider, const struct binding_place *p
         struct observation seen = { 0 };
         struct error ignored;
 
-        /* What cannot be read keeps nobody from planning: whose it is stays unknown. */
+        /* An unreadable record does not stop a plan: its owner stays unknown. */
         if (read && read_record(provider, place, arena, &seen, &ignored) < 0)
                 seen = (struct observation){ 0 };
         lineage_orphan(provider, &(struct orphan){ .kind = place->kind,
@@ -330,13 +334,16 @@ static int fail_changed(struct stage_turn *turn) {
                 turn->provider->bucket, binding_key(&place, turn->progress->arena));
 }
 
-/* What was there is gone: it is made as a new one. Where answers contradict each other, this ends after GONE_MAX times. */
+/*
+ * The object is gone: it is created. Where answers contradict each other, this ends after GONE_MAX
+ * times.
+ */
 static int create_instead(struct stage_turn *turn) {
         return stage_start_over(turn, STAGE_CREATE, "gone", GONE_MAX) == STEP_AGAIN ? STEP_AGAIN
                                                                                     : fail_changed(turn);
 }
 
-/* With `if_match` over that version of it, or else where there is none. */
+/* With `if_match` it replaces that version, otherwise it is written only if absent. */
 static int put_record(struct stage_turn *turn, const char *if_match) {
         static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", NULL };
         struct arena *arena = turn->progress->arena;
@@ -377,8 +384,8 @@ static int get_record(struct stage_turn *turn, const char *const *gone, struct a
 }
 
 /*
- * Somebody wrote it since it was observed. Where that was ourselves, in a try whose answer was lost, it is what we
- * want; anything else stands until the next plan has shown it.
+ * The record changed since it was observed. Where that was ourselves, in a try whose answer was
+ * lost, it is what we want; anything else stands until the next plan has shown it.
  */
 static int compare_record(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchKey", NULL };
@@ -415,7 +422,10 @@ static int delete_record(struct stage_turn *turn) {
                                                                 : STAGE_OVER;
 }
 
-/* An object that is gone fails the condition too: a try of ours whose answer was lost, or somebody was faster. */
+/*
+ * An object that is gone fails the condition too: a try of ours whose answer was lost, or another
+ * client was faster.
+ */
 static int compare_deleted(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchKey", "NoSuchBucket", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;

@@ -36,7 +36,7 @@ struct value *binding_spec(const struct resource *resource, const char *lineage,
 
         for (uint32_t i = 0; i < resource->spec->count; i++)
                 set_if_some(spec, resource->spec->members[i].name, &resource->spec->members[i].value, arena);
-        /* Who is in a swarm matters, in which order they stand does not. */
+        /* The members of a swarm matter, their order does not. */
         if (agents && agents->type == VALUE_LIST && agents->count > 0) {
                 struct value sorted = value_copy(arena, agents);
 
@@ -76,12 +76,18 @@ struct value *binding_parse(const struct binding_place *place, const char *text,
         json_t *record JSON_CLEANUP = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
         struct value *spec = value_new_map(arena);
 
-        /* Somebody else's object of this name: an empty spec, which differs from all that can be wanted. */
+        /*
+         * Another writer's object of this name: an empty spec, which differs from all that can be
+         * wanted.
+         */
         if (!json_is_object(record) || !says(record, "formatVersion", BINDING_FORMAT) ||
             !says(record, "kind", kinds[place->kind]->name) || !says(record, "name", place->name))
                 return spec;
         *spec = value_from_json(arena, record);
-        /* Whoever runs agents goes by the function's name: where that leads elsewhere, so does the record. */
+        /*
+         * A runner of agents goes by the function's name: a record that names another function is
+         * wrong.
+         */
         if (!says(record, "functionName", function_name(place, spec, arena)))
                 value_unset(spec, "environment");
         for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binding records: which environment an agent or a swarm uses, as an object that whoever runs agents can read. Their
- * form is a contract, said in docs/aws.md. Pure.
+ * Binding records: which environment an agent or a swarm uses, as an object that an agent's runner
+ * can read. Their form is a contract, said in docs/aws.md. Pure.
  *
- * The spec, as desired and observed: the manifest's (type, environment, active, limits; or agents, environment), labels,
- * and the lineage of whoever wrote it. What follows from it (formatVersion, kind, name, functionName) stands in the record only.
+ * The spec, as desired and observed: the manifest's (type, environment, active, limits; or agents,
+ * environment), labels, and the lineage of the writer. What follows from it (formatVersion, kind,
+ * name, functionName) stands in the record only.
  */
 #ifndef BERTH_PROVIDERS_AWS_BINDING_BINDING_RECORD_H
 #define BERTH_PROVIDERS_AWS_BINDING_BINDING_RECORD_H
@@ -32,8 +33,8 @@ struct value *binding_spec(const struct resource *resource, const char *lineage,
 /* Compact JSON, members in byte order of their names: equal specs give equal bytes. Lives in the arena. */
 const char *binding_text(const struct binding_place *place, const struct value *spec, struct arena *arena);
 /*
- * The spec that a record's text holds. One that is not a record of this format and name reads as an empty map; one
- * whose functionName is not its environment's reads as without environment.
+ * The spec that a record's text holds. A text that is not a record of this format and name reads as
+ * an empty map; one whose functionName is not its environment's reads as without environment.
  */
 struct value *binding_parse(const struct binding_place *place, const char *text, size_t length,
                             struct arena *arena);

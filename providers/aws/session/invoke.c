@@ -128,7 +128,7 @@ static bool is_before_any_code(const struct aws_response *response) {
         return false;
 }
 
-/* Without a code of Lambda's own: whoever answered does not know of such a path. */
+/* No code of Lambda's own: the server that answered does not know such a path. */
 static bool has_no_streams(const struct aws_response *response) {
         static const char *const codes[] = { "UnknownOperationException", "NotFound", "MethodNotAllowed",
                                              "NotImplemented", NULL };
@@ -149,7 +149,7 @@ static void refuse(struct invoke_result *result, enum invoke_end end, const stru
         set_details(result, response->error_code, err->message);
 }
 
-/* What came as one answer. */
+/* A result that came as one answer. */
 static void read_buffered(struct try *try, const struct aws_response *response) {
         struct invoke_result *result = try->result;
         struct error err = { 0 };

@@ -15,7 +15,10 @@
 
 #define RUNNING_MAX 256
 #define THROTTLED_MS 60000
-/* Of what an invocation's result may still need after its code's own time: see invocation_deadline_ms(). */
+/*
+ * Whatever an invocation's result may still need after its code's own time: see
+ * invocation_deadline_ms().
+ */
 #define CONTEXTS_MAX PLACE_CONTEXTS_MAX
 
 /* --- what is remembered --- */
@@ -189,7 +192,7 @@ static struct place_task *task_new(const struct place_execution *execution, stru
         return task;
 }
 
-/* Without the lock: somebody sees to what was asked. */
+/* Without the lock: makes sure that a thread works on the requests. */
 static void have_it_done(struct place_session *session) {
         bool begins;
 
@@ -328,7 +331,10 @@ static void session_free(struct place_session *session) {
         free(session);
 }
 
-/* What runs goes on at Lambda, and leaves its result in the bucket, for whoever opens the session next. */
+/*
+ * An execution goes on at Lambda, and leaves its result in the bucket, for the next server that
+ * opens the session.
+ */
 static void leave(struct place_session *session) {
         if (!session)
                 return;
@@ -343,7 +349,10 @@ static void leave(struct place_session *session) {
         session_free(session);
 }
 
-/* Somebody else has begun it, and may have died before Lambda had it, or long after: its result tells. */
+/*
+ * Another server has begun it, and may have died before Lambda had it, or long after: its result
+ * decides.
+ */
 static struct place_task *awaited(const struct place_opening *opening, struct error *err) {
         const struct place_execution execution = { .n = opening->running, .context = "main" };
         struct place_task *task = task_new(&execution, err);
@@ -418,7 +427,10 @@ static int open_session(struct place *base, const struct place_opening *opening,
         return 0;
 }
 
-/* What a session has pushed and nobody was told of counts for its owner from then on: nothing else looks at it before a list does. */
+/*
+ * Objects that a session has pushed and that were not reported count for its owner from then on:
+ * nothing else looks at them before a list does.
+ */
 static int clear(struct place *base, const char *id, struct error *err) {
         struct aws_place *place = (struct aws_place *)base;
         const struct workspace_bucket where = { place->config.client, place->config.bucket,

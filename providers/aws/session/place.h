@@ -4,9 +4,9 @@
  *
  *      aws_place_open({client, bucket, find}) -> a place like any other -> place->class->close()
  *
- * A session here is no process that somebody has to keep: between two executions nothing of it is held by anybody but Lambda, and what
- * has to be known for the next one stands in the place's note, which the engine keeps in the session's record. So any server may
- * open any session at any time, and opening it makes no call.
+ * A session here is not a process that must be kept: between two executions only Lambda holds any
+ * of it, and what the next one must know stands in the place's note, which the engine keeps in the
+ * session's record. So any server may open any session at any time, and opening it makes no call.
  */
 #ifndef BERTH_PROVIDERS_AWS_SESSION_PLACE_H
 #define BERTH_PROVIDERS_AWS_SESSION_PLACE_H
@@ -16,11 +16,11 @@
 #include "sessions/place.h"
 #include "sessions/workspace.h"
 
-/* Of what is kept of kernels' memory after each execution, where the server's file does not say. */
+/* Defaults for checkpoints of kernels after each execution, if the server's file gives none. */
 #define AWS_PLACE_CHECKPOINT_BYTES ((uint64_t)8 << 20)
 #define AWS_PLACE_CHECKPOINT_MS 500
 
-/* What was applied of an environment. In the arena. */
+/* An applied environment. In the arena. */
 struct aws_place_environment {
         const char *function; /* its name */
         bool tenants;         /* it has tenant isolation */

@@ -4,8 +4,9 @@
  * runtime/protocol/invocation.h), and here against what is known, which is that one execution was asked for and has not ended. Output is passed on as it
  * comes. Its end waits for the end of the whole answer, which alone knows of files and of the environment.
  *
- * The same answer may come twice, where the first was cut off: from the bucket then. What was said is not said again: of one session
- * and number messages always come in the same order, and what a copy leaves out, it leaves out at its end.
+ * The same answer may come twice, where the first was cut off: from the bucket then. Events are not
+ * repeated: for one session and number messages always come in the same order, and a copy can only
+ * miss some at its end.
  */
 #include "base/array.h"
 #include "base/digest.h"
@@ -162,7 +163,10 @@ static int hear_file(struct place_answer *answer, const struct message *message,
 
         if (invocation_file_read(message, &file, err) < 0)
                 return -1;
-        /* With a path that no workspace has, the index could not be read any more: by nobody, and not even to remove it. */
+        /*
+         * With a path that no workspace can have, the index could not be read any more, not even to
+         * remove the file.
+         */
         wrong = file.fate == INVOCATION_CHANGED ? workspace_path_problem(file.path) : NULL;
         list = wrong ? PLACE_FILES_SKIPPED : lists[file.fate];
         if (answer->counts[list] >= INVOCATION_FILES_MAX)

@@ -22,7 +22,10 @@
  * an object beside it.
  */
 #define CARRIED_MAX ((size_t)512 << 10)
-/* Of what goes under transfer/N/: the result has 8 MiB, a checkpoint its data and what comes beside them. */
+/*
+ * The bound of all under transfer/N/: the result has 8 MiB, a checkpoint its data and what comes
+ * beside them.
+ */
 #define TRANSFER_BYTES ((uint64_t)16 << 20)
 
 const char *place_key(const struct place_session *session, int64_t n, const char *name, struct arena *arena) {

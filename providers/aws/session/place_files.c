@@ -3,8 +3,10 @@
  * The files of a session for one execution: what there is, by the index of its workspace, told to the runtime as presigned requests; and what
  * became of it, told to the index. One call reads the index; where nothing has changed, there is no other.
  *
- * What the code has deleted goes from the bucket first, then from the index: whoever dies in between leaves an index that is corrected
- * by the next one who looks. It goes only as the version that the code knew: what others have put meanwhile stays. A file that was changed lies in the bucket already; it is said to be kept once the index has it.
+ * Files that the code has deleted go from the bucket first, then from the index: a server that dies
+ * in between leaves an index that the next reader corrects. It goes only as the version that the
+ * code knew: what others have put meanwhile stays. A file that was changed lies in the bucket
+ * already; it is said to be kept once the index has it.
  */
 #include "base/array.h"
 #include "base/digest.h"
@@ -35,9 +37,9 @@ static struct workspace_bucket bucket_of(const struct place_session *session) {
 }
 
 /*
- * Of what one that holds the requests of an invocation has pushed, the index knows what it was told. So it is held against the bucket now and
- * then, when something has run, whatever came of that: as often as requests outlive the shortest execution. Nothing is read of more than may be
- * there.
+ * The index knows only those pushed files that were reported to it. So it is compared with the
+ * bucket now and then, after an execution, whatever its result: as often as requests outlive the
+ * shortest execution. No more is read than may be there.
  */
 #define COUNT_AFTER_MS ((int64_t)3 * 60 * 1000)
 
@@ -203,7 +205,7 @@ struct doomed {
         const struct place_file *file;
         const struct workspace_index_file *was;
         const char *key;
-        const char *etag; /* the version that goes; NULL: there is none, or it is not known yet */
+        const char *etag; /* the version that goes; NULL: none, or not known yet */
         bool looked_for;  /* it is not known yet */
         bool stays;       /* others have put it meanwhile */
 };
@@ -232,7 +234,10 @@ void place_files_skip(struct place_answer *answer, struct place_file_list skippe
         }
 }
 
-/* What was not there any more, or was deleted, and lies there again by the same execution, is changed, and nothing else. */
+/*
+ * A path that was reported absent or deleted, and was written again by the same execution, counts
+ * as changed only.
+ */
 static void tell_once(struct place_answer *answer, struct arena *arena) {
         static const int others[] = { PLACE_FILES_DELETED, PLACE_FILES_GONE };
         size_t count = answer->counts[PLACE_FILES_CHANGED];
@@ -277,7 +282,10 @@ static int judge(struct place_session *session, const struct place_files *files,
         return 0;
 }
 
-/* By a list of all files: of what a sandbox has put, the index has no version. What is not listed has gone already. */
+/*
+ * By a list of all files: of what a sandbox has put, the index has no version. A file that is not
+ * listed has gone already.
+ */
 static int look_for(struct place_session *session, const struct place_files *files, struct doomed *doomed,
                     size_t count, struct arena *arena, struct error *err) {
         const char *prefix = layout_files(session->id, arena), *token = NULL;
@@ -367,7 +375,10 @@ static int delete_doomed(struct place_session *session, struct doomed *doomed, s
         return 0;
 }
 
-/* What is in the index and the code has deleted. *ret is sorted by path, and as long as the answer's list. */
+/*
+ * Files that are in the index and that the code has deleted. *ret is sorted by path, and as long as
+ * the answer's list.
+ */
 static int delete_objects(struct place_session *session, const struct place_files *files,
                           struct place_answer *answer, struct arena *arena, struct doomed **ret,
                           struct error *err) {
@@ -400,7 +411,10 @@ static int delete_objects(struct place_session *session, const struct place_file
         return (int)count;
 }
 
-/* Only as the version that it was: what others have put is theirs. Of one whose version was not known: while it is not. */
+/*
+ * Only as the version that it was: a version that others have put stays. If its version was not
+ * known, the entry is removed only while it is not known still.
+ */
 static struct workspace_index_file removed_file(const char *path, const struct workspace_index_file *was,
                                                 const char *etag) {
         return (struct workspace_index_file){ .path = path,

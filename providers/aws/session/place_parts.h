@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files place*.c share with each other and with nobody else. */
+/* Shared by the files place*.c alone. */
 #ifndef BERTH_PROVIDERS_AWS_SESSION_PLACE_PARTS_H
 #define BERTH_PROVIDERS_AWS_SESSION_PLACE_PARTS_H
 
@@ -23,8 +23,8 @@ struct aws_place {
 };
 
 /*
- * What has to be known of a session when its next execution is begun; as JSON it is the place's note:
- * {n, [boot], contexts: {NAME: GENERATION}, [checkpoint: {n, sha256, bytes}], [lacks]}.
+ * The state that a session's next execution needs; as JSON it is the place's note: {n, [boot],
+ * contexts: {NAME: GENERATION}, [checkpoint: {n, sha256, bytes}], [lacks]}.
  */
 struct place_memory {
         int64_t n;                          /* the last execution that may have begun; 0: none */
@@ -55,7 +55,7 @@ struct place_task {
         struct interrupt stop; /* NOW: while Lambda does not have it, it is not to be sent any more */
         struct place_execution execution;
         json_t *variables;
-        bool only_await;  /* somebody else has begun it, and has died: its result is waited for */
+        bool only_await;  /* another server has begun it, and has died: its result is waited for */
         int64_t await_ms; /* as long as that may take */
 };
 
@@ -66,7 +66,7 @@ struct place_session {
         int64_t checkpoint_bytes_max, checkpoint_ms;
         bool (*may_begin)(void *context, uint64_t term); /* or NULL; see place_opening */
         void *may_begin_context;
-        struct interrupt left; /* NOW: nobody waits for anything here any more */
+        struct interrupt left; /* NOW: the session was left, and nothing is waited for any more */
         int wake;              /* an eventfd: readable when next() has something to do */
         bool kept;             /* there is something to go on with */
         int64_t last;          /* of it: the execution that was begun last */
@@ -75,21 +75,22 @@ struct place_session {
         struct place_item *first_item, *last_item;
         size_t item_bytes; /* of all of them */
         uint64_t last_id;
-        size_t jobs;             /* threads that are about it, or will be */
+        size_t jobs;             /* threads that work for it, or will */
         bool works;              /* one of them does what is asked, one after the other */
         struct place_task *task; /* to be done, or under way; NULL: none */
-        json_t *restarts;        /* contexts whose kernels are to be fresh ones; NULL: none */
+        json_t *restarts;        /* contexts whose kernels must start again; NULL: none */
         int64_t running;         /* number of what runs; 0: nothing */
         bool interrupted;        /* it was asked to stop */
         bool sent;               /* and Lambda may have it already */
         bool ending, said_ended, said_opened;
         int64_t signed_seconds; /* how long what is signed for the next call lives; who works has it */
-        /* Whoever works has them, and while nobody does, who asks. */
+        /* Used by the working thread, and while none works, by the caller. */
         struct place_memory memory;
-        bool count_due;           /* once what runs has ended, its files are to be counted in the bucket */
+        bool count_due;           /* once the execution has ended, its files must be counted in the bucket */
         uint64_t files_bytes;     /* that they may be; 0: not limited */
         struct place_item *given; /* the last event that was given out; the engine's thread's */
-        json_t *drops; /* keys of the bucket that nobody needs any more, once that event was heard; NULL: none */
+        /* keys of the bucket that are not needed any more, once that event was heard; NULL: none */
+        json_t *drops;
         uint64_t drops_id;
 };
 
@@ -107,7 +108,10 @@ void place_jobs_stop(struct aws_place *place);
 void place_task_free(struct place_task *task);
 void place_wake(struct place_session *session); /* with its lock: next() has something to do */
 
-/* The next event; the item is the session's from now on. Waits while the engine is far behind: -1 where nobody hears it any more. */
+/*
+ * The next event; the item is the session's from now on. Waits while the engine is far behind: -1
+ * if it takes no more events.
+ */
 int place_say(struct place_session *session, struct place_item *item);
 struct place_item *place_item_new(enum place_event_type type, int64_t n);
 void place_item_free(struct place_item *item);
@@ -118,7 +122,11 @@ struct place_files {
         bool kept;                    /* it has a workspace in the bucket */
         bool listed_apart;            /* by the object transfer/N/files */
         struct workspace_index index; /* as it was when the execution was sent; in the call's arena */
-        bool of_now; /* it is as it is now: somebody else had sent it, and what has changed since is not known */
+        /*
+         * it is the current one: another server had sent the execution, and changes since then are
+         * not known
+         */
+        bool of_now;
         int64_t since_ms; /* objects that were put since then are others' (`of_now`), or may be. By AWS's clock */
         json_t *offer; /* the event's `workspace`; NULL: it has none */
 };
@@ -182,7 +190,7 @@ const char *place_key(const struct place_session *session, int64_t n, const char
 
 /* --- place_answer.c: what comes back --- */
 
-/* What has come of one answer. */
+/* The content of one answer. */
 struct place_answer {
         struct place_session *session;
         int64_t n;
@@ -204,7 +212,7 @@ struct place_answer {
         int64_t left_ms;  /* of one from the bucket: when it was left there */
         json_t *contexts; /* that began, with their generations */
         struct error lie; /* what cannot be */
-        bool lied, deaf;  /* deaf: nobody hears it any more */
+        bool lied, deaf;  /* deaf: the engine takes no more events */
 };
 enum {
         PLACE_FILES_CHANGED,

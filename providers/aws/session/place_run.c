@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked of a session, done: a thread at a time for each, which waits as long as Lambda takes. What matters here is what is said
- * of an execution whose answer did not come, or not whole.
+ * Carries out a session's requests: one thread at a time for each, which waits as long as Lambda
+ * takes. What matters here is what is said of an execution whose answer did not come, or not whole.
  *
  *     Lambda took nothing, or the runtime refused it     `failed`: nothing of it ran. It is as if it had never been
- *     the function failed (Lambda says so)               the result in the bucket, if there is one; else how it failed. It runs no more
- *     nobody knows                                       the result in the bucket, as soon as it is there. Until the event's deadline it may
+ *     the function failed (Lambda says so)               the result in the bucket, if there is one; else how it failed. It has ended
+ *     not known                                          the result in the bucket, as soon as it is there. Until the event's deadline it may
  *                                                        still run, so the session waits as long; then `failed`, which says that
  *     an answer without its end                          the same: what is missing may be what became of its files
  *
@@ -28,7 +28,7 @@
 #define RESULT_MAX ((size_t)24 << 20)
 #define DROPS_MAX 16
 
-/* How an execution ended, as far as somebody knows. */
+/* How an execution ended, as far as that is known. */
 struct outcome {
         enum report_status status;
         const char *detail, *ended; /* in the answer's arena; or NULL */
@@ -41,7 +41,7 @@ static bool is_left(const struct place_session *session) {
 
 /* --- the bucket --- */
 
-/* 1: it was there, and the answer has it; 0: it is not there; -1: nobody knows. */
+/* 1: it was there, and the answer has it; 0: it is not there; -1: not known. */
 static int fetch_result(struct place_session *session, struct place_answer *answer, struct error *err) {
         static const char *const absent[] = { "NoSuchKey", NULL };
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -54,7 +54,9 @@ static int fetch_result(struct place_session *session, struct place_answer *answ
         if (aws_call_accepting(session->place->config.client, &request, absent, &response, err) < 0) {
                 if (!response.too_large)
                         return -1;
-                /* No runtime leaves so much, and it does not become less: nothing is to be waited for. */
+                /*
+                 * No runtime leaves such a large one, and it does not shrink: waiting is useless.
+                 */
                 place_answer_again(answer);
                 answer->lied = true;
                 (void)error_set(&answer->lie, "the result that it left exceeds %zu bytes", RESULT_MAX);
@@ -97,7 +99,10 @@ void place_run_interrupt(struct place_session *session) {
         int64_t n;
 
         pthread_mutex_lock(&session->lock);
-        /* It may have waited for its turn so long that the next one runs by now, which nobody asked to stop. */
+        /*
+         * The request may have waited for its turn so long that the next execution runs already,
+         * which must not be stopped.
+         */
         n = session->interrupted ? session->running : 0;
         pthread_mutex_unlock(&session->lock);
         if (n == 0 || is_left(session))
@@ -123,7 +128,7 @@ int place_delete(struct aws_place *place, const struct s3_object *objects, size_
                        : 0;
 }
 
-/* What is not dropped goes with the session, or by a lifecycle rule. */
+/* The others go with the session, or by a lifecycle rule. */
 void place_run_drop(struct place_session *session) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct s3_object objects[DROPS_MAX] = { 0 };
@@ -241,7 +246,7 @@ static struct place_file_list file_list(const struct place_answer *answer, int w
         return (struct place_file_list){ answer->files[which], answer->counts[which] };
 }
 
-/* The last event of an execution. What it refers to is the answer's, which goes with it. */
+/* The last event of an execution. It refers to memory of the answer, which is freed with it. */
 static void say_done(struct place_session *session, struct place_answer *answer,
                      const struct outcome *outcome) {
         struct place_item *item = place_item_new(PLACE_DONE, answer->n);
@@ -380,8 +385,8 @@ static struct outcome judge_unknown(struct place_session *session, struct place_
 }
 
 /*
- * An answer has less room for files than the result, which has them all as a rule. What came stays where that cannot be had: the end says
- * how many are missing.
+ * An answer has less room for files than the result, which has them all as a rule. If that cannot
+ * be had, the answer's files stay: the end says how many are missing.
  */
 static void have_all_files(struct place_session *session, struct place_answer *answer) {
         struct place_answer whole;
@@ -529,7 +534,10 @@ static struct outcome execute(struct place_session *session, const struct place_
         } else if (!may_send(session)) {
                 outcome = interrupted_before(answer);
         } else if (session->may_begin && !session->may_begin(session->may_begin_context, execution->term)) {
-                /* Whoever has it now waits no longer than for an event of this moment: one that is sent later may run beside another. */
+                /*
+                 * The server that has the session now waits only for an event of this moment: a
+                 * later one may run beside another.
+                 */
                 outcome =
                         nothing_ran(answer, "this server was out of touch, and others may have the session");
         } else {
@@ -543,7 +551,10 @@ static struct outcome execute(struct place_session *session, const struct place_
                         outcome = interrupted_before(answer);
                 else
                         outcome = judge(session, answer, &result, &call);
-                /* Else one file that somebody has put into the bucket by other ways would keep all from running, for a day. */
+                /*
+                 * Otherwise one file that came into the bucket by other ways would block all
+                 * executions, for a day.
+                 */
                 if (outcome.not_taken && answer->has_end && answer->end.refusal == INVOCATION_FAILED &&
                     call.files.kept && !is_left(session))
                         place_files_check(session, call.environment.files_bytes);
@@ -562,7 +573,10 @@ static struct outcome execute(struct place_session *session, const struct place_
         return outcome;
 }
 
-/* What a server that died had begun: its files are told to the workspace here, as nobody else does. */
+/*
+ * An execution of a server that died: its files are reported to the workspace here, and nowhere
+ * else.
+ */
 static struct outcome await_other(struct place_session *session, const struct place_task *task,
                                   struct place_answer *answer) {
         int64_t deadline_ms =
@@ -616,7 +630,10 @@ static void run_task(struct place_session *session, struct place_task *task) {
         session->count_due = false;
 }
 
-/* Nobody is to find that kernel again: where Lambda cannot be told so, all of them end before the next execution. */
+/*
+ * No execution may find that kernel again: if Lambda cannot be told so, all kernels end before the
+ * next execution.
+ */
 static void run_restart(struct place_session *session, const char *context) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct place_memory *memory = &session->memory;
@@ -656,7 +673,7 @@ static void run_restart(struct place_session *session, const char *context) {
         place_answer_release(&answer);
 }
 
-/* What is to be done next: a kernel comes before what is to run in it. False: nothing. */
+/* The next work: a kernel's restart comes before the execution in it. False: nothing. */
 static bool take_next(struct place_session *session, char **ret_restart, struct place_task **ret_task) {
         bool works;
 

@@ -8,12 +8,14 @@
  *      version, value
  *      expires  where the record says when it may go: DynamoDB deletes it some time after that, and until then nobody here sees it
  *
- * So one owner's records of a table lie in one partition key, and a list of them is a Query; sixteen of them have the load of all
- * owners, and DynamoDB divides each further by sort key where it is hot. What is for all owners (an engine that starts) is seventeen
- * lists, in order. There is no Scan.
+ * So one owner's records of a table lie in one partition key, and a list of them is a Query;
+ * sixteen of them have the load of all owners, and DynamoDB divides each further by sort key where
+ * it is hot. A list over all owners (an engine that starts) is seventeen lists, in order. There is
+ * no Scan.
  *
- * Every write is a transaction, even of one change: by its token a try whose answer was lost is made again as often as needed, and
- * is answered as the first one was. A plain conditional write could not be told from somebody else's then. Versions count in the table.
+ * Every write is a transaction, even of one change: by its token a try whose answer was lost is
+ * made again as often as needed, and is answered as the first one was. A plain conditional write
+ * could not be told from another writer's then. Versions count in the table.
  */
 #include "providers/aws/session_store/session_records.h"
 
@@ -279,7 +281,7 @@ static void add_name(json_t *names, const char *placeholder, const char *name) {
         json_put(names, placeholder, json_string(name));
 }
 
-/* What has expired is not there, whether or not DynamoDB has deleted it. NULL: no condition. */
+/* An expired record does not exist, whether or not DynamoDB has deleted it. NULL: no condition. */
 static const char *condition_of(const struct session_records *records, const struct session_change *change,
                                 json_t *names, json_t *values) {
         if (change->expect == SESSION_EXPECT_NOTHING)
@@ -335,7 +337,7 @@ static json_t *change_json(const struct session_records *records, const struct s
         return json_checked(json_pack("{s:o}", change->value ? "Update" : "Delete", body));
 }
 
-/* One that cannot be made twice. */
+/* A token that cannot be made twice. */
 static const char *new_token(struct arena *arena) {
         uint8_t bytes[16];
         char *text = arena_alloc(arena, 2 * sizeof(bytes) + 1);
@@ -358,7 +360,10 @@ static bool may_be_made_later(const struct aws_response *response) {
         return false;
 }
 
-/* What AWS has against it does not pass by itself. Of rights and of the table somebody else may see to it. */
+/*
+ * What AWS has against it does not pass by itself. Missing rights or a missing table may be mended
+ * meanwhile.
+ */
 static bool is_refused(const struct aws_response *response) {
         static const char *const codes[] = { DYNAMODB_INVALID, DYNAMODB_NO_TABLE, "AccessDeniedException",
                                              "ItemCollectionSizeLimitExceededException", NULL };
@@ -386,7 +391,7 @@ static int write_once(const struct session_records *records, json_t *changes, st
         struct aws_request request = dynamodb_transact_write(json_incref(changes), new_token(arena), arena);
         struct error failure = { 0 };
 
-        /* What was begun is finished: without its answer nobody knows what the record says. */
+        /* A write that was sent is finished: without its answer the record's content is unknown. */
         request.finishes = true;
         if (aws_call(records->client, &request, response, &failure) == 0)
                 return 1;

@@ -5,7 +5,7 @@
  *
  *      session_records_open({client, table, stack}) -> a store like any other
  *
- * A write of which nobody knows whether it was made, after all tries, is an error that says so.
+ * A write whose result is unknown after all tries is an error that says so.
  */
 #ifndef BERTH_PROVIDERS_AWS_SESSION_STORE_SESSION_RECORDS_H
 #define BERTH_PROVIDERS_AWS_SESSION_STORE_SESSION_RECORDS_H
@@ -20,7 +20,7 @@ struct session_records_config {
         const char *stack;         /* stacks that share a table do not see one another's records */
 };
 
-/* By one call, which looks at the table: it must be there, and be one for sessions. */
+/* By one call, which checks the table: it must exist, and be one for sessions. */
 int session_records_open(const struct session_records_config *config, struct session_store **ret,
                          struct error *err) MUST_USE;
 
