@@ -149,8 +149,9 @@ export async function* follow(path, signal, opened) {
 }
 
 /**
- * Has the browser download a workspace's file, or, where there is no path, all of them. A browser's download has no header of ours, so it
- * gets an address instead that the server makes for it: good once, for a minute, for this file and nobody else.
+ * Has the browser download a workspace's file, or, where there is no path, all of them. A browser's
+ * download has no header of ours, so it gets an address that the server makes for it: good once,
+ * for a minute, for this file and this client alone.
  */
 export async function download(workspace, path) {
         const body = path === undefined ? {} : { path };

@@ -11,7 +11,8 @@ import { showEnvironments } from "./environments.js";
 import { showSession } from "./session.js";
 import { showSessions } from "./sessions.js";
 
-// `owned`: what it lists is somebody's, so that whoever acts for users must have named one, unless he may look at all.
+// `owned`: it lists things of owners, so that a client that acts for users must have named one, unless it may look at
+// all.
 const VIEWS = [
         { path: "environments", title: "Environments", show: showEnvironments, owned: true },
         { path: "sessions", title: "Sessions", show: showSessions, one: showSession, owned: true },
@@ -27,7 +28,7 @@ function readAddress() {
         try {
                 parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
         } catch {
-                // An escape that is none: somebody has typed it.
+                // An invalid escape, typed by hand.
         }
         return VIEWS.some((view) => view.path === parts[0]) ? parts : [VIEWS[0].path];
 }
@@ -68,7 +69,7 @@ function showSignIn(reason) {
                 event.preventDefault();
                 button.disabled = true;
                 try {
-                        // What no header can hold is nobody's token.
+                        // A text that no header can hold is not a token.
                         if (/^[\x21-\x7e]+$/.test(token)) {
                                 signIn(token);
                                 if (await start())
@@ -102,7 +103,7 @@ function showSignIn(reason) {
 
 // --- signed in ---
 
-/** Whether the token is somebody's; then the page is shown. */
+/** Whether the token is known; then the page is shown. */
 async function start() {
         const self = await get("/panel/self");
 
@@ -204,7 +205,7 @@ function showPage(self, signal) {
                 document.title = `${one ? shown(parts[1]) : found.title} · Berth`;
                 turn = (one ? found.one : found.show)(main, { self, may, live, parts, signal: view.signal }) ?? null;
                 scrollTo(0, 0);
-                // Who followed a link of the view before would be nowhere.
+                // Otherwise a user that followed a link of the view before would lose the focus.
                 if (lost)
                         main.querySelector("h1")?.focus({ preventScroll: true });
         };

@@ -53,7 +53,7 @@ function updateApproval(item, approval, showOne) {
         say(when, isPending && approval.expiresAt ? `expires ${shownAge(approval.expiresAt)}` : "");
         when.title = shownTime(approval.expiresAt);
         if (!isPending && actions) {
-                // Whoever has just pressed one of them stays with this approval.
+                // A user that has just pressed one of them stays with this approval.
                 if (actions.contains(document.activeElement)) {
                         article.tabIndex = -1;
                         article.focus({ preventScroll: true });
@@ -68,8 +68,9 @@ function updateApproval(item, approval, showOne) {
 }
 
 /*
- * Agents choose when they ask. What stands under the pointer stays there, whatever comes or grows above it: else who is about to press would press on
- * another one. The list has room behind its end to scroll into.
+ * Agents choose when they ask. The item under the pointer stays there, whatever comes or grows
+ * above it: otherwise a user about to press would press on another one. The list has room behind
+ * its end to scroll into.
  */
 function standingStill(items, change) {
         const pointed = items.querySelector("article:hover");
@@ -107,7 +108,7 @@ export function showApprovals(main, { self, may, live, signal }) {
                         tellProblem(told, error);
                 }
         };
-        // One at a time. What comes while the list is on its way may not be in it: then it is asked for once more.
+        // One at a time. A change that comes while the list is on its way may not be in it: then it is asked for once more.
         const lookAgain = () => {
                 isStale = true;
                 return looking ??= (async () => {

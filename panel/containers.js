@@ -23,8 +23,9 @@ function megabytes(usage) {
 // --- logs ---
 
 /**
- * Lines as they come, over ends of the stream. A stream is asked for from the second of the newest line on: what was told of that second
- * and later comes again, and is counted so that it is told once. What is not to be had (somebody else's, one that is gone) is thrown as a Problem.
+ * Lines as they come, over ends of the stream. A stream is asked for from the second of the newest
+ * line on: what was told of that second and later comes again, and is counted so that it is told
+ * once. A missing log (another owner's, or gone) is thrown as a Problem.
  */
 async function* linesOf(id, signal) {
         const told = new Map(); // how often a line of `since` or later was told
@@ -164,7 +165,7 @@ export function showContainers(main, { self, may, live, signal }) {
                         told.replaceChildren(...(items.length > 0 ? [] : [element("p", { class: "empty", text: "No container is there." })]));
                         table.root.hidden = items.length === 0;
                         keep(table.body, items, (container) => container.id, makeRow, updateRow);
-                        // What is removed has no log any more: what was read of it stays.
+                        // A removed container has no log any more: lines read before stay.
                         open.forEach((logs, id) => items.some((container) => container.id === id) || logs.stop());
                 } catch (error) {
                         tellProblem(told, error);

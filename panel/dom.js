@@ -20,7 +20,7 @@ export function element(name, attributes = {}, ...children) {
         return made;
 }
 
-/** Sets the text where it is another one, so that what somebody has selected stays selected. */
+/** Sets the text if it differs, so that a selection stays selected. */
 export function say(node, text) {
         if (node.textContent !== text)
                 node.textContent = text;
@@ -46,8 +46,9 @@ export function scrolling(node) {
 }
 
 /**
- * Makes the children of `parent` those of `items`, in their order. What is there already is updated in its place, and the child that
- * has the focus is never taken out to be put elsewhere, which would lose it: the others move around it.
+ * Makes the children of `parent` those of `items`, in their order. An existing child is updated in
+ * its place, and the child that has the focus is never taken out to be put elsewhere, which would
+ * lose it: the others move around it.
  */
 export function keep(parent, items, keyOf, make, update) {
         const wanted = new Set(items.map(keyOf));
@@ -76,7 +77,7 @@ export function keep(parent, items, keyOf, make, update) {
         }
 }
 
-/** Calls it now, and each so many milliseconds while the page is looked at, until the signal. */
+/** Calls it now, and at this interval while the page is visible, until the signal. */
 export function every(milliseconds, signal, call) {
         let timer = null;
         const tick = async () => {

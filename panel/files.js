@@ -48,7 +48,7 @@ export function showFiles(section, previewSection, { id, signal }) {
                         tellProblem(told, error);
                 }
         };
-        // One at a time: whoever asks meanwhile gets the next one.
+        // One at a time: a call meanwhile gets the next one.
         const lookOnce = async () => {
                 if (under)
                         return under.then(lookOnce);

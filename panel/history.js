@@ -216,7 +216,8 @@ export function showHistory(section, { id, live, signal, changed }) {
                         if (isOver(run.summary.status) && !run.full && !run.followed)
                                 showResult(run);
                 }
-                // Of those in line the first is followed, and no other: a browser has only some connections for one server.
+                // The first of those in line is followed, and no other: a browser has only some connections for one
+                // server.
                 const next = seen.findLast((run) => !isOver(run.summary.status));
 
                 if (next && !next.followed)

@@ -6,8 +6,9 @@ import { follow, Problem } from "./api.js";
 const SOONEST = 1000, LATEST = 15_000; // milliseconds until it is tried again
 
 /**
- * Tells `session`, `execution` and the like with the event's data as `detail`; `again` where something may have been missed, so
- * that lists have to be asked for anew; `state` as it opens and breaks: "live", "waiting"; or "off" where the server has no such stream for who asks.
+ * Tells `session`, `execution` and the like with the event's data as `detail`; `again` if events
+ * may have been missed, so that lists have to be asked for again; `state` as it opens and breaks:
+ * "live", "waiting"; or "off" where the server has no such stream for who asks.
  */
 export class Live extends EventTarget {
         #stop = null;

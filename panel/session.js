@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One session: what it is, what ran in it, and its files. What it holds is its owner's: others see that it is there.
+// One session: what it is, what ran in it, and its files. Its content is its owner's: others see that it is there.
 import { get, pathOf, Problem } from "./api.js";
 import { element, every, mark, say } from "./dom.js";
 import { shown, shownAge, shownTime } from "./text.js";

@@ -81,8 +81,10 @@ const SEEN_OTHERWISE = new RegExp("(?! )[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Zs}\\p{
         + "\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufeff\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}]", "gu");
 
 /**
- * A word of a command, on which somebody decides: two that differ do not look the same. Beyond letters, digits and a few signs it stands in quotes,
- * with a backslash before a quote or a backslash. One that could be written in another way (that is no NFC) has all beyond ASCII by its number.
+ * A word of a command, on which a person decides: two that differ do not look the same. Beyond
+ * letters, digits and a few signs it stands in quotes, with a backslash before a quote or a
+ * backslash. A word that could be written in another way (that is not NFC) has all beyond ASCII by
+ * its number.
  */
 export function shownWord(word) {
         const text = String(word);
@@ -99,7 +101,10 @@ function separatorOf(text) {
         return counts.reduce((best, next) => next[0] > best[0] ? next : best)[1];
 }
 
-/** The rows of a CSV (RFC 4180, and what else is called so), at most so many; `more`: there are others. */
+/**
+ * The rows of a CSV (RFC 4180, and what else is called so), at most `most`; `more`: there are
+ * others.
+ */
 export function readCsv(text, most) {
         const separator = separatorOf(text);
         const rows = [];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whoever calls is known before a byte of the body is read, as on all routes; what he may is what he may there, except that nothing here
- * is of another owner than himself, whatever else his client may see or end.
+ * The caller is known before a byte of the body is read, as on all routes; its rights are those
+ * that it has there, except that here it sees only its own owner's things, even if its client may
+ * see or end others'.
  *
- * Before 2026-07-28 a message that is refused has HTTP's status 200 all the same, since clients of that time take another one for a
- * broken connection; from then on the status is the revision's.
+ * Before 2026-07-28 a refused message has HTTP's status 200 nevertheless, since clients of that
+ * time take another one for a broken connection; from then on the status is the revision's.
  */
 #include "broker/mcp/mcp.h"
 
@@ -162,7 +163,7 @@ static int no_cursor(const struct served *served, struct mcp_fault *fault) {
                              "the list has one page: there is no such cursor");
 }
 
-/* Where there are no containers, or no commands on the host, nobody may have any. */
+/* Without containers, or without commands on the host, no caller has their rights. */
 static unsigned rights_of(const struct served *served) {
         const struct call *call = served->call.call;
 
@@ -298,7 +299,7 @@ static void serve_request(struct served *served) {
                 mcp_answer_result(served->call.request, message, result);
 }
 
-/* What is not known, or means nothing here, is passed over, as the revisions have it. */
+/* An unknown notification, or one without a meaning here, is ignored, as the revisions say. */
 static void take_notification(struct served *served) {
         const struct mcp_message *message = served->call.message;
         const struct mcp_call *call = &served->call;
@@ -314,7 +315,7 @@ static void take_notification(struct served *served) {
 
 /* --- the route --- */
 
-/* Answers and is false where the message is of no session, or of somebody else's. */
+/* Answers and is false if the message has no session, or another client's. */
 static bool find_session(struct served *served) {
         struct server_request *request = served->call.request;
         const struct engine_caller *caller = &served->call.caller;

@@ -10,7 +10,7 @@
 extern const struct server_route mcp_routes[];
 extern const size_t mcp_route_count;
 
-/* Answer a request of the client's: with a result, given away, or with why there is none. */
+/* Answer a request of the client's: with a result, given away, or with the reason of a failure. */
 void mcp_answer_result(struct server_request *request, const struct mcp_message *message, json_t *result);
 void mcp_answer_fault(struct server_request *request, const struct mcp_message *message,
                       const struct mcp_fault *fault);
@@ -21,9 +21,9 @@ void mcp_answer_fault(struct server_request *request, const struct mcp_message *
 extern const struct answers_form mcp_form;
 
 /*
- * An Mcp-Session-Id for this client and owner; and whether one that came is. It lets nobody do anything: who calls is known by the token.
- * It parts the ids of requests of one program from those of another, which is why no list of them is kept, and one holds over
- * restarts of the server.
+ * An Mcp-Session-Id for this client and owner; and whether one that came is. It grants nothing: the
+ * token identifies the caller. It parts the ids of requests of one program from those of another,
+ * which is why no list of them is kept, and one holds over restarts of the server.
  */
 const char *mcp_session_make(const char *client, const char *owner, struct arena *arena);
 bool mcp_session_is_of(const char *id, const char *client, const char *owner, struct arena *arena);

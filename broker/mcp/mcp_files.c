@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file is given as text where it is UTF-8 without NUL, else in base64. A piece of a text ends between two characters, unless nothing
- * would be left of it. What files hold and what they are called was written by code that nobody trusts: here it is data, and no
- * byte of it decides more than whether it is text, or an image.
+ * A file is given as text where it is UTF-8 without NUL, else in base64. A piece of a text ends
+ * between two characters, unless nothing would be left of it. Contents and names of files were
+ * written by untrusted code: here they are data, and no byte decides more than whether a file is
+ * text, or an image.
  */
 #include "broker/mcp/mcp_files.h"
 
@@ -102,7 +103,10 @@ static json_t *base64_json(const struct strbuf *bytes) {
         return json_checked(json_string(text));
 }
 
-/* How many bytes are text from the beginning on; 0 where the first is none. `whole`: nothing follows them. */
+/*
+ * How many bytes are text from the beginning on; 0 if the first is not text. `whole`: nothing
+ * follows them.
+ */
 static size_t text_length(const struct strbuf *bytes, bool whole) {
         size_t bad = bytes->length;
 
@@ -272,7 +276,7 @@ static bool add_workspace(const struct mcp_call *call, const char *id, const cha
         struct problem gone;
         bool more;
 
-        /* What has gone meanwhile, or cannot be read, has no files. */
+        /* A workspace that has gone meanwhile, or cannot be read, has no files. */
         if (room == 0 || opened_find(call->call, id, false, arena, &opened, &gone) < 0 ||
             workspace_files_list(&opened.workspace, &page, server_interrupt(call->request), arena, &files,
                                  &count, &more, &gone) < 0)

@@ -18,8 +18,8 @@ int mcp_files_copy(const struct mcp_call *call, const json_t *arguments, struct 
                    struct problem *problem);
 
 /*
- * A page of the owner's files, over all of his workspaces: {resources, nextCursor}. Few workspaces are looked into for one page, so that one
- * may have no resource and yet another behind it.
+ * A page of the owner's files, over all of its workspaces: {resources, nextCursor}. Few workspaces
+ * are looked into for one page, so that one may have no resource and yet another behind it.
  */
 int mcp_files_resources(const struct mcp_call *call, const char *cursor, json_t **ret,
                         struct problem *problem);

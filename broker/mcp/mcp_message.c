@@ -36,7 +36,7 @@ int mcp_fault_set(struct mcp_fault *fault, enum mcp_code code, unsigned status, 
         return -1;
 }
 
-/* A member where it is such a text: what has a NUL within is none. */
+/* A member if it is a text without NUL, otherwise NULL. */
 static const char *plain_text(const json_t *object, const char *name) {
         const json_t *value = json_object_get(object, name);
 
@@ -50,8 +50,8 @@ static bool is_id(const json_t *id) {
 }
 
 /*
- * `_meta` that names a revision, `initialize`, the header: the first of them that is there decides. Who says nothing is of the time
- * before there was anything to say.
+ * `_meta` that names a revision, `initialize`, the header: the first of them that is there decides.
+ * A client that names no revision is older than all of them.
  */
 static bool is_newest(const struct mcp_message *message, const struct mcp_headers *headers) {
         if (json_object_get(message->meta, MCP_VERSION_META))
@@ -166,7 +166,7 @@ bool mcp_message_may_ask(const struct mcp_message *message) {
         const json_t *modes =
                 json_object_get(json_object_get(message->meta, CAPABILITIES_META), "elicitation");
 
-        /* One that names no mode knows forms: it is of the time when there was no other. */
+        /* A client that names no mode has forms: it is of the time when that was the only one. */
         return message->newest && json_is_object(modes) &&
                (json_object_size(modes) == 0 || json_is_object(json_object_get(modes, MODE_OF_FORMS)));
 }

@@ -2,9 +2,10 @@
 /*
  * One message of MCP: JSON-RPC 2.0, and what a revision of the protocol asks of its form. Pure.
  *
- * Two eras are spoken. From 2026-07-28 on each request says in its `_meta` which revision it is of, and stands for itself; before,
- * a client begins with `initialize`. Over HTTP the newer one repeats in headers what stands in the body, and the two must agree:
- * somebody on the way may have decided by the headers.
+ * Two eras are spoken. From 2026-07-28 on each request says in its `_meta` which revision it is of,
+ * and stands for itself; before, a client begins with `initialize`. Over HTTP the newer one repeats
+ * in headers what stands in the body, and the two must agree: a proxy on the way may have decided
+ * by the headers.
  */
 #ifndef BERTH_BROKER_MCP_MCP_MESSAGE_H
 #define BERTH_BROKER_MCP_MCP_MESSAGE_H
@@ -45,7 +46,7 @@ struct mcp_message {
         bool newest;          /* of 2026-07-28 */
 };
 
-/* Headers of HTTP, NULL where there is none. */
+/* Headers of HTTP, NULL if absent. */
 struct mcp_headers {
         const char *version, *method, *name;
 };
@@ -59,7 +60,7 @@ struct mcp_fault {
         const char *uri;       /* of a resource that is not there; borrowed */
 };
 
-/* -1 where it is none. ret->id is set as far as it could be read, NULL else, also then. */
+/* -1 if it is not a message. ret->id is set as far as it could be read, NULL else, also then. */
 int mcp_message_read(const json_t *json, const struct mcp_headers *headers, struct mcp_message *ret,
                      struct mcp_fault *fault);
 
@@ -77,12 +78,12 @@ int mcp_fault_set(struct mcp_fault *fault, enum mcp_code code, unsigned status, 
 /* Whether `initialize` may agree on it: a revision before 2026-07-28 that is served. */
 bool mcp_version_is_before(const char *version);
 
-/* Who we are: {name, title, version}. A new reference. */
+/* This server: {name, title, version}. A new reference. */
 json_t *mcp_message_server(void);
 /* New references: a message that answers the request, or the one of that id (NULL: none could be read). `result` is given away. */
 json_t *mcp_message_result(const struct mcp_message *message, json_t *result);
 json_t *mcp_message_fault(const json_t *id, const struct mcp_fault *fault);
-/* One that nobody answers; `params` is given away. */
+/* A message without an answer; `params` is given away. */
 json_t *mcp_message_notification(const char *method, json_t *params);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is answered is small by the measure of models: 64 KiB of each stream and of displays as text. Images are given once, as content
- * that models see; the displays name the files that they are in. The whole output is in no file: code that needs more writes one.
+ * An answer is small by the measure of models: 64 KiB of each stream and of displays as text.
+ * Images are given once, as content that models see; the displays name the files that they are in.
+ * The whole output is in no file: code that needs more writes one.
  */
 #include "broker/mcp/mcp_run.h"
 
@@ -253,7 +254,7 @@ static bool write_event(void *context, struct server_request *request, const str
         struct run *run = context;
 
         if (mcp_flight_is_cancelled(&run->flight))
-                return true; /* nobody waits for it */
+                return true; /* no client waits for it */
         if (strcmp(event->name, "done") == 0)
                 return write_message(request, result_message(run, data), to);
         if (!run->progress)
@@ -317,7 +318,7 @@ static void answer_at_once(const struct mcp_call *call, struct run *run, struct 
 static const json_t *progress_token(const struct mcp_message *message) {
         const json_t *token = json_object_get(message->meta, "progressToken");
 
-        /* One that is longer is none: it is repeated with each of the messages. */
+        /* A longer token is ignored: it would be repeated with each of the messages. */
         return json_is_integer(token) || (json_is_string(token) && json_string_length(token) <= MCP_ID_MAX)
                        ? token
                        : NULL;

@@ -7,8 +7,8 @@
 #include "broker/mcp/mcp_tools.h"
 
 /*
- * Answers the request, now or as a stream: of 2026-07-28 the client's leaving is its cancellation, before that mcp_flight_cancel() is.
- * `mcp_session` is "" where there is none.
+ * Answers the request, now or as a stream: of 2026-07-28 the client's leaving is its cancellation,
+ * before that mcp_flight_cancel() is. `mcp_session` is "" if the client has none.
  */
 void mcp_run_answer(const struct mcp_call *call, const struct mcp_message *message, const json_t *arguments,
                     const char *mcp_session);

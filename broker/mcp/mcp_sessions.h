@@ -23,7 +23,10 @@ int mcp_sessions_named(const struct mcp_call *call, const json_t *arguments, con
 int mcp_sessions_open(const struct mcp_call *call, const json_t *arguments, const char **ret, bool *ret_made,
                       struct problem *problem);
 
-/* The names that the caller may choose, "a, b", the first of them where there are many; "" where there are none. In the arena. */
+/*
+ * The names that the caller may choose, "a, b", the first of them where there are many; "" if there
+ * are none. In the arena.
+ */
 int mcp_sessions_environments(const struct mcp_call *call, const char **ret, size_t *ret_count,
                               struct problem *problem);
 

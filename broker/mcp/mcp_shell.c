@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the client can ask its user (`input_required`), the call is not over before a person has decided: the user is told what waits, and the
- * client calls again with the state that came with it, the approval's id and a digest of the arguments. That state is no secret and gives
- * nobody anything: the id is looked up as any other, by its owner, and what is asked for stands in the log. A call that comes with one asks
- * for no command, whatever else is in it.
+ * Where the client can ask its user (`input_required`), the call is not over before a person has
+ * decided: the user is told what waits, and the client calls again with the state that came with
+ * it, the approval's id and a digest of the arguments. That state is not secret and grants nothing:
+ * the id is looked up as any other, by its owner, and the request stands in the log. A call that
+ * comes with one asks for no command, whatever else is in it.
  *
  * What the user answers there decides nothing. It comes by the client that asked, who may have no user at all.
  */
@@ -17,8 +18,9 @@
 
 #include <string.h>
 
-#define WAIT_MS 20000  /* for a decision, once the user has said that there is one: people press too early */
-#define SHOWN_MAX 1000 /* bytes of a command that is shown here: whoever decides sees all of it */
+#define WAIT_MS 20000 /* for a decision, once the user has said that there is one: people press too early */
+/* bytes of a command that is shown here: the person who decides sees all of it */
+#define SHOWN_MAX 1000
 #define QUESTION "approval" /* its key among the client's */
 
 /* What a model does next is said in words: it knows nothing of approvals. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tool for commands on the host: it asks, and asks again; nobody decides by MCP, whose client is who asked. */
+/*
+ * The tool for commands on the host: it asks, and asks again; no decision is taken by MCP, whose
+ * client is the one that asked.
+ */
 #ifndef BERTH_BROKER_MCP_MCP_SHELL_H
 #define BERTH_BROKER_MCP_MCP_SHELL_H
 

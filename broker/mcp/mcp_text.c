@@ -83,7 +83,7 @@ static void add_more(struct strbuf *to, const json_t *data) {
 
 /* --- an execution --- */
 
-/* What is missing is said where it is missing. */
+/* A gap is named where it is. */
 static void add_content(struct strbuf *to, const json_t *stream, const char *name) {
         const json_t *content = json_object_get(stream, "content"), *gap = json_object_get(stream, "gap");
         size_t length = json_string_length(content), at = (size_t)json_integer_or(gap, "at", 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tools that a model is given, as a table: what it reads of each, what each takes, what it answers. What is listed, what is
- * checked and what is called come from it. Arguments have the names that they have over HTTP.
+ * The tools that a model is given, as a table: what it reads of each, what each takes, what it
+ * answers. Listing, checking and calling all use this table. Arguments have the names that they
+ * have over HTTP.
  */
 #ifndef BERTH_BROKER_MCP_MCP_TOOLS_H
 #define BERTH_BROKER_MCP_MCP_TOOLS_H
@@ -17,30 +18,35 @@
 struct mcp_call {
         struct server_request *request;
         const struct call *call;
-        struct engine_caller caller; /* an owner, and nobody else's rights */
+        struct engine_caller caller; /* an owner, with its own rights only */
         const struct mcp_message *message;
         const char *conversation; /* of the header Berth-Conversation, or NULL */
         const char *note;         /* what mcp_tool_check() has changed, for the model; "": nothing */
 };
 
-/* What it answers: all of it as data, what a model needs of it as text, and what is shown beside it. */
+/*
+ * A tool's answer: all of it as data, the part that a model needs as text, and content that is
+ * shown beside it.
+ */
 struct mcp_answer {
         json_t *data;    /* fits the tool's schema */
         json_t *text;    /* NULL: the data's JSON */
-        json_t *content; /* a list of images; NULL: there are none */
+        json_t *content; /* a list of images; NULL: none */
         bool failed;
         bool for_eyes; /* in the text, what would hide or turn it around is escaped: people read it before they decide */
         /*
-         * Of who waits for a person: what the client is to show, {key: request}, before it calls the same tool with the same arguments again,
-         * with this state; `data` is not sent then. NULL: it has its answer. Only where mcp_message_may_ask().
+         * While a person must decide: what the client should show, {key: request}, before it calls
+         * the same tool with the same arguments again, with this state; `data` is not sent then.
+         * NULL: the answer is complete. Only where mcp_message_may_ask().
          */
         json_t *asks;
         const char *state; /* in the request's arena */
 };
 
 /*
- * An argument is a field of what the HTTP API is asked (shapes.h): its type, its range, its default and what it means stand there. What
- * HTTP says by paths and headers has a field of the tools' own. One of `shape` and `fields` is set.
+ * An argument is a field of what the HTTP API is asked (shapes.h): its type, its range, its default
+ * and what it means stand there. What HTTP says by paths and headers has a field of the tools' own.
+ * One of `shape` and `fields` is set.
  */
 struct mcp_argument {
         const struct field *shape;  /* an object that it is a member of; or */
@@ -71,7 +77,7 @@ struct mcp_tool {
                       struct problem *problem);
 };
 
-/* NULL where there is none of that name for a client with these rights, of enum broker_right. */
+/* NULL if a client with these rights (enum broker_right) has no tool of that name. */
 const struct mcp_tool *mcp_tool_find(const char *name, unsigned rights);
 
 /*

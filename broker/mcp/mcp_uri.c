@@ -25,7 +25,7 @@ void mcp_uri_write(const char *id, const char *path, struct strbuf *to) {
         escape(path, UNRESERVED "/", to);
 }
 
-/* NULL where an escape is none, or is that of a NUL or, in an id, of a slash. */
+/* NULL for an invalid escape, or that of a NUL or, in an id, of a slash. */
 static const char *unescape(const char *text, size_t length, bool slashes, struct arena *arena) {
         char *plain = arena_strndup(arena, text, length), *to = plain;
 

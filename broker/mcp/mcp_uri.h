@@ -9,7 +9,10 @@
 #include <stdbool.h>
 
 void mcp_uri_write(const char *id, const char *path, struct strbuf *to);
-/* False where it is none: another scheme, a part that is empty, an escape that is none or hides a NUL. In the arena. */
+/*
+ * False if it is invalid: another scheme, an empty part, a bad escape or one that hides a NUL. In
+ * the arena.
+ */
 bool mcp_uri_read(const char *uri, struct arena *arena, const char **ret_id, const char **ret_path);
 
 #endif

@@ -26,8 +26,9 @@ static const struct value *list_of(const char *text, struct arena *arena) {
 }
 
 /*
- * The runtime where the image says that it has it. Elsewhere all is empty: the image's own entry point and command. Either way that is
- * what the function runs by, whatever somebody gave it; so is the image's own folder.
+ * The runtime where the image says that it has it. Elsewhere all is empty: the image's own entry
+ * point and command. Either way the function runs by that, whatever another tool set on it; so is
+ * the image's own folder.
  */
 static struct value *image_config(const struct value *image, struct arena *arena) {
         struct value *config = value_new_map(arena);
@@ -73,7 +74,10 @@ static int environment_desire(const struct provider *provider, const struct reso
         return 0;
 }
 
-/* What has failed is replaced without leave, since nobody can use it; but a Zip function may well be in use. */
+/*
+ * A failed function is replaced without leave, since it cannot be used; but a Zip function may well
+ * be in use.
+ */
 static void refuse_zip(struct change *change, struct arena *arena) {
         if (change->action != ACTION_REPLACE || !texts_same(change->observed->health_reason, ENVIRONMENT_ZIP))
                 return;

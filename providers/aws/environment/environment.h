@@ -52,15 +52,16 @@ bool environment_says_network(const struct provider *provider, const struct valu
 /* Sets `network` in a desired spec: ENVIRONMENT_OPEN, ENVIRONMENT_ISOLATED, or {subnets, securityGroups}; as recorded where none is said. */
 void environment_desire_network(const struct provider *provider, const struct value *spec,
                                 const struct value *recorded, struct arena *arena, struct value *ret);
-/* The same of ENVIRONMENT_VPC, what the function has; NULL is none. */
+/* The same of ENVIRONMENT_VPC, what the function has; NULL: no network. */
 struct value environment_network_of_vpc(const struct provider *provider, const struct value *vpc,
                                         struct arena *arena);
 /* VpcConfig for requests. A new reference. */
 json_t *environment_network_json(const struct provider *provider, const struct value *network);
 
 /*
- * The answer to GetFunction as an observation under `name`. `log_retention_days` 0: none, or not looked at. Variables
- * that are not ours are marked sensitive: nobody said that they may be shown.
+ * The answer to GetFunction as an observation under `name`. `log_retention_days` 0: none, or not
+ * looked at. Variables that are not ours are marked sensitive: their owner never said that they may
+ * be shown.
  */
 void environment_observation(const struct provider *provider, const char *name, const json_t *function,
                              const struct environment_known *known, int64_t log_retention_days,
@@ -105,18 +106,18 @@ void environment_keep_role(struct observation *observation, const char *role_id,
 #define ENVIRONMENT_OWN_ROLE "ownRole"
 #define ENVIRONMENT_USERS_NAMED 20
 
-/* What is known of the role of an environment, if that is not the Stack's. */
+/* The known state of an environment's role, if that is not the Stack's. */
 struct environment_role {
         const char *environment;
         const char *arn; /* of its own one, existing or not; NULL where it is to have none and had none */
-        bool exists;     /* the own one; the next ones are about it */
+        bool exists;     /* the own one; the next members belong to it */
         const char *id;
         enum ownership ownership;
         bool of_lineage; /* another state's, of a stack of this name */
         const char *owner;
         const char **users; /* functions that run with it, but for the environment's */
         size_t user_count;
-        bool judged;         /* somebody's role was looked at */
+        bool judged;         /* a foreign role was checked */
         const char *problem; /* what is wrong with it, or NULL */
 };
 /* A function and the name of its role, as listed. */
@@ -127,17 +128,20 @@ struct environment_role_use {
 void environment_desire_role(const struct provider *provider, const struct resource *resource,
                              const struct value *recorded, struct arena *arena, struct value *spec);
 void environment_read_roles_ahead(struct provider *provider, const struct observe_args *args);
-/* Own roles into the observations; somebody's roles are looked at where they are new to a function. */
+/* Own roles into the observations; foreign roles are checked if they are new to a function. */
 int environment_observe_roles(struct provider *provider, const struct observe_args *args,
                               const struct environment_role_use *uses, size_t use_count,
                               struct observation *observations, struct error *err) MUST_USE;
-/* The role that a function shall run with, as it is; `id` NULL: there is none. False: Berth does not make it, or nobody looked. */
+/*
+ * The role that a function shall run with, as it is; `id` NULL: it does not exist. False: Berth
+ * does not make it, or it was not read.
+ */
 struct environment_role_now {
         const char *arn, *id;
 };
 bool environment_role_now(const struct provider *provider, const struct wanted *wanted,
                           struct environment_role_now *ret);
-/* ask(): the refusals not-owned, has-dependents and role-unusable, where they are about a role. */
+/* ask(): the refusals not-owned, has-dependents and role-unusable, for roles. */
 void environment_ask_role(struct provider *provider, struct change *change, struct arena *arena);
 /* Whether Lambda may assume a role with this trust policy, as far as its statements say. Pure. */
 bool environment_role_trusts_lambda(const char *trust);
@@ -211,7 +215,7 @@ void environment_withhold(const struct value *texts, const struct value *foreign
 struct environment_log_group {
         const char *environment;
         bool exists;
-        int64_t days;       /* of retention; 0: for ever */
+        int64_t days;       /* of retention; 0: forever */
         int64_t bytes;      /* stored, some hours ago */
         int64_t created_ms; /* wall clock; 0: not said */
 };
@@ -246,15 +250,16 @@ int environment_see_log_tags(struct provider *provider, const struct observe_arg
 void environment_see_log_tags_ahead(struct provider *provider, const struct wanted *wanted,
                                     const struct observation *seen, struct arena *arena);
 /*
- * Where all is read: of the groups of environments that nobody named, those that carry the stack's marks are orphans. Of the first
- * hundred, since each is a call; environment_log_orphans_read() says of how many of `count`.
+ * After a full read: among the groups of environments that were not asked for, those that carry the
+ * stack's marks are orphans. Of the first hundred, since each is a call;
+ * environment_log_orphans_read() says of how many of `count`.
  */
 int environment_note_log_orphans(struct provider *provider, const char *const *names, size_t count,
                                  const struct observe_args *args, struct error *err) MUST_USE;
 size_t environment_log_orphans_read(size_t count);
 /* The log group's ARN, without the ":*" at its end. */
 const char *environment_log_group_arn(const struct provider *provider, const char *name, struct arena *arena);
-/* The tags of an environment's group say whether Berth made it, where nobody noted it. */
+/* The tags of an environment's group say whether Berth made it, if no note does. */
 struct aws_request environment_log_group_tags(const struct provider *provider, const char *name,
                                               struct arena *arena);
 bool environment_made_log_group(const struct provider *provider, const struct aws_response *response,

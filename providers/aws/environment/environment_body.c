@@ -2,9 +2,10 @@
 /*
  * A spec, turned into what Lambda is asked for. Pure.
  *
- * An update names the members that differ and no others: of a member that is left out Lambda keeps what is there, so that
- * what other people set stays theirs. Variables are the exception. Lambda replaces the map as a whole, so it carries
- * everybody's: first others' (`foreign`), then ours over them.
+ * An update names the members that differ and no others: of a member that is left out Lambda keeps
+ * what is there, so that what other people set stays theirs. Variables are the exception. Lambda
+ * replaces the map as a whole, so it carries all of them: first others' (`foreign`), then ours over
+ * them.
  */
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reserved concurrency against the account's limit. Lambda takes a reservation only where that leaves the account 100
- * executions that nobody has reserved, or all of a new account's ten ("Configuring reserved concurrency" of its Developer
- * Guide). What counts is the sum of all changes of a plan, so that it is looked at where all of them are known. The same limit says
- * how many tenants can have an environment of their own: what a plan that makes the first of those is warned of, where it is little.
+ * Reserved concurrency against the account's limit. Lambda takes a reservation only if that leaves
+ * the account 100 unreserved executions, or all of a new account's ten ("Configuring reserved
+ * concurrency" of its Developer Guide). What counts is the sum of all changes of a plan, so that it
+ * is looked at where all of them are known. The same limit says how many tenants can have an
+ * environment of their own: what a plan that makes the first of those is warned of, where it is
+ * little.
  */
 #include "base/json.h"
 #include "providers/aws/environment/environment.h"
@@ -22,7 +24,7 @@ static bool raises(const struct wanted *wanted, const struct observation *observ
         return wanted->desired && reserved(wanted->desired->spec) > reserved(observation->spec);
 }
 
-/* How much more than now is to be reserved; *ret_raised where any environment reserves more. */
+/* The reservation that is added to today's; *ret_raised where any environment reserves more. */
 static int64_t count_more(const struct observe_args *args, const struct observation *observations,
                           bool *ret_raised) {
         int64_t more = 0;
@@ -37,7 +39,7 @@ static int64_t count_more(const struct observe_args *args, const struct observat
         return more;
 }
 
-/* A function with environments of tenants is to be made, and there is none such yet. */
+/* The plan makes a function with environments of tenants, and none exists yet. */
 static bool first_of_tenants(const struct observe_args *args, const struct observation *observations) {
         bool makes = false;
 

@@ -58,7 +58,9 @@ static bool follows_tag(const struct value *image) {
         return texts_same(value_get_text(image, "follow"), "tag");
 }
 
-/* What is known of the digest that it shall run: as it was looked up now, or when it was applied. */
+/*
+ * Known facts about the digest that it shall run: as it was looked up now, or when it was applied.
+ */
 static void set_runtime(struct value *image, const struct value *resolved, const struct value *recorded,
                         struct arena *arena) {
         const char *digest = value_get_text(image, "digest");
@@ -83,7 +85,7 @@ struct value *environment_desired_image(const struct provider *provider, const s
         return full;
 }
 
-/* What has to be looked up in the registry to know this environment's image; false for nothing. */
+/* Finds what to look up in the registry to know this environment's image; false for nothing. */
 static bool needs_lookup(const struct provider *provider, const struct wanted *wanted,
                          const struct observation *observation, struct arena *arena,
                          struct ecr_reference *ret) {
@@ -127,8 +129,8 @@ static bool may_watch(const struct provider *provider, const struct wanted *want
 }
 
 /*
- * The digest that a function of ours runs and goes on to run: somebody may have deleted it from the registry. One that this
- * plan replaces needs no look.
+ * The digest that a function of ours runs and goes on to run: it may have been deleted from the
+ * registry. A digest that this plan replaces needs no check.
  */
 static bool may_be_gone(const struct provider *provider, const struct wanted *wanted,
                         const struct observation *observation, struct arena *arena,
@@ -352,7 +354,10 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
                 if (reference->watched && reference->digest) {
                         struct ecr_reference now;
 
-                        /* The tag of the same environment, which came first, may lead to another image by now. */
+                        /*
+                         * The tag of the same environment, which came first, may lead to another
+                         * image now.
+                         */
                         if (may_be_gone(provider, wanted, observation, args->arena, &now))
                                 image_watch_gone(reference, value_get(wanted->desired->spec, "image"),
                                                  observation, args->arena);

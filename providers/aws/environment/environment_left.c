@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What others added to a function beside what the manifest declares: another network, a URL, statements of its resource policy. No change
- * follows from them, since somebody may need them; they are told as drift that stays, until they are gone or the manifest
- * accepts them.
+ * What others added to a function beside what the manifest declares: another network, a URL,
+ * statements of its resource policy. No change follows from them, since their owner may need them;
+ * they are told as drift that stays, until they are gone or the manifest accepts them.
  *
  * The VPC comes with the function. URL and policy are two calls a function, and Lambda takes fifteen such a second: they are
  * read where everything is (--refresh full). Without the right to read them the answer is a line that says so, not an error.
@@ -86,8 +86,9 @@ static int see_permissions(struct sight *sight, struct error *err) {
 }
 
 /*
- * Where manifests say what network the function has, that is compared, and put back. Where they do not, nobody is to move it:
- * what it has should be what they said last, and Lambda's own network if they never said one.
+ * Where manifests say what network the function has, that is compared, and put back. Otherwise it
+ * must not move: the network should be the one that manifests named last, and Lambda's own if they
+ * never named one.
  */
 static void see_vpc(struct sight *sight, const struct wanted *wanted, const struct value *spec) {
         const struct provider *provider = sight->provider;

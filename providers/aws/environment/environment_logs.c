@@ -2,10 +2,11 @@
 /*
  * What becomes of an environment's logs: the guard expires-logs, and what a deletion says of them.
  *
- * A retention deletes what is older, within a day or so, and nothing brings it back. So one that gets shorter needs leave where
- * the group is old enough to hold such events; and where Berth did not make the group, however old it is: Lambda made it, or
- * somebody who may count on it. Whether Berth did is in the notes of the environment, or else (the notes went with a lost
- * state, or with a run that died) in the group's own tags, which are asked for only where that matters.
+ * A retention deletes what is older, within a day or so, and nothing brings it back. So one that
+ * gets shorter needs leave where the group is old enough to hold such events; and, at any age, if
+ * Berth did not make the group: Lambda or another owner made it, who may count on it. Whether Berth
+ * did is in the notes of the environment, or else (the notes went with a lost state, or with a run
+ * that died) in the group's own tags, which are asked for only where that matters.
  */
 #include "base/json.h"
 #include "providers/aws/client/texts.h"
@@ -35,7 +36,7 @@ static int compare_to_group(const void *name, const void *group) {
         return strcmp(name, ((const struct environment_log_group *)group)->environment);
 }
 
-/* NULL where there is none, or nobody looked. */
+/* NULL if there is none, or it was not read. */
 static const struct environment_log_group *find_group(const struct provider *provider, const char *name) {
         const struct environment_log_group *found =
                 provider->log_group_count ? bsearch(name, provider->log_groups, provider->log_group_count,

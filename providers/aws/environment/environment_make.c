@@ -2,9 +2,10 @@
 /*
  * Making a function, taking it away, and its log group.
  *
- * The log group is made before the function, so that Lambda does not make one without retention at the first run; only one
- * that we made is deleted with the function. A name that is taken means that an earlier try made the function and the
- * answer was lost, that somebody was faster, or that Lambda is still deleting one: the stage EXISTING tells which.
+ * The log group is made before the function, so that Lambda does not make one without retention at
+ * the first run; only one that we made is deleted with the function. A name that is taken means
+ * that an earlier try made the function and the answer was lost, that another tool was faster, or
+ * that Lambda is still deleting one: the stage EXISTING decides which.
  */
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/services/lambda.h"
@@ -157,7 +158,7 @@ int environment_run_create(struct stage_turn *turn) {
         result = environment_call(turn, &request, taken, &response);
         if (result != 0)
                 return result;
-        /* Made by an earlier try whose answer was lost, or somebody was faster. */
+        /* Made by an earlier try whose answer was lost, or by a faster tool. */
         return *response.error_code ? stage_enter(turn, ENVIRONMENT_STAGE_EXISTING) : STAGE_OVER;
 }
 

@@ -65,7 +65,7 @@ bool environment_knows_network(const struct provider *provider, const struct val
                *provider->isolated.group;
 }
 
-/* Of what AWS gave: what is no text is left out. */
+/* Items of AWS's answer that are not texts are left out. */
 static struct value sorted_texts(const struct value *list, struct arena *arena) {
         struct value *texts = value_new_list(arena);
 

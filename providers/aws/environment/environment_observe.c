@@ -18,7 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So few log groups are asked for one by one, rather than by pages that hold everybody's. */
+/*
+ * Up to this many log groups are asked for one by one, rather than by pages that hold all of the
+ * account's.
+ */
 #define LOG_GROUPS_SINGLY 8
 
 struct sight {
@@ -44,7 +47,8 @@ struct sweep {
                 const char *name, *arn;
         } * strangers; /* functions of this stack's form that were not asked for */
         size_t stranger_count;
-        const char **log_groups; /* where all is read: environments' names of groups that nobody asked for */
+        /* after a full read: environments' names of groups that were not asked for */
+        const char **log_groups;
         size_t log_group_count;
         struct environment_role_use
                 *uses; /* functions that run with a role that may be an environment's own */
@@ -69,7 +73,7 @@ static void prepare_sight(struct sweep *sweep, size_t i) {
                 .recorded_network = value_get(wanted->recorded, "network"),
                 .says_network = desired && environment_says_network(sweep->provider, desired),
         };
-        /* Of what goes, people want to know what becomes of its logs. */
+        /* For a deletion, people want to know what becomes of its logs. */
         sight->wants_logs = !desired || sweep->provider->kms_key || value_get(desired, "logRetentionDays") ||
                             value_get(wanted->recorded, "logRetentionDays") ||
                             value_get(wanted->recorded, "logKmsKey");
@@ -150,7 +154,10 @@ static int list_functions(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
-/* Tags of the stack's own functions, and, among functions that nobody asked for, those that carry its marks. */
+/*
+ * Tags of the stack's own functions, and, among functions that were not asked for, those that carry
+ * its marks.
+ */
 static int list_tags(struct sweep *sweep, struct error *err) {
         struct tagged_resource *resources;
         size_t count;
@@ -189,7 +196,10 @@ static bool hides_open_variable(const struct sight *sight, const struct value *s
         return false;
 }
 
-/* It was last read when nobody asked for its key, or its network: that one is then the recorded one, and may not be the real one. */
+/*
+ * It was last read without its key, or its network: that one is then the recorded one, and may not
+ * be the real one.
+ */
 static bool hides_asked(const struct sweep *sweep, const struct sight *sight, const struct value *spec) {
         struct value there =
                 environment_network_of_vpc(sweep->provider, value_get(spec, ENVIRONMENT_VPC), sweep->arena);
@@ -223,7 +233,10 @@ static bool is_still_as_last_seen(const struct sweep *sweep, const struct sight 
                !hides_open_variable(sight, last->spec) && !hides_asked(sweep, sight, last->spec);
 }
 
-/* What was there the last time, or may be: its absence from a list is not enough to call it gone. */
+/*
+ * A function that was there the last time, or may be: its absence from a list is not enough to call
+ * it gone.
+ */
 static bool missing_from_list(const struct sweep *sweep, const struct sight *sight) {
         const struct wanted *wanted = sight->wanted;
 
@@ -286,7 +299,10 @@ static void note_log_stranger(struct sweep *sweep, const char *function) {
         sweep->log_groups[sweep->log_group_count++] = arena_strdup(sweep->arena, name);
 }
 
-/* Of pages that hold everybody's groups, those of the environments that were asked for. */
+/*
+ * From pages that hold all of the account's groups, takes those of the environments that were asked
+ * for.
+ */
 static void note_log_group(struct sweep *sweep, const json_t *group) {
         const char *name = json_text(group, "logGroupName");
         struct sight *sight;
@@ -388,7 +404,7 @@ static bool is_same(const char *a, const char *b) {
         return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* What was seen the last time, with the retention and the key of the log group that are there now. */
+/* The last observation, with the retention and the key of the log group that are there now. */
 static void observe_as_last(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
         const struct observation *last = sight->wanted->last;
         const char *key = aws_observed_key(sweep->provider, value_get_text(last->spec, "kmsKey"),
@@ -425,7 +441,7 @@ static void observe_as_last(const struct sweep *sweep, const struct sight *sight
         ret->spec = spec;
 }
 
-/* Of what is declared: whether its tags fit beside those that others put on the function. */
+/* For a declared function: whether its tags fit beside those that others put on it. */
 static void check_tags(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
         const struct value *there = sight->tags;
 
@@ -500,11 +516,12 @@ void environment_read_ahead(struct provider *provider, const struct observe_args
 }
 
 /*
- * Lambda encrypts variables by a grant on the KMS key, which it makes for the role that the function has at the time. A role
- * that was deleted and made anew is another one of the same name: the grant is void, and each invocation fails, though
- * nothing about the function has changed. So the role's id is kept beside the function, and where it moves the role reads as
- * another one, which the next apply sets again. Of what an earlier run began and did not record the id is
- * not known: it is set again, too, which harms nobody.
+ * Lambda encrypts variables by a grant on the KMS key, which it makes for the role that the
+ * function has at the time. A role that was deleted and made again is another one of the same name:
+ * the grant is void, and each invocation fails, though nothing about the function has changed. So
+ * the role's id is kept beside the function, and where it moves the role reads as another one,
+ * which the next apply sets again. If an earlier run began and did not record it, the id is not
+ * known: it is set again, too, which is harmless.
  */
 static void mark_void_grants(const struct sweep *sweep, struct observation *seen) {
         for (size_t i = 0; i < sweep->args->count; i++) {
@@ -534,7 +551,7 @@ static void mark_void_grants(const struct sweep *sweep, struct observation *seen
         }
 }
 
-/* Which functions are this stack's, for who asks whether anybody else uses its role. */
+/* Notes which functions are this stack's, for the question whether others use its role. */
 static void note_functions(const struct sweep *sweep, const struct observation *seen) {
         struct provider *provider = sweep->provider;
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The role that an environment runs with, where that is not the Stack's: one of its own, which Berth makes, or somebody's.
+ * The role that an environment runs with, if that is not the Stack's: one of its own, which Berth
+ * makes, or a foreign one.
  *
- * Its own stands in the environment's spec as `ownRole`, beside `role`, the ARN that the function has. It is made before the
- * function is told of it, and goes once the function is gone or runs with another one. A role of that name that is not this
- * stack's is never taken over, whatever was allowed: more rights may hang on it than anybody gave this environment.
+ * Its own stands in the environment's spec as `ownRole`, beside `role`, the ARN that the function
+ * has. It is made before the function is told of it, and goes once the function is gone or runs
+ * with another one. A role of that name that is not this stack's is never taken over, whatever was
+ * allowed: more rights may hang on it than this environment was given.
  *
- * Somebody's role is looked at before a function is first given it. What cannot be read is taken to be well; Lambda says so
- * soon enough.
+ * A foreign role is checked before a function is first given it. A role that cannot be read is
+ * assumed to be usable; Lambda says so soon enough.
  */
 #include "base/array.h"
 #include "base/json.h"
@@ -26,7 +28,7 @@ static struct execution_role_of own_role_of(const char *environment) {
         return (struct execution_role_of){ .environment = environment };
 }
 
-/* With what its tags come from. */
+/* With the sources of its tags. */
 static struct execution_role_of wanted_role_of(const char *environment, const struct resource *resource) {
         return (struct execution_role_of){
                 .environment = environment,
@@ -171,7 +173,7 @@ static int observe_own(struct provider *provider, const struct observe_args *arg
                 role->arn = arena_strdup(provider->arena, sight.arn);
                 role->id = arena_strdup(provider->arena, sight.id);
         }
-        /* One that is given up and is not ours any more is of no matter. */
+        /* A role that was given up and is not ours any more does not matter. */
         if (sight.exists && !wished && role->ownership != OWNER_SELF)
                 sight.spec = NULL;
         put_role(seen, sight.exists ? sight.spec : NULL, arena);
@@ -220,7 +222,7 @@ bool environment_role_trusts_lambda(const char *trust) {
         return false;
 }
 
-/* What is wrong with somebody's role, NULL where nothing is known to be. */
+/* The problem of a foreign role, NULL if none is known. */
 static int judge_foreign(struct provider *provider, const char *arn, struct arena *arena, const char **ret,
                          const char **ret_unknown, struct error *err) {
         static const char *const codes[] = { "NoSuchEntity", "AccessDenied", "AccessDeniedException", NULL };
@@ -439,7 +441,10 @@ bool environment_replaces_role_policy(const struct change *change) {
         return execution_role_replaces_policy(wished_role(change), seen_role(change));
 }
 
-/* The role's name where it is given up; NULL where it is kept, or was none. Who names it by its ARN from now on keeps it. */
+/*
+ * The role's name where it is given up; NULL if it is kept, or did not exist. A manifest that names
+ * it by its ARN from now on keeps it.
+ */
 static const char *dropped_role(const struct change *change) {
         const struct value *own = seen_role(change);
         const char *name, *role = value_get_text(change->desired, "role");
@@ -506,7 +511,7 @@ int environment_run_check_role(struct stage_turn *turn) {
         return STAGE_OVER;
 }
 
-/* Nobody's role is changed, whatever the plan was allowed. */
+/* A foreign role is never changed, whatever the plan was allowed. */
 static bool may_change(struct stage_turn *turn) {
         const struct environment_role *role = find_role(turn->provider, turn->change->name);
 
@@ -572,7 +577,7 @@ int environment_run_role_policy(struct stage_turn *turn) {
                        : -1;
 }
 
-/* Just before it goes: it may be gone, or may have become somebody else's. */
+/* Just before its deletion: it may be gone, or another owner's. */
 int environment_run_look_role(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchEntity", NULL };
         struct arena *arena = turn->progress->arena;

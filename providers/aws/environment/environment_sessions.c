@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of the guard has-sessions what the table of sessions' records knows, the wished one and that which the Stack was applied with. It is
- * read once in a plan, and only where an environment is to be deleted or made anew: whole, by the lists by which a server starts. A record
- * that cannot be read may be of any environment, and lives.
+ * Of the guard has-sessions what the table of sessions' records knows, the wished one and that
+ * which the Stack was applied with. It is read once in a plan, and only if an environment will be
+ * deleted or replaced: whole, by the lists by which a server starts. A record that cannot be read
+ * may be of any environment, and lives.
  */
 #include "base/array.h"
 #include "base/log.h"

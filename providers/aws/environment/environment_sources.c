@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which version of their secrets and parameters the variables shall have, for the plan. No value is asked for: a secret's
- * description lists its versions with their stages, and parameters are described fifty at a time. So whoever plans needs no
- * right to read them. Each is asked about once, however many variables name it; one whose version a manifest names by its id,
- * and that was applied, is not asked about at all, since such a version never changes.
+ * Which version of their secrets and parameters the variables shall have, for the plan. No value is
+ * asked for: a secret's description lists its versions with their stages, and parameters are
+ * described fifty at a time. So planning needs no right to read them. Each is asked about once,
+ * however many variables name it; one whose version a manifest names by its id, and that was
+ * applied, is not asked about at all, since such a version never changes.
  *
- * What cannot be described is no failure of the plan: a function that runs keeps the text that it has, and people are told.
- * Only a change that sets that very variable is refused.
+ * A failure to describe one does not fail the plan: a function that runs keeps the text that it
+ * has, and people are told. Only a change that sets that very variable is refused.
  */
 #include "base/array.h"
 #include "base/json.h"

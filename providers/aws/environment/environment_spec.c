@@ -51,8 +51,8 @@ enum health environment_health(const json_t *configuration, struct arena *arena,
 }
 
 /*
- * ImageUri names a digest wherever Berth set it, and is believed before ResolvedImageUri. That one tells the digest where
- * somebody else set the image by a tag.
+ * ImageUri names a digest wherever Berth set it, and is believed before ResolvedImageUri. That one
+ * has the digest if another tool set the image by a tag.
  */
 static struct value *read_image(const struct provider *provider, const json_t *code, struct arena *arena) {
         const char *uri = json_text(code, "ImageUri"), *resolved = json_text(code, "ResolvedImageUri");
@@ -69,8 +69,9 @@ static struct value *read_image(const struct provider *provider, const json_t *c
 }
 
 /*
- * Whether the value may be kept and shown as it is: ours, and never said to be sensitive. One that was sensitive when it was
- * applied is open only where it is the very text that the manifest now shows.
+ * Whether the value may be kept and shown as it is: ours, and never said to be sensitive. A value
+ * that was sensitive when it was applied is open only if it is the very text that the manifest now
+ * shows.
  */
 static bool is_open(const struct environment_known *known, const char *name, const struct value *text) {
         const struct value *desired = value_get(known->variables, name);
@@ -145,7 +146,7 @@ static void set_texts(struct value *map, const char *name, const json_t *texts, 
                 value_set(arena, map, name, value_from_json(arena, texts));
 }
 
-/* What the image itself says is what it runs by, unless somebody gave the function an entry point of its own. */
+/* The image's own settings hold, unless the function was given an entry point of its own. */
 static struct value *read_image_config(const json_t *configuration, struct arena *arena) {
         const json_t *config =
                 json_object_get(json_object_get(configuration, "ImageConfigResponse"), "ImageConfig");
@@ -197,7 +198,10 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
                 value_set_integer(arena, spec, "reservedConcurrency",
                                   json_integer_or(concurrency, "ReservedConcurrentExecutions", 0));
         image = read_image(provider, json_object_get(function, "Code"), arena);
-        /* After a failed update nobody knows which image runs. Without a digest the next plan sets it again. */
+        /*
+         * After a failed update it is unknown which image runs. Without a digest the next plan sets
+         * it again.
+         */
         if (aws_json_says(configuration, "LastUpdateStatus", "Failed"))
                 value_unset(image, "digest");
         value_set(arena, spec, "image", *image);

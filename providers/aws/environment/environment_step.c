@@ -9,7 +9,10 @@
 
 static const struct stage stages[ENVIRONMENT_STAGE_ROWS];
 
-/* Variables are replaced as a whole, so what others set must be known; and nobody's function is deleted unseen. */
+/*
+ * Variables are replaced as a whole, so what others set must be known; and no function of others is
+ * deleted unseen.
+ */
 static bool needs_look(const struct change *change) {
         return environment_removes(change) ||
                (environment_mends(change) && change_touches(change, "variables"));
@@ -28,7 +31,7 @@ static bool needs_gone(const struct change *change) {
         return change->action == ACTION_REPLACE;
 }
 
-/* Nobody noted whether Berth made the group: its tags are read before it is deleted. */
+/* No note says whether Berth made the group: its tags are read before it is deleted. */
 static bool needs_look_logs(const struct change *change) {
         return environment_deletes_logs(change) &&
                !value_get_boolean(change->observed->extra, ENVIRONMENT_LOG_GROUP, false);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hangs on a function that is to be deleted or replaced, and is nobody's in the manifests: DeleteFunction takes its URL,
- * aliases and permissions without a word, and leaves event sources that lead nowhere. It is said, not refused.
+ * Things that hang on a function that will be deleted or replaced, and that no manifest has:
+ * DeleteFunction takes its URL, aliases and permissions without a word, and leaves event sources
+ * that lead nowhere. It is said, not refused.
  *
- * These are four calls a function, of the 15 a second that Lambda takes: beyond the first few functions of a plan nobody looks
- * unless every function is read singly (--refresh full). A right that is missing only makes the answer shorter, and says so.
+ * These are four calls a function, of the 15 a second that Lambda takes: beyond the first few
+ * functions of a plan they are made only if every function is read singly (--refresh full). A right
+ * that is missing only makes the answer shorter, and says so.
  */
 #include "base/json.h"
 #include "base/strbuf.h"

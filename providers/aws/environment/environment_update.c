@@ -116,7 +116,7 @@ static int next_of_log_tags(struct stage_turn *turn, int stage) {
         return environment_makes(turn->change) ? stage_enter(turn, stage) : STAGE_OVER;
 }
 
-/* Where there is none, or none that Berth made, the two stages after this one have nothing to do. */
+/* If there is none, or none that Berth made, the two stages after this one have nothing to do. */
 int environment_run_look_log_tags(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         struct aws_request request = environment_log_group_tags(turn->provider, turn->change->name, arena);
@@ -233,7 +233,7 @@ static bool stands_at(const struct stage_turn *turn, const char *const *paths, b
 
                 for (const char *const *path = paths; *path && !matters; path++)
                         matters = strncmp(field->path, *path, strlen(*path)) == 0;
-                /* Of a secret only the hash was kept: nobody can tell. */
+                /* Only the hash of a secret was kept: the texts cannot be compared. */
                 if (!matters || (expected && expected->type == VALUE_SECRET))
                         continue;
                 if (!value_equal(now, expected, NULL))
@@ -243,8 +243,8 @@ static bool stands_at(const struct stage_turn *turn, const char *const *paths, b
 }
 
 /*
- * The function moved: by our own update whose answer was lost, by Lambda itself, or by somebody else. Only in the last
- * case, and only where it concerns what this change is about, is it given up.
+ * The function moved: by our own update whose answer was lost, by Lambda itself, or by another
+ * tool. Only in the last case, and only if it concerns this change, is it given up.
  */
 int environment_run_look_again(struct stage_turn *turn) {
         int64_t times = value_get_integer(turn->progress->data, "rereads", 0);

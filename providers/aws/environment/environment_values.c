@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetching the texts of variables that are kept elsewhere, with Berth's own credentials: the first stage of a change that makes
- * a function, before anything is deleted; of an update, once the function was looked at. Lambda replaces all variables at once,
- * and those of which nothing changes go back as they stand in the function, so that they need not be fetched, nor exist still. What was fetched stands in progress->data, of which the journal gets keyed
- * hashes, as of all that is sensitive, and goes into the one request that sets the variables. A run that dies fetches anew.
+ * Fetching the texts of variables that are kept elsewhere, with Berth's own credentials: the first
+ * stage of a change that makes a function, before anything is deleted; of an update, once the
+ * function was looked at. Lambda replaces all variables at once, and those of which nothing changes
+ * go back as they stand in the function, so that they need not be fetched, nor exist still. Fetched
+ * texts stand in progress->data, of which the journal gets keyed hashes, as of all that is
+ * sensitive, and go into the one request that sets the variables. A run that dies fetches again.
  *
  * A secret is asked for by the version that was planned, and so is never another one than people saw; Parameter Store cannot
  * be asked so by ARN, and what it gives is recorded with its own version.

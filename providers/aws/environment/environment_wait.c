@@ -68,7 +68,10 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
                 value_set_boolean(turn->progress->arena, extra, ENVIRONMENT_LOG_GROUP, true);
                 turn->observed->extra = extra;
         }
-        /* Whatever sets role, key or variables has Lambda make its grants anew, for the role as it is now. */
+        /*
+         * Setting role, key or variables makes Lambda create its grants again, for the role as it
+         * is now.
+         */
         if (environment_makes(change) || change_touches(change, "role") || change_touches(change, "kmsKey") ||
             change_touches(change, "variables"))
                 environment_keep_role(turn->observed, environment_role_id(turn), turn->progress->arena);

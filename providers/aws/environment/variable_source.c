@@ -73,7 +73,10 @@ static bool names_the_same(const struct value *a, const struct value *b) {
                texts_same(value_get_text(a, "parameter"), value_get_text(b, "parameter"));
 }
 
-/* Until it is applied nobody knows the text: the one that was applied stands in for it, so that only the version differs. */
+/*
+ * Until it is applied the text is not known: the one that was applied stands in for it, so that
+ * only the version differs.
+ */
 static struct value desired_form(const struct value *variable, const struct variable_source *source,
                                  const struct value *resolved, const struct value *recorded,
                                  struct arena *arena) {

@@ -8,8 +8,8 @@
  *     applied     that, and value: the text, of which the state keeps a keyed hash
  *     observed    what was applied, with the text that the function has; a text where nothing says that it came from there
  *
- * So a rotation is another version, which plans show, and a text that somebody changed by hand is another value, which they
- * only mention.
+ * So a rotation is another version, which plans show, and a text that was changed by hand is
+ * another value, which they only mention.
  */
 #ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_VARIABLE_SOURCE_H
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_VARIABLE_SOURCE_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Observing notes the keys of all records that the plan knows; those the controller judges, by what it has observed. Only
- * where an environment is to be deleted is the registry listed, of all stacks, and each object that is left over read. What
- * it names as its function is kept, so that a second deletion asks nobody. A record that is being deleted at this moment,
- * or that cannot be read as JSON, names nothing.
+ * Observing notes the keys of all records that the plan knows; those the controller judges, by what
+ * it has observed. Only if an environment will be deleted is the registry listed, of all stacks,
+ * and each object that is left over read. The function that it names is kept, so that a second
+ * deletion makes no calls. A record that is being deleted at this moment, or that cannot be read as
+ * JSON, names nothing.
  */
 #include "providers/aws/shared/bound_records.h"
 
@@ -48,7 +49,7 @@ void bound_records_know(struct provider *provider, const char *key) {
         records->known[records->known_count++] = arena_strdup(provider->arena, key);
 }
 
-/* "registry/STACK/agents/NAME.json" as people call it; NULL where the key is none of that form. */
+/* "registry/STACK/agents/NAME.json" as people call it; NULL if the key does not have that form. */
 static const char *dependent_of(const struct provider *provider, const char *key, struct arena *arena) {
         static const struct {
                 const char *folder, *kind;
@@ -117,7 +118,7 @@ int bound_records_ask(struct provider *provider, struct change *change, const ch
         size_t count = 0;
 
         if (!records->read) {
-                /* A walk that failed half way is begun anew. */
+                /* A walk that failed half way begins again. */
                 records->count = 0;
                 if (records->known_count > 1)
                         qsort(records->known, records->known_count, sizeof(*records->known),

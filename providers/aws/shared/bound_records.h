@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of agents and swarms in the bucket that this plan knows nothing of: of a state that was lost, of other stacks, or
- * written by hand. Whoever runs agents goes by the records, so that they count when an environment is to be deleted, whoever
- * wrote them.
+ * Records of agents and swarms in the bucket that this plan knows nothing of: of a state that was
+ * lost, of other stacks, or written by hand. Runners of agents go by the records, so that these
+ * count when an environment is deleted, whoever wrote them.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_BOUND_RECORDS_H
 #define BERTH_PROVIDERS_AWS_SHARED_BOUND_RECORDS_H

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A role that functions run as and that Berth makes: the Stack's, which all share, or one Environment's own. What it shall
- * be (execution_role.c); what it is, and what others did to it (execution_role_read.c); the stages that make it so
- * (execution_role_step.c). The kinds put them into their own tables, and say what becomes of the functions.
+ * A role that functions run as and that Berth makes: the Stack's, which all share, or one
+ * Environment's own. The wished state (execution_role.c); the real one, and what others did to it
+ * (execution_role_read.c); the stages that make it so (execution_role_step.c). The kinds put them
+ * into their own tables, and say what becomes of the functions.
  *
  * Its spec, wished and seen:
  *   {name, path?, trust, policy, permissionsBoundary?, tags}      documents in the normal form of policy_document.h
- * A path that was said once stays wished, since none can change. A boundary is wished where the Stack says one; seen is then
- * whichever there is, and else only the one that was applied: somebody else's is not ours to take away.
- * Only roles that Berth makes have tags there; one that is only named is {arn}.
+ * A path that was said once stays wished, since none can change. A boundary is wished where the
+ * Stack says one; seen is then whichever there is, and otherwise only the one that was applied:
+ * another owner's is not ours to take away. Only roles that Berth makes have tags there; one that
+ * is only named is {arn}.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_EXECUTION_ROLE_H
 #define BERTH_PROVIDERS_AWS_SHARED_EXECUTION_ROLE_H
@@ -40,7 +42,7 @@ const char *execution_role_wished_arn(const struct provider *provider, const str
                                       const char *seen_arn, struct arena *arena);
 /* The name in a role's ARN, which is unique in its account whatever its path: what follows the last slash. */
 const char *execution_role_name_in(const char *arn);
-/* Whether it is one that Berth makes: told by what only those have. NULL is none. */
+/* Whether it is one that Berth makes: told by what only those have. NULL: none. */
 bool execution_role_is_made(const struct value *role);
 
 /* Its tags. */
@@ -53,7 +55,7 @@ json_t *execution_role_own_deny(const struct provider *provider, const char *mem
 /* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */
 void execution_role_set_document(struct value *map, const char *name, json_t *document, struct arena *arena);
 
-/* What it shall be. Before identify() its name and policy are the recorded ones. */
+/* The wished state. Before identify() its name and policy are the recorded ones. */
 struct value *execution_role_desire(const struct provider *provider, struct execution_role_of of,
                                     const struct value *recorded, struct arena *arena);
 
@@ -61,7 +63,7 @@ struct value *execution_role_desire(const struct provider *provider, struct exec
 #define ROLE_ACCEPT_POLICIES "rolePolicies"
 #define ROLE_ACCEPT_RIGHTS "roleRights"
 
-/* Which role is to be read, and how. */
+/* Which role to read, and how. */
 struct execution_role_look {
         struct execution_role_of of;
         const char *name;
@@ -78,7 +80,7 @@ struct execution_role_look {
 struct execution_role_sight {
         bool exists;
         const char *arn, *id;     /* see struct iam_role */
-        const struct value *tags; /* everybody's */
+        const struct value *tags; /* all of them, others' included */
         enum ownership ownership;
         const char *owner;  /* see aws_ownership() */
         struct value *spec; /* of tags those that are ours to compare */
@@ -95,7 +97,7 @@ void execution_role_read_ahead(struct provider *provider, const char *name, bool
 
 /* Which stages make `wished` of `seen`; either may be NULL or no role that Berth makes. */
 bool execution_role_needs_creation(const struct value *wished, const struct value *seen);
-/* It is at another path: it has to be deleted, and made anew. */
+/* It is at another path: it must be deleted, and made again. */
 bool execution_role_needs_replacement(const struct value *wished, const struct value *seen);
 bool execution_role_needs_boundary(const struct value *wished, const struct value *seen);
 bool execution_role_needs_trust(const struct value *wished, const struct value *seen);
@@ -116,9 +118,10 @@ int execution_role_create(struct stage_turn *turn, struct execution_role_of of, 
 int execution_role_check(struct stage_turn *turn, const struct value *wished, const char *instead,
                          const char **ret_id) MUST_USE;
 /*
- * Each of the two documents is read in the stage before the one that writes it, as it is then and not as it was planned: what
- * somebody took away of it is not given back. `applied`: the role's spec as last applied; of one that is ours and has no
- * record, what is wished; else NULL. Without the stage before, the wished document is written whole.
+ * Each of the two documents is read in the stage before the one that writes it, as it is then and
+ * not as it was planned: rights that others took away are not given back. `applied`: the role's
+ * spec as last applied; of one that is ours and has no record, what is wished; else NULL. Without
+ * the stage before, the wished document is written whole.
  */
 int execution_role_fetch_trust(struct stage_turn *turn, const struct value *wished) MUST_USE;
 int execution_role_write_trust(struct stage_turn *turn, const struct value *wished,

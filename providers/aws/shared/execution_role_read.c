@@ -2,9 +2,9 @@
 /*
  * What a role that Berth made is, and what others did to it since.
  *
- * A document that somebody tightened reads as if it were as wished, so that no change comes of it, and is told as drift that
- * stays. Where somebody widened it as well, or Berth wants more than it did, it reads as it is, and the change keeps what was
- * taken away (execution_role_step.c).
+ * A document that others tightened reads as if it were as wished, so that no change comes of it,
+ * and is reported as drift that stays. If others widened it as well, or Berth wants more than it
+ * did, it reads as it is, and the change keeps what was taken away (execution_role_step.c).
  */
 #include "base/json.h"
 #include "base/strbuf.h"
@@ -78,7 +78,7 @@ static const char *describe_tightened(const struct policy_comparison *comparison
         return arena_strdup(arena, strbuf_text(&text));
 }
 
-/* One of the role's two documents; `text` NULL: there is none. */
+/* One of the role's two documents; `text` NULL: it does not exist. */
 static void set_document(struct reading *reading, const char *name, const char *text, const char *again) {
         const struct execution_role_look *look = reading->look;
         const struct value *wished = value_get(look->wished, name);
@@ -96,7 +96,10 @@ static void set_document(struct reading *reading, const char *name, const char *
                 execution_role_set_document(reading->sight.spec, name, json_incref(there), reading->arena);
                 return;
         }
-        /* Of one that is ours and has no record (a lost state), Berth's document is taken to have been there. */
+        /*
+         * For one that is ours and has no record (a lost state), Berth's document is assumed to
+         * have been there.
+         */
         if (before || reading->sight.ownership == OWNER_SELF)
                 applied = value_to_json(before ? before : wished, NULL);
         policy_compare(there, applied, ours, own_deny, reading->arena, &comparison);
@@ -107,8 +110,8 @@ static void set_document(struct reading *reading, const char *name, const char *
         }
         execution_role_set_document(reading->sight.spec, name, json_incref(ours), reading->arena);
         /*
-         * Else it is another text of the same meaning. Who accepts that rights are gone has not accepted a document that may
-         * give more of them.
+         * Else it is another text of the same meaning. Accepting that rights are gone does not
+         * accept a document that may give more of them.
          */
         if (comparison.unclear || comparison.tightened)
                 add_left(reading, comparison.unclear ? NULL : ROLE_ACCEPT_RIGHTS, name,
@@ -119,7 +122,10 @@ static void set_document(struct reading *reading, const char *name, const char *
                          });
 }
 
-/* A boundary is to be compared where the Stack says one, or had given the one that is there; any other one stays. */
+/*
+ * A boundary is compared if the Stack names one, or gave the one that is there; any other one
+ * stays.
+ */
 static void set_boundary(struct reading *reading, const char *boundary) {
         const struct value *wished = value_get(reading->look->wished, "permissionsBoundary");
         struct value *there = arena_alloc(reading->arena, sizeof(*there));

@@ -120,7 +120,10 @@ int execution_role_create(struct stage_turn *turn, struct execution_role_of of, 
         return STAGE_OVER;
 }
 
-/* It was made since it was observed: by an earlier try of ours, whose answer was lost, or by somebody else. */
+/*
+ * It was made since it was observed: by an earlier try of ours, whose answer was lost, or by
+ * another tool.
+ */
 int execution_role_check(struct stage_turn *turn, const struct value *wished, const char *instead,
                          const char **ret_id) {
         const char *name = value_get_text(wished, "name"), *owner = NULL;
@@ -141,8 +144,8 @@ int execution_role_check(struct stage_turn *turn, const struct value *wished, co
 }
 
 /*
- * The text that shall be there instead of `before`, which was just read: the wished document, without the rights that somebody
- * took away of those that Berth had given. NULL with the turn's error where that cannot be told.
+ * The text that shall replace `before`, which was just read: the wished document, without those
+ * rights of Berth's that others took away. NULL with the turn's error where that cannot be told.
  */
 static const char *narrowed_text(struct stage_turn *turn, const struct value *wished,
                                  const struct value *applied, const char *member, const char *before) {

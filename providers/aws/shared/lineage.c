@@ -125,7 +125,10 @@ static int keep_note_of_other(void *context, const struct s3_object *object, str
                 return 0;
         if (lineage_read(others->provider, lineage, others->arena, &note, err) < 0)
                 return -1;
-        /* What is no note says nothing; a lineage that was taken over owns nothing any more. */
+        /*
+         * An object that is not a note says nothing; a lineage that was taken over owns nothing any
+         * more.
+         */
         if (!note.lineage || note.taken_by)
                 return 0;
         others->notes = array_grow(others->arena, others->notes, others->count, sizeof(*others->notes));
@@ -191,7 +194,7 @@ static int fail_taken_over(const struct provider *provider, const struct lineage
                 provider->lineage.folder, provider->lineage.id, note->taken_by);
 }
 
-/* In a bucket that is somebody else's, and not said to be shared, Berth writes nothing. */
+/* Berth writes nothing into a foreign bucket that is not said to be shared. */
 static bool has_place(const struct provider *provider) {
         return provider->lineage.id && provider->bucket &&
                (!provider->manages_bucket || provider->owns_bucket);
@@ -332,7 +335,10 @@ int lineage_stage_write(struct stage_turn *turn) {
         if (!provider->lineage.id)
                 return STAGE_OVER;
         text = own_text(provider, arena);
-        /* One that is there already is our own: renewed at this apply's start, or written by a try whose answer was lost. */
+        /*
+         * An existing note is our own: renewed at this apply's start, or written by a try whose
+         * answer was lost.
+         */
         request = s3_put_object(&bucket, lineage_key(provider->lineage.id, arena), text, strlen(text),
                                 "application/json", NULL, arena);
         result = stage_call(turn, &request, moved, &response);

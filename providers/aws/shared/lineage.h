@@ -25,20 +25,23 @@ bool lineage_is_ours(const struct provider *provider, const char *lineage);
 const char *lineage_owner(const char *stack, const char *lineage, struct arena *arena);
 
 /*
- * Where there is nothing but a name to carry it: "NAME@LINEAGE", and back: the name, and *ret_lineage, NULL where there is none.
- * Berth's names have no "@": what stands behind one and is no lineage stays part of the name, which then is nobody's of Berth's.
+ * For things that have only a name to carry it: "NAME@LINEAGE", and back: the name, and
+ * *ret_lineage, NULL if absent. Berth's names have no "@": a suffix that is not a lineage stays
+ * part of the name, which then is not one of Berth's.
  */
 const char *lineage_mark(const char *name, const char *lineage, struct arena *arena);
 const char *lineage_unmark(const char *text, struct arena *arena, const char **ret_lineage);
 
-/* The note's text, compact, and back; reading gives a zeroed note where the text is none. Pure. */
+/*
+ * The note's text, compact, and back; reading gives a zeroed note if the text is not a note. Pure.
+ */
 const char *lineage_note_text(const struct lineage_note *note, struct arena *arena);
 struct lineage_note lineage_note_parse(const char *text, size_t length, struct arena *arena);
 
-/* Reads one lineage's note: ret->lineage NULL where there is none. Waits by itself. */
+/* Reads one lineage's note: ret->lineage NULL if there is none. Waits by itself. */
 int lineage_read(struct provider *provider, const char *lineage, struct arena *arena,
                  struct lineage_note *ret, struct error *err) MUST_USE;
-/* The notes of all lineages but this state's own and those taken over by anybody, of whatever stack. */
+/* The notes of all lineages but this state's own and those that were taken over, of any stack. */
 int lineage_others(struct provider *provider, struct arena *arena, struct lineage_note **ret,
                    size_t *ret_count, struct error *err) MUST_USE;
 

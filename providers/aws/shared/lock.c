@@ -54,7 +54,10 @@ static int64_t wall_now(const struct stage_turn *turn) {
         return clock_of(turn)->wall_ms(clock_of(turn));
 }
 
-/* Makes the object, or with `if_match` replaces that very one. Whoever's PUT comes second fails its condition. */
+/*
+ * Makes the object, or with `if_match` replaces that very one. The second of two PUTs fails its
+ * condition.
+ */
 static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key,
                     const char *if_match) {
         /* 409 ConditionalRequestConflict: two wrote at once; which one won, the next look tells. */
@@ -98,7 +101,7 @@ int lock_take(struct stage_turn *turn, const struct s3_bucket *bucket, const cha
         return put_lock(turn, bucket, key, NULL);
 }
 
-/* What was seen is another's; where nothing was, the caller renews its own. */
+/* The lock that was seen is another's; if none was, the caller renews its own. */
 int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
         const char *seen = value_get_text(turn->progress->data, "lockSeen");
 
@@ -165,7 +168,7 @@ bool lock_is_ageing(const struct stage_turn *turn) {
         return held_ms > LOCK_LEASE_MS / 2 || wall_ms > LOCK_LEASE_MS / 2 || wall_ms < -LOCK_LEASE_MS / 2;
 }
 
-/* Deletes only what is still our own: whoever has taken it over meanwhile keeps it. */
+/* Deletes only our own lock: one that was taken over meanwhile stays. */
 int lock_release(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
         static const char *const gone[] = { "NoSuchKey", "NoSuchBucket", "PreconditionFailed",
                                             "ConditionalRequestConflict", NULL };

@@ -13,13 +13,16 @@
  * whatever the number of threads. Taking over is conditional on the object being the one that was looked at, so that of
  * two who try one succeeds.
  *
- * Nobody's wall clock is believed, since two machines' clocks differ by minutes. How old a lock is S3 says: the Date of its
- * answer less the object's Last-Modified, both by S3's clock. Where a server gives only one of them, the lock is stale once
- * this process has seen the same object for a whole lease. A holder counts its own time from its request to take it, and
- * renews the lock, by lock_take_over() with its own ETag, once half of the lease is over and before it relies on it again:
- * the other half is for what is on its way. Each taking writes other bytes, so that no two of them share an ETag.
+ * No wall clock of a machine is trusted, since two machines' clocks differ by minutes. How old a
+ * lock is S3 says: the Date of its answer less the object's Last-Modified, both by S3's clock.
+ * Where a server gives only one of them, the lock is stale once this process has seen the same
+ * object for a whole lease. A holder counts its own time from its request to take it, and renews
+ * the lock, by lock_take_over() with its own ETag, once half of the lease is over and before it
+ * relies on it again: the other half is for what is on its way. Each taking writes other bytes, so
+ * that no two of them share an ETag.
  *
- * What is known of the lock travels in progress->data: lockEtag while it is held; lockSeen and lockSeenAtMs of another's.
+ * The known state of the lock travels in progress->data: lockEtag while it is held; lockSeen and
+ * lockSeenAtMs of another's.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_LOCK_H
 #define BERTH_PROVIDERS_AWS_SHARED_LOCK_H
@@ -46,7 +49,7 @@ enum lock_result {
 int lock_take(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
 int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
 int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
-/* LOCK_FREE, also where somebody else has taken it over meanwhile. */
+/* LOCK_FREE, also if another holder has taken it over meanwhile. */
 int lock_release(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
 
 /* Whether our lease has so little left that it must be renewed. */

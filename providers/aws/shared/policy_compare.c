@@ -8,16 +8,20 @@
  *     added     a grant of the found document that no wanted one covers
  *     taken     a grant that was applied and is still wanted, and that no found one covers
  *
- * A Deny is compared as a whole. One that is wanted and not there, whoever took it away, is as good as a grant more: added. One
- * that is Berth's own to the letter and not wanted was left by a run that no record tells of: it goes, and is no Deny of others.
+ * A Deny is compared as a whole. A wanted Deny that is missing, whoever took it away, is as good as
+ * a grant more: added. A Deny that is Berth's own to the letter and not wanted was left by a run
+ * without a record: it goes, and does not count as others'.
  *
- * Of the target, every wanted Deny comes first, then the wanted grants that were not taken. Then those of the found statements
- * that lie within the wanted, where somebody narrowed one (a longer prefix, a condition more). Then every Deny that is there.
+ * Of the target, every wanted Deny comes first, then the wanted grants that were not taken. Then
+ * those of the found statements that lie within the wanted, if one was narrowed (a longer prefix, a
+ * condition more). Then every Deny that is there.
  *
- * Where a grant was added and one taken that speak of the same action and object, and a wanted one has that place, another
- * condition stands where Berth's stood, and which allows more is not understood here: the document is unclear. It goes no
- * further than that place. A document that allows anything outside of the wanted places (also by NotAction: all but something),
- * or lacks a wanted Deny, was widened, whatever else is in it: nobody keeps it by adding what is not understood.
+ * Where a grant was added and one taken that speak of the same action and object, and a wanted one
+ * has that place, another condition stands where Berth's stood, and which allows more is not
+ * understood here: the document is unclear. It goes no further than that place. A document that
+ * allows anything outside of the wanted places (also by NotAction: all but something), or lacks a
+ * wanted Deny, was widened, whatever else is in it: adding text that is not understood here cannot
+ * preserve it.
  *
  * Where nothing stays, the whole document was replaced by another one: that is as if it had been deleted, and not tightened.
  */
@@ -38,7 +42,10 @@ struct grant {
         size_t statement;
 };
 
-/* Of one document. Lists of actions and of objects multiply, and Berth's own has some twenty. */
+/*
+ * The grants of one document. Lists of actions and of objects multiply, and Berth's own has some
+ * twenty.
+ */
 #define GRANTS_MAX 4096
 
 struct grants {
@@ -104,7 +111,7 @@ static bool values_cover(const char *relation, const json_t *wide, const json_t 
         return text_count(narrow) > 0;
 }
 
-/* All keys of all operators must hold: whoever adds one, is stricter. */
+/* All keys of all operators must hold: an added one makes it stricter. */
 static bool condition_covers(const json_t *wide, const json_t *narrow) {
         const char *relation, *key;
         json_t *keys, *values;
@@ -169,7 +176,10 @@ static void add_grants(struct grants *grants, const json_t *statement, size_t in
         }
 }
 
-/* A resource is its own name; a principal is "Service:lambda.amazonaws.com", and anybody "*". */
+/*
+ * A resource is its own name; a principal is "Service:lambda.amazonaws.com", and every principal
+ * "*".
+ */
 static void add_statement(struct grants *grants, const json_t *statement, size_t index) {
         const json_t *resources = json_object_get(statement, "Resource"),
                      *principal = json_object_get(statement, "Principal");
@@ -304,7 +314,10 @@ static void append_grants(json_t *statements, const struct grants *grants, const
         }
 }
 
-/* What is there already is not added again. Returns how many Denies `from` has, but for the one left out (normal form; may be NULL). */
+/*
+ * An existing one is not added again. Returns how many Denies `from` has, but for the one left out
+ * (normal form; may be NULL).
+ */
 static size_t append_denies(json_t *statements, const json_t *from, const json_t *left_out) {
         const json_t *statement;
         size_t i, count = 0;

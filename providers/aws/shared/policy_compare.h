@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A role's document as it is there, beside the one that was applied and the one that is wanted: has somebody given it more
- * rights, or taken some away? What was taken away is never given back; what was added is. Pure.
+ * A role's document as it is there, beside the one that was applied and the one that is wanted: did
+ * others give it more rights, or take some away? Rights that were taken away are never given back;
+ * rights that were added are taken away. Pure.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_POLICY_COMPARE_H
 #define BERTH_PROVIDERS_AWS_SHARED_POLICY_COMPARE_H
@@ -19,8 +20,15 @@ struct policy_comparison {
         size_t taken_count, deny_count;
         bool widened; /* it allows what is not wanted, or lacks a Deny that is */
         bool lacks; /* it does not allow what is wanted and was never applied: Berth wants more than it did */
-        bool outlived; /* a Deny of Berth's own is left in it that is wanted no more: nobody else's, and it goes */
-        /* Nobody can tell by looking (a condition in place of another, too much to compare): it is to be left as it is. */
+        /*
+         * a Deny of Berth's own is left in it that is wanted no more: no other owner has it, and it
+         * goes
+         */
+        bool outlived;
+        /*
+         * It cannot be decided (a condition in place of another, too much to compare): the document
+         * stays as it is.
+         */
         bool unclear;
         /* What shall be there: the wanted, without what was taken away and with what is denied. NULL where unclear. Owned. */
         json_t *target;

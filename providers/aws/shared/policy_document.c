@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The normal form of a document: what may be one text or a list of texts is the text where there is one of them, and else a
- * sorted list without doubles; statements are sorted as well, by their text. What is neither an object nor a list becomes a
- * text, because a condition may say false for "false". Two documents that are equal in this form mean the same; two that
- * mean the same may still differ in it (a star that covers a name beside it), and are then written once more.
+ * The normal form of a document: what may be one text or a list of texts is the text where there is
+ * one of them, and else a sorted list without doubles; statements are sorted as well, by their
+ * text. A value that is neither an object nor a list becomes a text, because a condition may say
+ * false for "false". Two documents that are equal in this form mean the same; two that mean the
+ * same may still differ in it (a star that covers a name beside it), and are then written once
+ * more.
  */
 #include "providers/aws/shared/policy_document.h"
 
@@ -33,7 +35,10 @@ static json_t *logs_statement(const struct policy_place *place, struct arena *ar
                                       "logs:PutLogEvents", "Resource", groups));
 }
 
-/* Of one environment: the group itself, which CreateLogGroup names, and all that is in it. No star meets "x-2" for "x". */
+/*
+ * For one environment: the group itself, which CreateLogGroup names, and all that is in it. No star
+ * meets "x-2" for "x".
+ */
 static json_t *own_logs_statement(const struct policy_place *place, struct arena *arena) {
         const char *group =
                 arena_printf(arena, "arn:%s:logs:%s:%s:log-group:/aws/lambda/%s-env-%s", place->partition,
@@ -249,8 +254,8 @@ bool policy_document_has(const char *text, const json_t *statement) {
 }
 
 /*
- * Replaces what stands under the Sid, or adds at the end. A Deny that stands there was changed by somebody, who may have wanted
- * more denied: it stays, without the Sid, which a policy may hold but once.
+ * Replaces what stands under the Sid, or adds at the end. A Deny that stands there was changed by
+ * others, to deny more perhaps: it stays, without the Sid, which a policy may hold but once.
  */
 static void put_statement(json_t *statements, const json_t *statement) {
         json_t *item;

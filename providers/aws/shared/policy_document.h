@@ -2,8 +2,9 @@
 /*
  * Policy documents: those that Berth writes, and what two of them have in common. Pure.
  *
- * AWS keeps documents as somebody wrote them: one action as a text or as a list of one, lists and statements in any
- * order. policy_document_normalise() brings all of these to one form, so that only a difference in meaning is one.
+ * AWS keeps documents as they were written: one action as a text or as a list of one, lists and
+ * statements in any order. policy_document_normalise() brings all of these to one form, so that
+ * only a difference in meaning is one.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_POLICY_DOCUMENT_H
 #define BERTH_PROVIDERS_AWS_SHARED_POLICY_DOCUMENT_H

@@ -43,8 +43,9 @@ struct provider {
         const char *kms_key; /* ARN: the Stack's kmsKey, or NULL */
         bool manages_role;
         /*
-         * The managed role as it is: whether there was none when it was last looked for, and its id ("": not known), which a
-         * role that was deleted and made anew has another one of. Owned by stack_observe.c and stack_step.c.
+         * The managed role as it is: whether there was none when it was last looked for, and its id
+         * ("": not known), which a role that was deleted and made again has another one of. Owned
+         * by stack_observe.c and stack_step.c.
          */
         bool role_missing;
         char role_id[64];
@@ -96,7 +97,10 @@ void aws_copy_members(struct value *to, const struct value *from, const char *co
 
 /* Whether the list of texts, which may be NULL, has this one. */
 bool aws_list_has(const struct value *list, const char *text);
-/* Adds to `left` (in the arena) what somebody else did and apply does not undo, unless `accepted` has the word for it. */
+/*
+ * Adds to `left` (in the arena) a change by others that apply does not undo, unless `accepted` has
+ * the word for it.
+ */
 struct left_drift_list {
         struct left_drift *items;
         size_t count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of DynamoDB that the records of sessions lie in: its key, and the attribute by which DynamoDB deletes what has expired.
- * What stands in it is session_store/'s.
+ * The table of DynamoDB that the records of sessions lie in: its key, and the attribute by which
+ * DynamoDB deletes what has expired. Its content belongs to session_store/.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_RECORDS_TABLE_H
 #define BERTH_PROVIDERS_AWS_SHARED_RECORDS_TABLE_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage's call, some of whose failures are answers: "no such bucket" is how S3 says that there is none yet. */
+/*
+ * A stage's call, some of whose failures are answers: "no such bucket" is how S3 says that it does
+ * not exist yet.
+ */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_STAGE_CALL_H
 #define BERTH_PROVIDERS_AWS_SHARED_STAGE_CALL_H
 

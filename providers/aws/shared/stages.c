@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A change's place is progress->stage, and whatever a later stage needs stands in `data`: a turn keeps nothing else. A run
- * that died is not carried on from there. The next one reads what is there and plans anew, so that every first stage must
- * take what an earlier run has left for what it is. Deadlines count by the monotonic clock from when a stage was entered.
+ * A change's place is progress->stage, and whatever a later stage needs stands in `data`: a turn
+ * keeps nothing else. A run that died is not carried on from there. The next run reads the real
+ * state and plans again, so that every first stage must accept what an earlier run has left.
+ * Deadlines count by the monotonic clock from when a stage was entered.
  */
 #include "providers/aws/shared/stages.h"
 

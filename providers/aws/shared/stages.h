@@ -43,7 +43,7 @@ int stage_wait(struct stage_turn *turn, int64_t ms);
  * stage_data() counts as `counter`. For answers at odds with one another, as while something is being deleted.
  */
 int stage_start_over(struct stage_turn *turn, int stage, const char *counter, int64_t most) MUST_USE;
-/* What later stages need (progress->data): made where there is none yet, never NULL. */
+/* Data for later stages (progress->data): made if absent, never NULL. */
 struct value *stage_data(const struct stage_turn *turn);
 /* Milliseconds since the stage was entered. */
 int64_t stage_elapsed_ms(const struct stage_turn *turn);

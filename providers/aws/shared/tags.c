@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whoever holds an AWS resource may tag it, and many tools do. So Berth compares only tags that it wants or once set, and
- * what is not among those neither makes a difference nor is removed.
+ * Any user of an AWS resource may tag it, and many tools do. So Berth compares only tags that it
+ * wants or once set, and what is not among those neither makes a difference nor is removed.
  */
 #include "providers/aws/shared/tags.h"
 

@@ -29,7 +29,7 @@ bool aws_is_of_stack(const struct provider *provider, const struct value *tags);
 bool aws_is_of_lineage(const struct provider *provider, const struct value *tags);
 /* Whether such tags are those of a resource of this kind and name. */
 bool aws_tags_name(const struct value *tags, const char *kind, const char *name);
-/* What is another lineage's, of a stack of this name: whose it is and what else to do. */
+/* For a resource of another lineage, of a stack of this name: its owner, and what else to do. */
 void aws_set_lineage(const char *address, const char *lineage, struct arena *arena, struct observation *ret);
 /* The same into an observation, with what else to do than to take it over. */
 void aws_set_ownership(const struct provider *provider, const char *address, const struct value *tags,
@@ -41,8 +41,8 @@ void aws_set_ownership(const struct provider *provider, const char *address, con
 void aws_warn_of_old_marks(const struct provider *provider, const char *kind, const char *path,
                            struct observation *observations, size_t count, struct arena *arena);
 /*
- * Of observed tags, those that are ours to compare: every key in `desired` or `recorded`; somebody else's are left
- * out. A map of texts.
+ * Of observed tags, those that are ours to compare: every key in `desired` or `recorded`; others'
+ * are left out. A map of texts.
  */
 struct value *aws_tags_of_ours(const struct value *observed, const struct value *desired,
                                const struct value *recorded, struct arena *arena);

@@ -52,8 +52,8 @@ struct value *isolated_network_wish(const struct provider *provider, struct aren
 }
 
 /*
- * "to S3 alone", and what else there is: "to S3 alone, and 0.0.0.0/0 by igw-1, in vpc-1". Who is to say yes to a change sees
- * by the id which VPC it is that changes.
+ * "to S3 alone", and what else there is: "to S3 alone, and 0.0.0.0/0 by igw-1, in vpc-1". A person
+ * who approves a change sees by the id which VPC changes.
  */
 static const char *with_others(const char *wished, const char *ours, const struct value *others,
                                const struct value *seen, struct arena *arena) {
@@ -139,8 +139,9 @@ static void set_again(struct value *seen, const char *name, const char *text, st
 }
 
 /*
- * Tags are copied from VPC to VPC, and in ours every route and rule that is not Berth's goes: it must have the very range that
- * Berth gives it as well, and the lineage of this state or of one that it took over. One that names no lineage is nobody's.
+ * Tags are copied from VPC to VPC, and in ours every route and rule that is not Berth's goes: it
+ * must have the very range that Berth gives it as well, and the lineage of this state or of one
+ * that it took over. A VPC without a lineage belongs to no stack.
  */
 static bool has_marks(const struct provider *provider, const struct value *vpc, const struct value *tags) {
         return aws_tags_name(tags, "Stack", provider->stack_name) && aws_lineage_of(tags) &&
@@ -154,8 +155,9 @@ static bool is_ours(const struct provider *provider, const struct value *vpc, co
 #define UNMARK "take the tag berth:lineage away from %s (aws ec2 delete-tags)"
 
 /*
- * The one that is known, or else the only one with the marks. Whoever could copy the marks could otherwise hand over a VPC to be
- * rebuilt, or have his own one used. Two of them are also what a lost answer and a list that lags may leave.
+ * The one that is known, or else the only one with the marks. Otherwise a user who can copy the
+ * marks could hand over a VPC to be rebuilt, or have another one used. Two of them are also what a
+ * lost answer and a list that lags may leave.
  */
 static int take_vpc(const struct provider *provider, const struct value *list, struct arena *arena,
                     struct value *seen, struct error *err) {
@@ -398,7 +400,9 @@ int isolated_network_take(const struct provider *provider, enum isolated_part pa
         return 0;
 }
 
-/* An empty text is none: it is how a wish says that one goes of which there is no record. */
+/*
+ * An empty text counts as absent: it is how a wish says that one goes of which there is no record.
+ */
 bool isolated_network_is_former(const struct value *spec) {
         const char *text = value_get_text(spec, ISOLATED_FORMER);
 

@@ -7,9 +7,11 @@
  * cannot. It stays there when that VPC is gone, until another one is made. Of a VPC that no such note tells of, the marks must be those
  * of one VPC alone.
  *
- * What was read of it is a map, `seen`, which lives in the arena of whoever reads:
- *   vpc, tags, subnet0, subnet1, zone0, zone1, table (the main one), endpoint, policy, endpointHasTable, group, allowed, prefix: texts,
- *   documents and booleans; known: the VPC's id where one was noted; copy: another one with the marks of the known one; routes and rules: lists of those that are not Berth's, {text ...}; zones: those of the region
+ * Its readings are a map, `seen`, which lives in the reader's arena: vpc, tags, subnet0, subnet1,
+ * zone0, zone1, table (the main one), endpoint, policy, endpointHasTable, group, allowed, prefix:
+ * texts, documents and booleans; known: the VPC's id where one was noted; copy: another one with
+ * the marks of the known one; routes and rules: lists of those that are not Berth's, {text ...};
+ * zones: those of the region
  */
 #ifndef BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
 #define BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
@@ -20,7 +22,10 @@
 #define ISOLATED_CIDR "10.0.0.0/20"
 extern const char *const isolated_subnet_cidrs[ISOLATED_SUBNETS];
 
-/* Names in the stack's spec: what shall be; and that a VPC which nobody wants any more is kept until no function is in it. */
+/*
+ * Names in the stack's spec: what shall be; and that a VPC which is not wanted any more is kept
+ * until no function is in it.
+ */
 #define ISOLATED_NETWORK "network"
 #define ISOLATED_FORMER "formerNetwork"
 #define ISOLATED_KEPT "until nothing is in it"
@@ -31,13 +36,16 @@ extern const char *const isolated_subnet_cidrs[ISOLATED_SUBNETS];
 /* Whether the Stack or any Environment is isolated; and whether manifests say anything of networks. */
 bool isolated_network_is_wanted(const struct provider *provider);
 bool isolated_network_is_said(const struct provider *provider);
-/* What it shall be, in the stack's spec. */
+/* The wished network, in the stack's spec. */
 struct value *isolated_network_wish(const struct provider *provider, struct arena *arena);
-/* What it is, in the same form. */
+/* The real one, in the same form. */
 struct value *isolated_network_spec(const struct provider *provider, const struct value *seen,
                                     const struct value *recorded, struct arena *arena);
 
-/* What is read, one call each, in this order; ISOLATED_ZONES by who makes something alone. */
+/*
+ * The parts in the order of reading, one call each; ISOLATED_ZONES is read only before something is
+ * made.
+ */
 enum isolated_part {
         ISOLATED_VPC,
         ISOLATED_PREFIX,
@@ -59,12 +67,15 @@ int isolated_network_take(const struct provider *provider, enum isolated_part pa
                           struct error *err) MUST_USE;
 /* Whether the spec keeps a VPC in mind that is on its way out. */
 bool isolated_network_is_former(const struct value *spec);
-/* All of it, for observe: *ret has no `vpc` where there is none, or, `if_allowed`, where nobody may see it. `last`: NULL, or what was seen before. */
+/*
+ * All of it, for observe: *ret has no `vpc` if it does not exist, or, `if_allowed`, if the rights
+ * to see it are missing. `last`: NULL, or what was seen before.
+ */
 int isolated_network_read(struct provider *provider, const struct observation *last, bool if_allowed,
                           struct arena *arena, struct value **ret, struct error *err) MUST_USE;
 /* VPCs with the stack's marks and range that are not the one in use are orphans. One call; who may not make it learns of none. */
 int isolated_network_note_orphans(struct provider *provider, struct arena *arena, struct error *err) MUST_USE;
-/* Where one is to be made: fails where the known one is gone, and another one carries its marks. */
+/* Before one is made: fails if the known one is gone, and another one carries its marks. */
 int isolated_network_check(const struct value *seen, struct error *err) MUST_USE;
 /* The network interfaces in the VPC, and those of them that are not of this stack's functions, in words. */
 struct isolated_interfaces {

@@ -21,7 +21,10 @@
 /* How often it is read again, after lost answers and while lists lag. */
 #define LOOKS_MAX 20
 #define LAG_MS 2000
-/* How often at least after a CreateVpc without an answer: a VPC too many would be nobody's. */
+/*
+ * The least number of looks after a CreateVpc without an answer: a VPC too many would have no
+ * owner.
+ */
 #define LOOKS_FOR_VPC 3
 
 #define SEEN "network"
@@ -157,7 +160,10 @@ static const char *const *ids_of(const struct value *seen, struct arena *arena) 
         return ids;
 }
 
-/* The first thing that is to be done, and its request. The order lets no moment pass in which a function could get out. */
+/*
+ * The first thing to do, and its request. The order lets no moment pass in which a function could
+ * get out.
+ */
 static enum deed choose_deed(struct stage_turn *turn, const struct value *seen, struct aws_request *ret) {
         struct arena *arena = turn->progress->arena;
         const struct value *wish = value_get(turn->change->desired, ISOLATED_NETWORK),
@@ -234,7 +240,10 @@ static void drop_first(struct value *seen, const char *name, struct arena *arena
         value_set(arena, seen, name, *rest);
 }
 
-/* What is there now that the deed is done; where EC2 made more with it, that is read: returns the part, or -1. */
+/*
+ * Notes what exists now that the deed is done; where EC2 made more with it, that is read: returns
+ * the part, or -1.
+ */
 static int note_deed(struct stage_turn *turn, enum deed deed, const struct aws_response *response,
                      struct value *seen, struct error *err) {
         static const struct {

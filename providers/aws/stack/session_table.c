@@ -300,7 +300,10 @@ int session_table_ask(struct provider *provider, struct change *change, struct a
         return 0;
 }
 
-/* What came between the question and the deletion is nobody's to delete. One that was told of goes, as it was allowed. A page a turn. */
+/*
+ * A record that came between the question and the deletion must not be deleted. Records that were
+ * reported go, as it was allowed. A page a turn.
+ */
 int session_table_look(struct stage_turn *turn) {
         const char *name = session_table_own(turn->change->observed->spec);
         struct arena *arena = turn->progress->arena;

@@ -33,7 +33,7 @@ const char *session_table_arn(const struct provider *provider, const char *name,
 void session_table_desire(const struct provider *provider, const struct observation *observed,
                           const struct value *recorded, struct arena *arena, struct value *spec);
 
-/* What a table is: `spec` as above without tags, NULL where there is none; all its tags. */
+/* A table's state: `spec` as above without tags, NULL if it does not exist; all its tags. */
 struct session_table_sight {
         struct value *spec, *tags;
 };
@@ -43,7 +43,7 @@ int session_table_read(struct provider *provider, const char *name, const struct
 /* Sets provider->recorded_table, for guards that ask who lives: a Stack may have been given another since, or none. */
 void session_table_note(struct provider *provider, const struct value *recorded);
 void session_table_read_ahead(struct provider *provider, const struct value *recorded, struct arena *arena);
-/* Of one that is somebody else's: fails where it is not there, or cannot hold sessions. One call. */
+/* For a foreign table: fails if it does not exist, or cannot hold sessions. One call. */
 int session_table_check(struct provider *provider, const char *name, struct error *err) MUST_USE;
 
 /*

@@ -2,9 +2,10 @@
 /*
  * Making the table, mending it, and taking it down.
  *
- * A table that is not ACTIVE takes no change (ResourceInUseException), and UpdateTable takes one at a time, each of which makes it
- * UPDATING for a while. So whoever changes something is tried again for a minute, and what takes long, another key, comes last. What
- * CreateTable makes has all of its settings and tags but for the expiry, which has a call of its own.
+ * A table that is not ACTIVE takes no change (ResourceInUseException), and UpdateTable takes one at
+ * a time, each of which makes it UPDATING for a while. So a change is tried again for a minute, and
+ * a slow one, another key, comes last. What CreateTable makes has all of its settings and tags but
+ * for the expiry, which has a call of its own.
  */
 #include "providers/aws/stack/session_table.h"
 
@@ -119,7 +120,10 @@ int session_table_check_owner(struct stage_turn *turn) {
         struct aws_request request =
                 dynamodb_list_tags(session_table_arn(turn->provider, name, arena), NULL, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        /* One that is on its way out has no tags any more: the next stage sees that, and comes back. */
+        /*
+         * A table that is being deleted has no tags any more: the next stage sees that, and comes
+         * back.
+         */
         int result = stage_call(turn, &request, gone, &response);
 
         if (result < 0)
@@ -148,7 +152,10 @@ int session_table_wait(struct stage_turn *turn, int create) {
         if (result > 0)
                 return result;
         if (*response.error_code) {
-                /* It was on its way out when it was to be made; or was just made, and not all of AWS has heard of it. */
+                /*
+                 * It was being deleted when it should be made; or was just made, and not all of AWS
+                 * has heard of it.
+                 */
                 result = stage_start_over(turn, create, "tableAgain", AGAIN_MAX);
                 if (result != STAGE_OVER)
                         return result;
@@ -245,7 +252,7 @@ static const char *own_name(const struct stage_turn *turn) {
         return session_table_own(turn->change->observed->spec);
 }
 
-/* One that is in use is waited for by the last of these stages, which comes back here. */
+/* A table in use is waited for by the last of these stages, which comes back here. */
 static const char *const gone_or_busy[] = { DYNAMODB_NO_TABLE, DYNAMODB_IN_USE, NULL };
 
 int session_table_unprotect(struct stage_turn *turn) {

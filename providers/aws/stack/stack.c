@@ -70,8 +70,8 @@ struct value *stack_desired_role(const struct provider *provider, const struct v
 }
 
 /*
- * What the stack made and manages no longer is kept in mind as long as it is there. Without a refresh nobody has
- * looked, and it is there as far as we know.
+ * What the stack made and manages no longer is kept in mind as long as it is there. Without a
+ * refresh it was not looked at, and it is there as far as we know.
  */
 static void desire_former(const struct provider *provider, const struct observation *observed,
                           const struct value *recorded, struct arena *arena, struct value *spec) {
@@ -85,9 +85,10 @@ static void desire_former(const struct provider *provider, const struct observat
 }
 
 /*
- * As with role and bucket: a VPC that nobody wants any more is kept in mind while functions may still be in it. Where no
- * manifest says a word of networks, it stays what it was. One that a run began and did not record goes as well: the wish says so
- * with an empty text, since what stands neither in wish nor record is not compared.
+ * As with role and bucket: a VPC that is not wanted any more is kept in mind while functions may
+ * still be in it. Where no manifest says a word of networks, it stays what it was. A VPC that a run
+ * began and did not record goes as well: the wish says so with an empty text, since a member that
+ * is neither in wish nor record is not compared.
  */
 static void desire_network(const struct provider *provider, const struct observation *observed,
                            const struct value *recorded, struct arena *arena, struct value *spec) {

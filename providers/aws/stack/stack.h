@@ -18,8 +18,8 @@
 #include "providers/aws/shared/execution_role.h"
 
 /*
- * The encryption of a bucket that nobody gave another one. It reads like this whatever it is: who set a key of KMS wants more
- * than S3's own, and keeps it, with its bucket key.
+ * The encryption of a bucket without another setting. It reads like this whatever it is: an owner
+ * that set a key of KMS wants more than S3's own, and keeps it, with its bucket key.
  */
 #define STACK_ENCRYPTION "AES256"
 

@@ -2,9 +2,10 @@
 /*
  * Taking the Stack down: what Berth itself left in the bucket, the bucket, the role.
  *
- * A bucket that holds more than that, above all workspaces of sessions, is refused (bucket-not-empty). Whoever allows
- * the refusal has said that all of it may go: then, and only then, everything is removed. What appears between the
- * question and the deletion is never removed: S3 refuses to delete the bucket then, and so do we.
+ * A bucket that holds more than that, above all workspaces of sessions, is refused
+ * (bucket-not-empty). Allowing the refusal means that all of it may go: then, and only then,
+ * everything is removed. What appears between the question and the deletion is never removed: S3
+ * refuses to delete the bucket then, and so do we.
  */
 #include "providers/aws/stack/stack.h"
 
@@ -119,9 +120,10 @@ static bool is_stuck(struct leftovers *leftovers) {
 }
 
 /*
- * The first page below the prefix at hand: what stands on it is deleted by the next stage, which comes back here. An empty
- * page goes on to the next prefix. Nothing is kept from one page to the next but its first key, so that the listing needs no
- * markers, and what somebody adds meanwhile below our own prefixes goes as well.
+ * The first page below the prefix at hand: what stands on it is deleted by the next stage, which
+ * comes back here. An empty page goes on to the next prefix. Between pages only the first key is
+ * kept, so that the listing needs no markers, and what others add meanwhile below our own prefixes
+ * goes as well.
  */
 static int list_leftovers(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
@@ -142,7 +144,7 @@ static int list_leftovers(struct stage_turn *turn) {
         leftovers->page = (struct s3_page){ 0 };
         if (s3_read_versions(&response, leftovers->arena, &leftovers->page, turn->err) < 0)
                 return -1;
-        /* What was not asked for may be sessions' workspaces: all of the page would be deleted. */
+        /* A page beyond the request may hold sessions' workspaces: all of it would be deleted. */
         for (size_t i = 0; i < leftovers->page.count; i++) {
                 if (strncmp(leftovers->page.objects[i].key, prefix, strlen(prefix)) != 0)
                         return error_set(turn->err,
@@ -201,7 +203,7 @@ static bool leaves_bucket(const struct change *change) {
         return !has_bucket(change);
 }
 
-/* One note a turn; the stage enters itself anew until there is none left. */
+/* One note a turn; the stage enters itself again until none is left. */
 static int delete_note(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchBucket", "NoSuchKey", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
@@ -309,9 +311,10 @@ static void count_page(struct holdings *holdings, const struct s3_page *page, co
 }
 
 /*
- * Counts what is not Berth's own below `prefix`, without listing what is: goes down by folders along the paths to `own`,
- * and counts what lies beside them. Of a folder beside them one page is enough, and pages of folders are read only until
- * one holds something: the bucket is in use then, and "at least" so much is what people are told.
+ * Counts what is not Berth's own below `prefix`, without listing what is: goes down by folders
+ * along the paths to `own`, and counts what lies beside them. For a folder beside them one page is
+ * enough, and pages of folders are read only until one holds something: the bucket is in use then,
+ * and people are told "at least" that number.
  */
 static int count_beside(struct provider *provider, const char *prefix, const char *const *own,
                         struct arena *arena, struct holdings *holdings, struct error *err) {

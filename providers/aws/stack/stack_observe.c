@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-/* What was seen of the bucket, or of the role. */
+/* The observed bucket, or role. */
 struct part {
         bool exists;
         enum ownership ownership;
@@ -71,9 +71,9 @@ static void set_owner(struct sight *sight, struct part *part, const struct value
 }
 
 /*
- * The key that objects are encrypted with, as the Stack would write it: S3 gives back whatever somebody wrote, which may be the
- * end of the ARN alone. Double encryption with that key (aws:kms:dsse) has no bucket key, and is more than is asked for: it
- * reads as if it had one.
+ * The key that objects are encrypted with, as the Stack would write it: S3 gives back the text as
+ * it was set, which may be the end of the ARN alone. Double encryption with that key (aws:kms:dsse)
+ * has no bucket key, and is more than is asked for: it reads as if it had one.
  */
 static void set_key(struct sight *sight, const struct value *encryption) {
         const char *algorithm = value_get_text(encryption, "algorithm"),
@@ -175,7 +175,7 @@ static int see_managed_bucket(struct sight *sight, const struct value *recorded)
         return see_own_bucket(sight, recorded) < 0 ? -1 : see_bucket_settings(sight);
 }
 
-/* Somebody else's bucket, used by us: it only has to be there. */
+/* A foreign bucket, used by us: it only has to exist. */
 static int see_shared_bucket(struct sight *sight) {
         static const char *const absent[] = { "NotFound", "NoSuchBucket", NULL };
         const struct s3_bucket bucket = aws_bucket(sight->provider);
@@ -268,8 +268,9 @@ static int see_former_bucket(struct sight *sight, const struct value *recorded) 
 }
 
 /*
- * Only where somebody wants it or it was made: it takes seven calls, and rights that others do not need. A run that died or failed
- * may have begun it without a record of it: then one call more is made, and who may not make that one has none.
+ * Only if it is wanted or was made: it takes seven calls, and rights that others do not need. A run
+ * that died or failed may have begun it without a record of it: then one call more is made, and if
+ * the right to that call is missing, there is none.
  */
 static int see_network(struct sight *sight, const struct value *recorded) {
         struct provider *provider = sight->provider;
@@ -301,8 +302,9 @@ static int see_network(struct sight *sight, const struct value *recorded) {
 }
 
 /*
- * The table that this stack made, under whichever name, or else the one that it is to make. One that is declared as another's has to be
- * there, and nothing more. Where neither manifest nor record says a word of sessions no call is made.
+ * The table that this stack made, under whichever name, or else the one that it is to make. A table
+ * that is declared as another's has to exist, and nothing more. Where neither manifest nor record
+ * says a word of sessions no call is made.
  */
 static int see_table(struct sight *sight, const struct value *recorded) {
         struct provider *provider = sight->provider;
@@ -319,10 +321,13 @@ static int see_table(struct sight *sight, const struct value *recorded) {
         if (seen.spec) {
                 sight->table.spec = seen.spec;
                 set_owner(sight, &sight->table, seen.tags, value_get(recorded, SESSIONS));
-                /* It is made with its marks, under a name that anybody may give: no run that died has made one without them. */
+                /*
+                 * It is made with its marks, under a name that any tool may use: no run that died
+                 * has made one without them.
+                 */
                 sight->table.ownership =
                         aws_ownership(provider, seen.tags, sight->arena, &sight->table.owner);
-                /* Others' by now: it is not for us to give up. */
+                /* It belongs to others now: it is not for us to give up. */
                 if (own && !managed && sight->table.ownership != OWNER_SELF)
                         sight->table = (struct part){ 0 };
         }
@@ -333,7 +338,7 @@ static int see_table(struct sight *sight, const struct value *recorded) {
                        : 0;
 }
 
-/* One that is another's is not seen: it is as it was recorded. */
+/* A foreign one is not read: it is as it was recorded. */
 static void set_table(const struct sight *sight, struct value *spec) {
         const struct value *recorded = sight->wanted->recorded;
         const char *name = value_text_of(value_path(recorded, SESSIONS_TABLE));
@@ -357,7 +362,7 @@ static void set_network(const struct sight *sight, struct value *spec) {
 
         if (!sight->network)
                 return;
-        /* Nobody wants it, or ever recorded it as wanted. */
+        /* It is not wanted, and was never recorded as wanted. */
         if (!value_get(recorded, ISOLATED_NETWORK) && !isolated_network_is_wanted(sight->provider))
                 value_set_text(sight->arena, spec, ISOLATED_FORMER, ISOLATED_KEPT);
         else
@@ -366,7 +371,10 @@ static void set_network(const struct sight *sight, struct value *spec) {
                                                  value_get(recorded, ISOLATED_NETWORK), sight->arena));
 }
 
-/* Names follow from namePrefix: under another one everything would be made anew and the old left to nobody. */
+/*
+ * Names follow from namePrefix: under another one everything would be made again and the old left
+ * without an owner.
+ */
 static int check_name(const struct sight *sight, const char *path, const char *name) {
         const char *recorded = value_text_of(value_path(sight->wanted->recorded, path));
 
@@ -428,7 +436,10 @@ static void set_role(const struct sight *sight, struct value *spec) {
                                value_get_text(recorded, STACK_FORMER_ROLE));
 }
 
-/* For people: who last applied what belongs to another lineage, " by anna@ci-7, 2026-01-31T..."; "" where nobody says. */
+/*
+ * For people: who last applied what belongs to another lineage, " by anna@ci-7, 2026-01-31T..."; ""
+ * if unknown.
+ */
 static const char *last_hand(const struct sight *sight, const struct part *part) {
         struct lineage_note note = { 0 };
         struct error ignored;

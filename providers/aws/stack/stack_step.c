@@ -163,9 +163,9 @@ static bool replaces_role_policy(const struct change *change) {
 }
 
 /*
- * With its tags, so that there is no moment in which it is nobody's, and policies that demand tags of new buckets are content.
- * That takes the right s3:TagResource. Who has it not, and servers that do not know of such tags, get a bucket that is tagged
- * in a later stage.
+ * With its tags, so that there is no moment in which it has no owner, and policies that demand tags
+ * of new buckets are content. That takes the right s3:TagResource. Without that right, and on
+ * servers that do not know such tags, the bucket is tagged in a later stage.
  */
 static int create_bucket(struct stage_turn *turn) {
         static const char *const mine[] = { "BucketAlreadyOwnedByYou", NULL };
@@ -316,8 +316,9 @@ static int block_access(struct stage_turn *turn) {
 }
 
 /*
- * Where somebody has set a key of KMS since the plan, as a rule of the organisation does with new buckets, it stays, unless the
- * Stack names one. What may not come encrypted otherwise goes back with the new setting, which replaces all of it.
+ * If a key of KMS was set since the plan, as a rule of the organisation does with new buckets, it
+ * stays, unless the Stack names one. What may not come encrypted otherwise goes back with the new
+ * setting, which replaces all of it.
  */
 static int read_encryption(struct stage_turn *turn) {
         static const char *const none[] = { "ServerSideEncryptionConfigurationNotFoundError", NULL };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who else uses what this stack made. Nobody is asked to say so: a stack that shares the bucket may have no agents, and so
- * no records in it. Whatever it does have leaves a trace somewhere: functions that run with the role, rules in the bucket's
- * lifecycle, the note that its applies renew. All three are looked at before the bucket or the role goes.
+ * Other users of what this stack made. They need not register: a stack that shares the bucket may
+ * have no agents, and so no records in it. Whatever it does have leaves a trace somewhere:
+ * functions that run with the role, rules in the bucket's lifecycle, the note that its applies
+ * renew. All three are looked at before the bucket or the role goes.
  */
 #include "providers/aws/stack/stack.h"
 
@@ -122,7 +123,7 @@ static int add_stacks(struct provider *provider, struct users *users, struct err
         return 0;
 }
 
-/* Whatever else somebody put into the isolated VPC, which would keep it from being deleted. */
+/* Other interfaces in the isolated VPC, which would keep it from being deleted. */
 static int add_interfaces(struct provider *provider, struct users *users, struct error *err) {
         struct isolated_interfaces interfaces;
 

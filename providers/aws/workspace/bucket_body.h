@@ -27,7 +27,7 @@ int bucket_load(struct workspace *workspace, struct problem *problem) MUST_USE;
 /* The same, held against the bucket where that is due: for what tells of files without looking at them. */
 int bucket_load_checked(struct workspace *workspace, const struct interrupt *interrupt,
                         struct problem *problem) MUST_USE;
-/* Frees those that were the index before. Nobody has anything that lies in it then. */
+/* Frees those that were the index before. Pointers into it must not be used any more. */
 void bucket_compact(struct workspace *workspace);
 /* Changes the index, and has what it is now. PROBLEM_NOT_FOUND where the workspace has gone. */
 int bucket_change(struct workspace *workspace, const struct workspace_index_changes *changes,
@@ -36,7 +36,7 @@ int bucket_change(struct workspace *workspace, const struct workspace_index_chan
 /* An empty file without a name. */
 int bucket_spool(const char *folder, int *ret_descriptor, struct problem *problem) MUST_USE;
 
-/* 1: *ret_etag (128 bytes), bytes and time of an object; 0: there is none. */
+/* 1: *ret_etag (128 bytes), bytes and time of an object; 0: it does not exist. */
 int bucket_head(const struct workspace_bucket *where, const char *key, char ret_etag[128],
                 uint64_t *ret_bytes, int64_t *ret_modified_ms, struct error *err) MUST_USE;
 /*
@@ -45,7 +45,10 @@ int bucket_head(const struct workspace_bucket *where, const char *key, char ret_
  */
 int bucket_fetch(const struct workspace_bucket *where, const char *key, const char *etag, uint64_t from,
                  uint64_t length, int descriptor, struct error *err) MUST_USE;
-/* One whole object whose length is not known. 1; 0: there is none. -1 also where it is longer than `most`. */
+/*
+ * One whole object whose length is not known. 1; 0: it does not exist. -1 also where it is longer
+ * than `most`.
+ */
 int bucket_read(const struct workspace_bucket *where, const char *key, size_t most, struct strbuf *ret,
                 struct error *err) MUST_USE;
 
@@ -53,7 +56,7 @@ struct bucket_put {
         const char *key, *environment; /* whose tag it gets */
         struct aws_file file;
         bool conditional;
-        const char *etag; /* over which version; NULL: only where there is none */
+        const char *etag; /* over which version; NULL: only if there is no version */
 };
 /* 1, and the new ETag; 0: the condition does not hold. */
 int bucket_put(const struct workspace_bucket *where, const struct bucket_put *put, char ret_etag[128],
@@ -72,7 +75,7 @@ void bucket_etag(const char *etag, char ret[ETAG_SIZE]);
 /* PROBLEM_CONFLICT where a file has the path of a folder above it, or a folder this path. */
 int bucket_check_place(const struct workspace_index *index, const char *path,
                        struct problem *problem) MUST_USE;
-/* PROBLEM_WORKSPACE_FULL where a file of so many bytes has no room there. */
+/* PROBLEM_WORKSPACE_FULL if a file of this size has no room there. */
 int bucket_check_room(const struct workspace_index *index, const char *path, uint64_t bytes,
                       const struct workspace_limits *limits, struct problem *problem) MUST_USE;
 uint64_t bucket_count(const struct workspace_index *index); /* files and folders */

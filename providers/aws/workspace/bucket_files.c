@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define ETAG_BYTES 16
-#define DELETE_TRIES 4 /* where somebody else writes the file between a look and its deletion */
+#define DELETE_TRIES 4 /* for a file that another writer changes between a look and its deletion */
 
 void bucket_etag(const char *etag, char ret[ETAG_SIZE]) {
         uint8_t digest[SHA256_SIZE];
@@ -146,7 +146,7 @@ int bucket_file_fetch(struct workspace *workspace, const char *path, const struc
 
 /* --- putting --- */
 
-/* What a put goes by, where it has conditions: the version over which it goes, "" where there is none. */
+/* The condition of a put: the version that it replaces, "" for none. */
 struct judged {
         char etag[128];
 };
@@ -310,7 +310,9 @@ static const char **emptied(const struct workspace_index *index, const char *pat
         return folders;
 }
 
-/* 1: that version is gone, of a file that may have been gone before; 0: another one lies there by now. */
+/*
+ * 1: that version is gone, of a file that may have been gone before; 0: another one lies there now.
+ */
 static int delete_version(struct workspace *workspace, const char *path, const char *etag,
                           struct problem *problem) {
         static const char *const unmet[] = { "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bucket has no folders: what lies below one makes it, and one that was made empty stands in the index alone. What is moved is copied by S3
- * itself, then the index is changed at once, and then the old objects go: a death leaves objects that the next check finds, and no file
- * is lost.
+ * A bucket has no folders: what lies below one makes it, and one that was made empty stands in the
+ * index alone. To move, S3 itself copies, then the index is changed at once, and then the old
+ * objects go: a death leaves objects that the next check finds, and no file is lost.
  */
 #include "providers/aws/workspace/bucket_body.h"
 
@@ -237,7 +237,10 @@ static int copy_objects(struct workspace *workspace, struct moving *moving, cons
         return 0;
 }
 
-/* As the versions that were copied, or that the index had: what somebody else has put meanwhile stays, and stays in the index. */
+/*
+ * As the versions that were copied, or that the index had: what others have put meanwhile stays,
+ * and stays in the index.
+ */
 static int remove_objects(struct workspace *workspace, const struct workspace_index_file *files, size_t count,
                           struct arena *arena, struct problem *problem) {
         const char **keys = arena_array(arena, count + 1, sizeof(*keys));

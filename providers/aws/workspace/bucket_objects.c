@@ -154,7 +154,7 @@ int bucket_read(const struct workspace_bucket *where, const char *key, size_t mo
 
 /* --- putting --- */
 
-/* 1: what lies there is what was put, whoever did it; 0: it is not. */
+/* 1: the object is what was put, whoever did it; 0: it is not. */
 static int is_ours(const struct workspace_bucket *where, const struct bucket_put *put, char ret_etag[128],
                    int64_t *ret_written_ms, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();

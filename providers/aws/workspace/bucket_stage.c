@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes with one execution is three objects: `content`, all files one behind the other; `paths`, which of them is where, and which is put last
- * of the two; and `request`. Another server than the one that took them may be the one that places them. Placing is done again after
- * a death: each file is put over itself.
+ * The files of one execution are three objects: `content`, all files one behind the other; `paths`,
+ * which of them is where, and which is put last of the two; and `request`. Another server than the
+ * one that took them may be the one that places them. Placing is done again after a death: each
+ * file is put over itself.
  */
 #include "providers/aws/workspace/bucket_body.h"
 

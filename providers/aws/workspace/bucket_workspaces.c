@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A workspace is there as long as its index is. It is opened by one call, which brings the beginning of the index: all of it, where it
- * is not long. What is removed is noted first, in workspaces/removed/, so that what a death leaves is removed by the next server.
+ * A workspace is there as long as its index is. It is opened by one call, which brings the
+ * beginning of the index: all of it, where it is not long. A removal is noted first, in
+ * workspaces/removed/, so that the next server finishes what a death leaves.
  */
 #include "providers/aws/workspace/bucket_workspaces.h"
 
@@ -169,7 +170,7 @@ static int describe(const struct workspace *workspace, struct arena *arena, stru
         return 0;
 }
 
-/* Of a session that has ended nobody restores anything, and no file waits for its executions. */
+/* A session that has ended is not restored, and no file waits for its executions. */
 static int set_life(struct workspace *workspace, int64_t lives_until_ms, struct problem *problem) {
         const struct workspace_index_changes changes = { .lives_until_ms = &lives_until_ms };
         struct bucket_own *own = bucket_own(workspace);
@@ -284,7 +285,7 @@ static int list_of_all(const struct workspaces *workspaces, const char *after, s
                         struct error ignored;
 
                         from = page.objects[i].key;
-                        /* Damaged ones are nobody's. */
+                        /* Damaged ones have no owner. */
                         if (!text_begins_with(page.objects[i].key, LAYOUT_INDEXES) || !workspace_is_id(id) ||
                             workspace_index_read_head(where, id, arena, &index, &ignored) <= 0)
                                 continue;
@@ -403,8 +404,8 @@ static int recover_one(const struct workspace_bucket *where, const char *key, st
 }
 
 /*
- * Those whose removal was begun and not ended: notes say which, and whose they were. Those of other stacks are left to them. One that cannot be
- * finished is in no other's way.
+ * Those whose removal was begun and not ended: notes say which, and whose they were. Those of other
+ * stacks are left to them. One that cannot be finished does not block the others.
  */
 static int recover(const struct workspaces *workspaces, struct problem *problem) {
         const struct workspace_bucket *where = where_of(workspaces);

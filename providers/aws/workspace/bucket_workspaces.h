@@ -5,8 +5,8 @@
  *
  *      struct workspaces workspaces = bucket_workspaces(&bucket, "/var/lib/berth/spool");
  *
- * What a function says was done lies in the bucket, and the index knows it. What failed may have been done all the same: the bucket is what
- * holds, and a check of the index finds it.
+ * What a function says was done lies in the bucket, and the index knows it. A call that failed may
+ * have been done nevertheless: the bucket is what holds, and a check of the index finds it.
  */
 #ifndef BERTH_PROVIDERS_AWS_WORKSPACE_BUCKET_WORKSPACES_H
 #define BERTH_PROVIDERS_AWS_WORKSPACE_BUCKET_WORKSPACES_H

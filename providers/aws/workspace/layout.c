@@ -76,7 +76,7 @@ const char *layout_row_key(const char *stack, const char *owner, const struct la
                             size, row->lives_until_ms);
 }
 
-/* The number that is all of the text; false where there is none. */
+/* The number that is all of the text; false if the text is not a number. */
 static bool read_number(const char *text, int64_t *ret) {
         char *end;
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A change is a loop: read it, merge, put it back on condition that nobody else has. A put whose answer was lost may have been made: the
- * next try finds that somebody has (412), reads it again and merges the same into it, which changes nothing then.
+ * A change is a loop: read it, merge, put it back on condition that it is still the same. A put
+ * whose answer was lost may have been made: the next try finds another version (412), reads it
+ * again and merges the same into it, which changes nothing then.
  *
- * Of an owner's rows, the first one is there from the beginning to the end. Another one has in its key the size, in whole MiB, and until when
- * the session lives: where they change, the new one is put behind the index, and the old one removed. Of two that a death or a race
- * leaves the larger one counts, until the next check. What fails there is nobody's error: the index is what holds.
+ * Of an owner's rows, the first one is there from the beginning to the end. Another one has in its
+ * key the size, in whole MiB, and until when the session lives: where they change, the new one is
+ * put behind the index, and the old one removed. Of two that a death or a race leaves the larger
+ * one counts, until the next check. A failure there is not reported: the index is what holds.
  */
 #include "providers/aws/workspace/workspace_index.h"
 
@@ -331,7 +333,7 @@ static int remove_row(const struct workspace_bucket *where, const char *key, str
         return aws_call_accepting(where->client, &request, absent_codes, &response, err);
 }
 
-/* 1, and the index has its new ETag; 0: somebody else's is there, or none. */
+/* 1, and the index has its new ETag; 0: another server's is there, or none. */
 static int put_index(const struct workspace_bucket *where, const char *id, struct workspace_index *index,
                      const char *if_match, struct arena *arena, struct error *err) {
         struct s3_write write = { .key = layout_index(id, arena),
@@ -354,7 +356,10 @@ static int put_index(const struct workspace_bucket *where, const char *id, struc
         return 1;
 }
 
-/* The index comes first: of a row without one a list would tell, and of an index without a row nobody was told yet. */
+/*
+ * The index comes first: a row without one would be listed, but an index without a row was not
+ * reported to any client yet.
+ */
 int workspace_index_make(const struct workspace_bucket *where, const char *id,
                          const struct workspace_index *index, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -430,7 +435,10 @@ static void merge_files(const struct workspace_index *old, const struct workspac
                         j++;
                 if (order < 0 && is_removed(next, removed, changes->removed_count))
                         continue;
-                /* What comes out of a sandbox may tell of one path twice: an index that does cannot be read any more. */
+                /*
+                 * A sandbox may report one path twice: an index with both could not be read any
+                 * more.
+                 */
                 if (ret->count && compare_files(&ret->files[ret->count - 1], next) == 0)
                         ret->bytes -= ret->files[--ret->count].bytes;
                 ret->files[ret->count] = *next;

@@ -5,8 +5,9 @@
  *
  *     workspace_index_read()  ->  (files move)  ->  workspace_index_change()  merges what changed into what it is by then
  *
- * It may lag: what lies in the bucket wins. A file that is not there any more (404) was deleted, by a lifecycle rule as a rule: whoever
- * finds that takes it out. workspace_index_check() brings all of it up to date, by listing.
+ * It may lag: what lies in the bucket wins. A file that is not there any more (404) was deleted, by
+ * a lifecycle rule as a rule: the reader that finds that takes it out. workspace_index_check()
+ * brings all of it up to date, by listing.
  *
  * As text: a line of JSON for the head, and one for each file and folder, in the order of their paths.
  */
@@ -66,17 +67,18 @@ int workspace_index_read_head(const struct workspace_bucket *where, const char *
 int workspace_index_make(const struct workspace_bucket *where, const char *id,
                          const struct workspace_index *index, struct error *err) MUST_USE;
 
-/* What has changed. All borrowed; zeros and NULLs change nothing. */
+/* The changes. All borrowed; zeros and NULLs change nothing. */
 struct workspace_index_changes {
         const struct workspace_index_file
-                *put; /* in place of what is there; what was a folder of that path is none any more */
+                *put; /* in place of what is there; a former folder of that path is gone */
         size_t put_count;
         const struct workspace_index_file *
                 removed; /* by path; where an ETag is said, only if the index still has that one, or none. "": only if none */
         size_t removed_count;
         /*
-         * NULL, or the index as it was before files were put of which no ETag is said here. Of one that others have put meanwhile nobody knows
-         * whose version lies there: its digest is not believed then.
+         * NULL, or the index as it was before files were put of which no ETag is said here. If
+         * others have put one meanwhile, it is unknown whose version lies there: its digest is not
+         * trusted then.
          */
         const struct workspace_index *since;
         const char *const *folders, *const *folders_removed;
@@ -85,8 +87,9 @@ struct workspace_index_changes {
 };
 
 /*
- * 1, and *ret, in the arena, is what the index is now; 0: the workspace has gone. `known` may be NULL, or the index as it was read: that
- * saves a call where nobody has changed it since. The owner's row is brought up to date.
+ * 1, and *ret, in the arena, is what the index is now; 0: the workspace has gone. `known` may be
+ * NULL, or the index as it was read: that saves a call if it has not changed since. The owner's row
+ * is brought up to date.
  */
 int workspace_index_change(const struct workspace_bucket *where, const char *id,
                            const struct workspace_index *known, const struct workspace_index_changes *changes,
@@ -101,7 +104,10 @@ int workspace_index_check(const struct workspace_bucket *where, const char *id, 
                           const struct interrupt *interrupt, struct arena *arena, struct workspace_index *ret,
                           struct error *err) MUST_USE;
 
-/* Works out file->sha256 of an object whose ETag is file->etag. 1, in the arena; 0: it is not there, or another version by now. */
+/*
+ * Works out file->sha256 of an object whose ETag is file->etag. 1, in the arena; 0: it does not
+ * exist, or is another version now.
+ */
 int workspace_index_hash(const struct workspace_bucket *where, const char *key,
                          struct workspace_index_file *file, const struct interrupt *interrupt,
                          struct arena *arena, struct error *err) MUST_USE;
