@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The capacity stands in a header before the items and not in the caller's struct, so that items and count are all
- * that anybody keeps. The header names its own items: whoever grows an array that was made elsewhere finds no such
- * header, and the program ends rather than write beyond it.
+ * The capacity stands in a header before the items and not in the caller's struct, so that a caller
+ * keeps only items and count. The header names its own items: growing an array that was made
+ * elsewhere finds no such header, and the program ends rather than write beyond it.
  */
 #include "base/array.h"
 

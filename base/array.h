@@ -5,8 +5,8 @@
  *      list->items = array_grow(arena, list->items, list->count, sizeof(*list->items));
  *      list->items[list->count++] = item;
  *
- * An array that is grown here is made here: it starts as NULL with a count of 0. Its capacity stands before its items.
- * One that was made elsewhere has none there: the program aborts.
+ * An array that is grown here is made here: it starts as NULL with a count of 0. Its capacity
+ * stands before its items. One that was made elsewhere has none there: the program aborts.
  */
 #ifndef BERTH_BASE_ARRAY_H
 #define BERTH_BASE_ARRAY_H
@@ -14,8 +14,9 @@
 #include "base/arena.h"
 
 /*
- * Where `count` items of `size` bytes and one more have room: `items` itself, or a zeroed larger array that begins with
- * what the items are. What it replaces stays in the arena as it is; aborts where the product overflows.
+ * Where `count` items of `size` bytes and one more have room: `items` itself, or a zeroed larger
+ * array that begins with what the items are. The old array stays in the arena as it is; aborts
+ * where the product overflows.
  */
 void *array_grow(struct arena *arena, void *items, size_t count, size_t size);
 /* The same in memory of its own, which is moved and not copied where it is large; not zeroed. */

@@ -26,7 +26,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The kernel gives up with EAGAIN where somebody renames folders meanwhile. */
+/* The kernel gives up with EAGAIN if folders are renamed meanwhile. */
 #define TRIES 128
 /* As many as the kernel follows. */
 #define LINKS_MAX 40
@@ -158,8 +158,8 @@ static int follow(struct walk *walk, int link) {
 }
 
 /*
- * The last name. -1 with *ret_link set: a link that is to be followed. Opening never follows one: what becomes a link after
- * it was looked at is refused.
+ * The last name. -1 with *ret_link set: a link that must be followed. Opening never follows one:
+ * what becomes a link after it was looked at is refused.
  */
 static int open_last(struct walk *walk, const char *name, int flags, unsigned mode, int *ret_link) {
         bool kept = (flags & O_NOFOLLOW) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting is a poll() on the interrupt's descriptor, so that it ends at once when somebody asks to stop. A poll waits
- * an hour at the most and is then begun again: its timeout is an int.
+ * Waiting is a poll() on the interrupt's descriptor, so that it ends at once on a request to stop.
+ * A poll waits an hour at the most and is then begun again: its timeout is an int.
  */
 #include "base/clock.h"
 

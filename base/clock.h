@@ -18,7 +18,10 @@ struct clock {
         int64_t (*monotonic_ms)(const struct clock *clock); /* since some fixed point */
         /* Returns 0 when monotonic_ms() has reached `until_ms`, -1 when the wait was interrupted. */
         int (*sleep_until)(const struct clock *clock, int64_t until_ms);
-        /* What ends the waits of whoever is given this clock; NULL: nothing. A copy of a clock may have another. */
+        /*
+         * The interrupt that ends waits by this clock; NULL: nothing. A copy of a clock may have
+         * another.
+         */
         const struct interrupt *interrupt;
 };
 
@@ -38,9 +41,9 @@ struct timespec clock_after_ms(int64_t ms);
 
 /* "2026-01-31T12:00:00Z"; the buffer takes 21 bytes and more. */
 void clock_format(int64_t wall_ms, char *buffer, size_t size);
-/* Milliseconds since 1970 from such a text; -1 where it is none, or NULL. */
+/* Milliseconds since 1970 from such a text; -1 if it is invalid, or NULL. */
 int64_t clock_parse(const char *text);
-/* "12 s", "3 min", "5 h", "9 d", in the largest unit that fits; a time that is negative is none: "0 s". */
+/* "12 s", "3 min", "5 h", "9 d", in the largest unit that fits; a negative time counts as "0 s". */
 void clock_format_span(int64_t span_ms, char *buffer, size_t size);
 
 #endif

@@ -34,14 +34,17 @@ CRYPTO_SYMBOLS(LIBRARY_POINTER)
 static const struct library_symbol crypto_symbols[] = { CRYPTO_SYMBOLS(LIBRARY_SYMBOL) };
 static struct library crypto = LIBRARY(CRYPTO_SONAME, "libssl3", "hashes", crypto_symbols);
 
-/* Asked for once: OpenSSL 3 looks a digest up anew at each use of EVP_sha256(), which takes as long as a small one. */
+/*
+ * Fetched once: OpenSSL 3 looks a digest up again at each use of EVP_sha256(), which takes as long
+ * as a small one.
+ */
 static EVP_MD *sha256_fetched, *sha1_fetched, *md5_fetched;
 static pthread_once_t fetched_once = PTHREAD_ONCE_INIT;
 
 /*
- * "-fips" takes back what a default property, fips=yes, demands: a provider that is loaded beside the FIPS one may then
- * serve what is not for security. Where none is loaded there is no such hash, and the error is not for whoever uses
- * libcrypto next, as libcurl does in the same thread.
+ * "-fips" takes back what a default property, fips=yes, demands: a provider that is loaded beside
+ * the FIPS one may then serve what is not for security. If none is loaded there is no such hash,
+ * and its error must not reach the next user of libcrypto in the same thread, such as libcurl.
  */
 static void fetch_digests(void) {
         sha256_fetched = sym_EVP_MD_fetch(NULL, "SHA256", NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes by OpenSSL's libcrypto, which is loaded by the first of them, and random bytes by the kernel. SHA-256 can only
- * fail by a library that is missing, or configured to have none: that is said, and the program ends. SHA-1 and MD5 are
- * withheld where OpenSSL is configured for FIPS, and whoever wants them must do without.
+ * Hashes by OpenSSL's libcrypto, which is loaded by the first of them, and random bytes by the
+ * kernel. SHA-256 can only fail by a library that is missing, or configured to have none: that is
+ * said, and the program ends. SHA-1 and MD5 are withheld if OpenSSL is configured for FIPS, and
+ * their callers must do without.
  */
 #ifndef BERTH_BASE_DIGEST_H
 #define BERTH_BASE_DIGEST_H
@@ -55,8 +56,8 @@ ssize_t digest_from_base64(const char *text, size_t length, uint8_t *bytes) MUST
 /* Base64url without padding (RFC 4648, 5); `text` takes 4 * ((length + 2) / 3) + 1 bytes. */
 void digest_base64url(const uint8_t *bytes, size_t length, char *text);
 /*
- * What such a text stands for, of which each number of bytes has one form only: at most length / 4 * 3 + 2 bytes; -1 where it is
- * none, `bytes` undefined.
+ * What such a text stands for, of which each number of bytes has one form only: at most length / 4
+ * * 3 + 2 bytes; -1 if it is invalid, `bytes` undefined.
  */
 ssize_t digest_from_base64url(const char *text, size_t length, uint8_t *bytes) MUST_USE;
 

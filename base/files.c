@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file is replaced by writing a new one beside it, syncing that, renaming it over the old name, and syncing the
- * folder. Whoever reads sees the old bytes or the new ones, also after a power failure. The name of the new one ends
- * in the process id and ".new": what a dead process left can be told, and no two writers share one.
+ * A file is replaced by writing a new one beside it, syncing that, renaming it over the old name,
+ * and syncing the folder. A reader sees the old bytes or the new ones, also after a power failure.
+ * The name of the new one ends in the process id and ".new": what a dead process left can be told,
+ * and no two writers share one.
  */
 #include "base/files.h"
 
@@ -23,7 +24,7 @@
 #define HOLE_MIN 4096
 #define CHUNK ((size_t)64 * 1024)
 #define LEFTOVER_END ".new"
-/* Between two looks at a lock that somebody else has. */
+/* Between two looks at a lock that another process has. */
 #define LOCK_PAUSE_MAX_MS 32
 
 void descriptors_allow(unsigned long most) {
@@ -102,7 +103,7 @@ int descriptor_is_at(int descriptor, const char *path) {
 int descriptor_read(int descriptor, size_t limit, struct strbuf *ret) {
         size_t expected = expected_size(descriptor), left = limit;
 
-        /* One byte more than is to be there shows that this is the end. */
+        /* Room for one byte more than expected: the short read shows the end. */
         if (expected > 0 && !strbuf_reserve(ret, (expected < limit ? expected : limit) + 1))
                 return 1;
         for (;;) {

@@ -17,14 +17,15 @@
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) MUST_USE;
 
 /*
- * -1 where everybody on this machine may read or write the file, with the command that ends it. A group may: that is how a
- * service's user is given a secret. One that is not there is fine: whoever reads it says so.
+ * -1 if all users of this machine may read or write the file, with the command that ends it. A
+ * group may: that is how a service's user is given a secret. A missing file is fine: its reader
+ * reports it.
  */
 int file_check_private(const char *path, struct error *err) MUST_USE;
 
 /*
- * Replaces the file at `path`, or makes it: whole or not at all, whoever else writes it at the same time, and so that it
- * holds when the power fails once 0 was returned. Mode as for open(2).
+ * Replaces the file at `path`, or makes it: whole or not at all, even beside other writers, and
+ * durable against power failure once 0 was returned. Mode as for open(2).
  */
 int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode,
                       struct error *err) MUST_USE;
@@ -57,7 +58,10 @@ int folder_make(const char *path, struct error *err) MUST_USE;
 char *path_join(const char *folder, const char *name);
 /* The same in the arena. */
 const char *path_join_in(const char *folder, const char *name, struct arena *arena);
-/* What comes before the last slash; "" where there is none, "/" of what lies in the root. In the arena. */
+/*
+ * The part before the last slash; "" if there is no slash, "/" for a file in the root. In the
+ * arena.
+ */
 const char *path_folder(const char *path, struct arena *arena);
 
 /*
@@ -91,7 +95,10 @@ int64_t nanoseconds_of(struct timespec time);
 void close_descriptor(int *descriptor);
 #define DESCRIPTOR_CLEANUP __attribute__((cleanup(close_descriptor)))
 
-/* This process, and those that it starts, may have so many descriptors, or as many as the system allows it. */
+/*
+ * This process, and those that it starts, may have this many descriptors, or as many as the system
+ * allows it.
+ */
 void descriptors_allow(unsigned long most);
 /* The same, and an error where the system allows fewer than `least`. */
 int descriptors_need(unsigned long least, unsigned long most, struct error *err) MUST_USE;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raising must work in a signal handler: an atomic level, and write(2) to eventfds that were made before any handler
- * was installed. Nobody reads these, so a level that was reached stays readable for all who wait.
+ * Raising must work in a signal handler: an atomic level, and write(2) to eventfds that were made
+ * before any handler was installed. These are never read, so a level that was reached stays
+ * readable for all who wait.
  */
 #include "base/interrupt.h"
 
@@ -44,8 +45,9 @@ void interrupt_dispose(struct interrupt *interrupt) {
 }
 
 /*
- * The level is set before this, so that whoever is woken by a descriptor finds it. Each descriptor is written once, by the call
- * that took the level past its number. That may be in a signal handler, where errno belongs to the code it interrupted.
+ * The level is set before this, so that a thread woken by a descriptor finds it. Each descriptor is
+ * written once, by the call that took the level past its number. That may be in a signal handler,
+ * where errno belongs to the code it interrupted.
  */
 static void write_reached(const struct interrupt *interrupt, int before, int after) {
         const uint64_t one = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A wish to stop, which whoever waits can wait for: each level has a descriptor that poll(2) finds readable once the level is
- * reached, and for ever after.
+ * A wish to stop, for which a thread can wait: each level has a descriptor that poll(2) finds
+ * readable once the level is reached, and forever after.
  *
  * At the first level nothing new is begun and what is in flight is finished; at the second it is dropped. The command-line
  * program has one of its own, raised by signals; a server makes one for each thing that it may have to stop. What can be
@@ -18,7 +18,7 @@ enum { INTERRUPT_NONE, INTERRUPT_FINISH, INTERRUPT_NOW };
 
 struct interrupt {
         atomic_int level;
-        int reached[2]; /* eventfds that nobody reads: of INTERRUPT_FINISH and INTERRUPT_NOW */
+        int reached[2]; /* eventfds that are never read: of INTERRUPT_FINISH and INTERRUPT_NOW */
 };
 
 int interrupt_init(struct interrupt *ret, struct error *err) MUST_USE;
@@ -32,9 +32,12 @@ int interrupt_level(const struct interrupt *interrupt);
 /* Readable once `level` is reached. -1, which poll(2) skips, for NULL. Borrowed: only ever polled. */
 int interrupt_descriptor(const struct interrupt *interrupt, int level);
 
-/* What the user of this process wants: raised by the signals that are installed below, or by whoever ends the process. */
+/*
+ * The wish of this process's user: raised by the signals that are installed below, or by the code
+ * that ends the process.
+ */
 extern struct interrupt interrupt_user;
-/* The same, with its descriptors made: whoever waits for it, or raises it, asks here. */
+/* The same, with its descriptors made: used to wait for it, or to raise it. */
 struct interrupt *interrupt_of_user(void);
 /* Installs the handlers for SIGINT and SIGTERM. */
 void interrupt_install(void);

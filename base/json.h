@@ -54,9 +54,10 @@ struct json_extent {
 struct json_extent json_measure(const char *text, size_t length);
 
 /*
- * Indented, for standard output; to be released with free(). It parses to the same values, but what a terminal would act on
- * or not show (DEL, C1 controls, bidi marks, zero-width characters, line separators) is written as \uXXXX: whoever looks at it
- * sees what it holds. `flags` are jansson's, beside the indentation. Aborts when out of memory.
+ * Indented, for standard output; to be released with free(). It parses to the same values, but
+ * characters that a terminal would act on or not show (DEL, C1 controls, bidi marks, zero-width
+ * characters, line separators) are written as \uXXXX: a person sees what it holds. `flags` are
+ * jansson's, beside the indentation. Aborts when out of memory.
  */
 char *json_for_eyes(const json_t *json, size_t flags);
 

@@ -73,7 +73,10 @@ static inline struct cmsghdr *cmsg_next(struct msghdr *message, struct cmsghdr *
  * Gives back what is free: some milliseconds.
  */
 void heap_give_back(void);
-/* For the whole process, before it has threads: so many arenas at most, each of which keeps 128 KiB, also where something larger was freed. */
+/*
+ * For the whole process, before it has threads: at most `arenas` arenas, each of which keeps 128
+ * KiB, also after something larger was freed.
+ */
 void heap_keep_little(int arenas);
 
 #endif

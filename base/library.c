@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlopen() and dlsym() into a table of pointers, once, under a lock. A library that is missing, or is another
- * version, is an error of whoever needs it; the program starts without it.
+ * dlopen() and dlsym() into a table of pointers, once, under a lock. A library that is missing, or
+ * is another version, is an error of the caller that needs it; the program starts without it.
  */
 #include "base/library.h"
 

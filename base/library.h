@@ -58,8 +58,9 @@ struct library {
         }
 
 /*
- * Any thread, any number of times; tries again where it failed before. The error names library and package. What is
- * loaded stays to the end of the process: leak checkers need its names after main(), and threads may still be in it.
+ * Any thread, any number of times; tries again where it failed before. The error names library and
+ * package. A loaded library stays to the end of the process: leak checkers need its names after
+ * main(), and threads may still be in it.
  */
 int library_load(struct library *library, struct error *err) MUST_USE;
 

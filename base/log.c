@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each line is written by one call, so that lines of several threads do not mix. What is logged may hold anything
- * that came from outside: controls are escaped. The context (source, commit) belongs to the thread, and becomes
- * members of the line in JSON.
+ * Each line is written by one call, so that lines of several threads do not mix. A message may hold
+ * anything that came from outside: controls are escaped. The context (source, commit) belongs to
+ * the thread, and becomes members of the line in JSON.
  */
 #include "base/log.h"
 
@@ -80,7 +80,10 @@ static void write_json(const char *level, const char *message) {
         char *text;
 
         clock_format(now_ms, time, sizeof(time));
-        /* clock_format() ends in "Z"; whoever sorts lines of several processes wants more than seconds. */
+        /*
+         * clock_format() ends in "Z"; lines of several processes are sorted, which needs more than
+         * seconds.
+         */
         snprintf(stamp, sizeof(stamp), "%.19s.%03dZ", time, (int)(now_ms % 1000));
         json_set_text(line, "time", stamp);
         json_set_text(line, "level", level);

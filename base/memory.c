@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is asked for in vain; nothing may be given for nothing. */
+/* Memory that could not be had; nothing may be given for nothing. */
 static void *checked(void *memory, size_t size) {
         if (!memory && size > 0)
                 abort();

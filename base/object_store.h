@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store of objects by key, as S3 is one, behind a seam: whoever keeps something there does not know how it is reached. What
- * is asked of a body:
+ * A store of objects by key, such as S3, behind a seam: its user does not know how it is reached. A
+ * body must guarantee:
  *
  *   - an object is written whole or not at all, and what was written is what every later get and put by condition sees;
  *   - of two puts with the same condition at most one succeeds;
  *   - list may lag behind, and is not to be relied on for what is missing from it.
  *
- * A call whose answer is lost may have been carried out, now or later: OBJECT_UNKNOWN. A body may make such a call again by
- * itself, so that OBJECT_MOVED may mean that its own first try succeeded: who puts must be able to tell his own bytes.
+ * A call whose answer is lost may have been carried out, now or later: OBJECT_UNKNOWN. A body may
+ * make such a call again by itself, so that OBJECT_MOVED may mean that its own first try succeeded:
+ * a caller that puts must be able to recognise its own bytes.
  *
  * All functions wait, and may be called by many threads at once.
  */
@@ -45,9 +46,9 @@ void object_answer_release(struct object_answer *answer);
 struct object_store;
 
 /*
- * Keys are relative to the store's place, without a slash in front. Each returns one of enum object_outcome, or -1 with err:
- * refused, and surely not carried out (no right, no such bucket). `err` is set for OBJECT_UNKNOWN too. What stands in the answer
- * before is released.
+ * Keys are relative to the store's place, without a slash in front. Each returns one of enum
+ * object_outcome, or -1 with err: refused, and surely not carried out (no right, no such bucket).
+ * `err` is set for OBJECT_UNKNOWN too. The answer's former content is released.
  */
 struct object_store_ops {
         int (*get)(struct object_store *store, const char *key, struct object_answer *ret, struct error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A binary search for the first of several equal items. bsearch() gives any of them, and nothing where there is none.
+ * A binary search for the first of several equal items. bsearch() gives any of them, and only if
+ * there is one.
  */
 #include "base/sorted.h"
 

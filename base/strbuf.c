@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Room doubles, so that appending costs a constant time a byte. A buffer with a limit takes nothing beyond it and
- * sets `overflow`: whoever reads from outside asks once, at the end.
+ * Room doubles, so that appending costs a constant time a byte. A buffer with a limit takes nothing
+ * beyond it and sets `overflow`: a reader of outside data checks it once, at the end.
  */
 #include "base/strbuf.h"
 

@@ -14,9 +14,10 @@
 const char *suggest_nearest(const char *typed, const char *const *names, size_t count);
 
 /*
- * The row of that name in a table: `count` rows, at most 64, of `size` bytes, each of which begins with its name (a const char *).
- * NULL with the error where there is none: there is no "berth session lst"; did you mean list? It takes create, list or end. `of` is
- * what stands before the name there ("berth session"). Borrowed.
+ * The row of that name in a table: `count` rows, at most 64, of `size` bytes, each of which begins
+ * with its name (a const char *). NULL with the error if absent: there is no "berth session lst";
+ * did you mean list? It takes create, list or end. `of` is what stands before the name there
+ * ("berth session"). Borrowed.
  */
 const void *suggest_row(const char *of, const char *typed, const void *rows, size_t count, size_t size,
                         struct error *err) MUST_USE;

@@ -175,7 +175,7 @@ static bool is_invisible(utf8proc_int32_t codepoint, bool behind_ascii) {
 
 size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at) {
         const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
-        /* What stands before it on the terminal may be the number of a byte that was none. */
+        /* The byte before it on the terminal may be an escaped number. */
         bool behind_ascii = at == 0 || bytes[at - 1] < 0x80 ||
                             (to->length > 0 && (unsigned char)to->data[to->length - 1] < 0x80);
         utf8proc_int32_t codepoint = bytes[at];
@@ -216,8 +216,9 @@ static bool is_composed(const char *text, size_t length) {
 }
 
 /*
- * What nobody sees, or sees as something else, or elsewhere: blanks other than the one, fillers, what fonts have no picture of,
- * and letters that run from right to left, since they take the signs and words around them along.
+ * Characters that are invisible, or look like others, or appear elsewhere: blanks other than the
+ * space, fillers, characters without a picture, and letters that run from right to left, since they
+ * take the signs and words around them along.
  */
 static bool is_seen_otherwise(utf8proc_int32_t codepoint) {
         const utf8proc_property_t *property = utf8proc_get_property(codepoint);

@@ -21,7 +21,7 @@ enum style {
         STYLE_CYAN
 };
 
-/* Columns of the terminal behind `stream`, from it or COLUMNS; 80 where there is none. */
+/* Columns of the terminal behind `stream`, from it or COLUMNS; 80 if it is not a terminal. */
 int terminal_width(FILE *stream);
 
 /* Never colour, whatever the stream (--no-color). */
@@ -56,10 +56,11 @@ char *text_fold(const char *text, size_t length);
 void text_append_utf8(struct strbuf *to, const char *text);
 
 /*
- * Text that came from outside, so that what somebody put into a tag cannot drive the user's terminal nor look like
- * something else: control characters (escape sequences, newlines) and invalid bytes appear as \xNN; characters that
- * reorder, hide or break text (categories Cf, Zl and Zp: bidi overrides, zero-width spaces) as \uNNNN. Joiners
- * (U+200C, U+200D) stay as they are behind characters beyond ASCII: scripts and emoji need them there.
+ * Text from outside, made safe, so that a tag's text, say, cannot drive the user's terminal nor
+ * look like something else: control characters (escape sequences, newlines) and invalid bytes
+ * appear as \xNN; characters that reorder, hide or break text (categories Cf, Zl and Zp: bidi
+ * overrides, zero-width spaces) as \uNNNN. Joiners (U+200C, U+200D) stay as they are behind
+ * characters beyond ASCII: scripts and emoji need them there.
  */
 void terminal_print_safe(FILE *stream, const char *text);
 /* The same into a buffer. */
@@ -67,10 +68,12 @@ void text_append_safe(struct strbuf *to, const char *text);
 /* The same for the one character at byte `at` of the text; returns its size in the text, at least 1. */
 size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at);
 /*
- * Text on whose every character somebody decides: two that differ do not look the same, as far as characters can tell. Besides
- * the above, joiners, blanks other than the space, variation selectors, fillers, what has no picture and letters that run from
- * right to left appear as \uNNNN, and so does all beyond ASCII in a text that could be written in another way (that is no NFC). A
- * quote (') and a backslash have a backslash before them. Letters of different scripts that look alike stay.
+ * Text on whose every character a person decides: two that differ do not look the same, as far as
+ * characters can tell. Besides the above, joiners, blanks other than the space, variation
+ * selectors, fillers, what has no picture and letters that run from right to left appear as \uNNNN,
+ * and so does all beyond ASCII in a text that could be written in another way (that is no NFC). A
+ * quote (') and a backslash have a backslash before them. Letters of different scripts that look
+ * alike stay.
  */
 void text_append_exact(struct strbuf *to, const char *text, size_t length);
 

@@ -23,8 +23,8 @@ uint64_t text_hash(const char *text);
 /* Characters in UTF-8; of other bytes as many as there are that do not continue one. */
 size_t text_characters(const char *text, size_t length);
 /*
- * The field of that number, from 0, of a text whose fields `separator` parts: where it begins in `text`, and its length. NULL
- * where there are not so many; *ret_length is untouched then.
+ * The field of that number, from 0, of a text whose fields `separator` parts: where it begins in
+ * `text`, and its length. NULL if there are fewer; *ret_length is untouched then.
  */
 const char *text_field(const char *text, char separator, unsigned number, size_t *ret_length);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which addresses a name may lead to: those of the public internet, by the registries of IANA (iana-ipv4-special-registry,
- * iana-ipv6-special-registry). All others are somebody's own network, this machine, or a way around this list: an IPv4 address in
- * the clothes of IPv6. address_is_public() is pure.
+ * Which addresses a name may lead to: those of the public internet, by the registries of IANA
+ * (iana-ipv4-special-registry, iana-ipv6-special-registry). All others are another owner's network,
+ * this machine, or a way around this list: an IPv4 address in the clothes of IPv6.
+ * address_is_public() is pure.
  */
 #ifndef BERTH_EGRESS_ADDRESS_H
 #define BERTH_EGRESS_ADDRESS_H

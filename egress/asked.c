@@ -14,7 +14,7 @@
 #define HTTP_PORT 80
 #define LENGTH_DIGITS_MAX 15
 
-/* Of this connection, or of this proxy: RFC 9110, 7.6.1. Host is written anew. */
+/* Of this connection, or of this proxy: RFC 9110, 7.6.1. Host is written again. */
 static const char *const left_out[] = { "Connection",
                                         "Keep-Alive",
                                         "Proxy-Authenticate",
@@ -44,7 +44,7 @@ static size_t count_of(const struct head *head, const char *name) {
         return count;
 }
 
-/* "HOST", "HOST:PORT": 0 for a port that is none, *ret_port as it was where none is said. */
+/* "HOST", "HOST:PORT": 0 for an invalid port, *ret_port unchanged if none is given. */
 static bool read_authority(const char *text, size_t length, char host[ALLOW_HOST_MAX + 1],
                            uint16_t *ret_port) {
         const char *colon = memchr(text, ':', length);
@@ -106,7 +106,10 @@ static unsigned read_body(const struct head *head, unsigned long long *ret, cons
         return 0;
 }
 
-/* Host and Connection are written anew, also where there were none: what goes on is no longer than what is taken. */
+/*
+ * Host and Connection are written again, also if they were missing: the result must not be longer
+ * than the input.
+ */
 static bool has_room(const struct head *head) {
         size_t count = 2;
 

@@ -5,9 +5,10 @@
  *         CONNECT HOST:PORT HTTP/1.1                 a tunnel, for TLS
  *         GET http://HOST[:PORT]/PATH HTTP/1.1       one request, passed on as GET /PATH
  *
- * One request a connection. What goes on is written anew from what was understood, and from nothing else: Host is the target's, a
- * body has one length, and what concerns the connection is left out. Refused is what two programs could read in two ways, by
- * server/head.h and besides: a Host that is another one, a body in chunks, a user in the target. Pure.
+ * One request a connection. The outgoing head is written again from what was understood, and from
+ * nothing else: Host is the target's, a body has one length, and fields of the connection are left
+ * out. Refused is what two programs could read in two ways, by server/head.h and besides: a Host
+ * that is another one, a body in chunks, a user in the target. Pure.
  */
 #ifndef BERTH_EGRESS_ASKED_H
 #define BERTH_EGRESS_ASKED_H
@@ -25,8 +26,9 @@ struct asked {
 };
 
 /*
- * `text` is a head as head_end() found it, with a NUL behind it; it is cut up. `onward` gets the head of what is passed on, nothing
- * for a tunnel. 0, or the HTTP status that refuses it with a line for whoever sent it, a literal.
+ * `text` is a head as head_end() found it, with a NUL behind it; it is cut up. `onward` gets the
+ * head of what is passed on, nothing for a tunnel. 0, or the HTTP status that refuses it with a
+ * line for the client, a literal.
  */
 unsigned asked_read(char *text, struct arena *arena, struct asked *ret, struct strbuf *onward,
                     const char **ret_why);

@@ -379,7 +379,7 @@ int64_t connection_until_ms(const struct connection *connection) {
         return connection->until_ms;
 }
 
-/* Who waits for nothing is not polled: of a socket that was closed poll(2) always tells. */
+/* A socket without awaited events is not polled: poll(2) always reports a closed one. */
 void connection_poll(const struct connection *connection, struct pollfd polled[CONNECTION_POLLED]) {
         short client = client_wish(connection), server = server_wish(connection);
 

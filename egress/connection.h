@@ -25,7 +25,7 @@
 struct connection_shared {
         const struct allow_list *list;
         struct resolver *resolver;
-        uint64_t bytes; /* both ways, of all of them, since they were last counted anew */
+        uint64_t bytes; /* both ways, of all of them, since the count last began */
 };
 
 struct connection;

@@ -15,7 +15,7 @@
 #define ANSWER_SPARED 64
 #define HALF_CLOSED_MS 60000
 
-/* What may go out by now, beyond what might before. -1: it is refused, and parts. */
+/* Decides which further bytes may go out now. -1: it is refused, and parts. */
 static int judge_up(struct connection *connection) {
         struct room *up = &connection->up;
         const char *why, *unjudged = up->bytes + up->at + connection->clear;
@@ -39,7 +39,10 @@ static void count_bytes(struct connection *connection, uint64_t *counter, size_t
         connection->until_ms = clock_now_ms() + IDLE_MS;
 }
 
-/* What comes from the client. Behind the body of a plain request nothing may come: it would be another request, that nobody has read. */
+/*
+ * Reads from the client. Behind the body of a plain request nothing may come: it would be another
+ * request, which was not checked.
+ */
 static int hear_client(struct connection *connection) {
         struct room *up = &connection->up;
         unsigned long long left = connection->body_left;
@@ -162,8 +165,8 @@ static int hear_server(struct connection *connection) {
 }
 
 /*
- * Before the hello nothing is heard of the server: there is nobody yet to whom it may speak. Nor of a plain request's before the client
- * has its go-ahead, which takes the room.
+ * Before the hello the server is not read: it has no one to speak to yet. Nor of a plain request's
+ * before the client has its go-ahead, which takes the room.
  */
 bool connection_hears_server(const struct connection *connection) {
         if (connection->asked.tunnel)
@@ -171,7 +174,7 @@ bool connection_hears_server(const struct connection *connection) {
         return connection->answers || !connection->asked.awaits_go_ahead;
 }
 
-/* What is there of an answer stays until its head is whole. */
+/* The beginning of an answer stays until its head is whole. */
 bool connection_awaits_answer(const struct connection *connection) {
         return !connection->asked.tunnel && !connection->answers && !connection->asked.awaits_go_ahead;
 }

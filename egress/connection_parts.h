@@ -48,7 +48,7 @@ void connection_note(struct connection *connection, const char *outcome);
 void connection_part(struct connection *connection);
 /* Answers with a status, and parts. What clients show of a tunnel that was refused is the first line: it says why. */
 void connection_refuse(struct connection *connection, unsigned status, const char *why);
-/* The same in a tunnel, whose client speaks TLS by now: a fatal alert, unrecognized_name. */
+/* The same in a tunnel, whose client already speaks TLS: a fatal alert, unrecognized_name. */
 void connection_refuse_hello(struct connection *connection, const char *why);
 /* All that may go through. */
 bool connection_has_used_up(const struct connection_shared *shared);

@@ -26,11 +26,17 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 256
-/* Each asks the machine's name servers anew, which everybody here shares: a cloud's answer some 1000 questions a second. */
+/*
+ * Each asks the machine's name servers again, which are shared: a cloud's answer some 1000
+ * questions a second.
+ */
 #define TAKEN_A_SECOND 200
 #define SECOND_MS 1000
 #define TALLY_MS 200
-/* Behind each line that was told, before the next ones are: who asks for a new name each time fills nobody's log. */
+/*
+ * After each line of the log, before the next one: a client that asks for a new name each time must
+ * not fill the log.
+ */
 #define TALLY_LINE_MS 1000
 #define DAY_MS INT64_C(86400000)
 #define DATA_BYTES_MAX (UINT64_C(128) << 20)
@@ -48,7 +54,7 @@ struct proxy {
         struct tally tally;
         int64_t tally_ms;       /* when it is told */
         int64_t tally_rests_ms; /* and not before */
-        int64_t day_ms;         /* when the bytes are counted anew */
+        int64_t day_ms;         /* when the count of bytes begins again */
 };
 
 static volatile sig_atomic_t told_to_end;
@@ -91,7 +97,7 @@ static void end_connection(struct proxy *proxy, struct connection *connection) {
         }
 }
 
-/* What cannot be told is not to go out: without its log the proxy ends. */
+/* Traffic that cannot be logged must not go out: without its log the proxy ends. */
 static void tell_tally(struct proxy *proxy) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored;

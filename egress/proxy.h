@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way out of a sandbox: a process that stands in the machine's network, and listens in the sandbox's. Whoever connects asks for a
- * host (asked.h); where it is allowed, and all addresses that its name has are public ones, it is connected to one of those very
- * addresses. What goes through is bounded in connections, bytes and time, and counted.
+ * The way out of a sandbox: a process that stands in the machine's network, and listens in the
+ * sandbox's. A client asks for a host (asked.h); where it is allowed, and all addresses that its
+ * name has are public ones, it is connected to one of those very addresses. What goes through is
+ * bounded in connections, bytes and time, and counted.
  *
  *         proxy_listen(&listener, &port, err)     in the sandbox's network namespace
  *         proxy_main(channel, &list)              in a process of its own, in the machine's; never returns

@@ -149,7 +149,7 @@ struct resolve_question *resolver_ask(struct resolver *resolver, const char *hos
         return NULL;
 }
 
-/* c-ares cannot take one question back: its answer is heard by nobody. */
+/* c-ares cannot take one question back: its answer is dropped. */
 void resolver_drop(struct resolve_question *question) {
         if (question)
                 question->told = NULL;

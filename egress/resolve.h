@@ -4,7 +4,7 @@
  * /etc/hosts nor search domains are looked at: a name means here what it means everywhere. By c-ares, without threads, so that the
  * process may be kept from every file afterwards.
  *
- * One thread. Nothing is kept: each question is asked anew.
+ * One thread. Nothing is kept: each question is asked again.
  */
 #ifndef BERTH_EGRESS_RESOLVE_H
 #define BERTH_EGRESS_RESOLVE_H

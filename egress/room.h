@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Those from `at` on, up to `length`, have not left. `bytes` is to be released with free(). */
+/* Those from `at` on, up to `length`, have not left. The caller frees `bytes` with free(). */
 struct room {
         char *bytes;
         size_t at, length, size;
@@ -15,11 +15,14 @@ struct room {
 struct room room_new(size_t size);
 /* How many have not left. */
 size_t room_left(const struct room *room);
-/* What has left gives its place to what has not. */
+/* Bytes that have left give their room to the others. */
 void room_shift(struct room *room);
 /* The same, but not for each few bytes. */
 void room_tidy(struct room *room);
-/* Receives at most so many. 1: some came; 0: not now, or no room; -1: nothing more comes, or the socket broke. */
+/*
+ * Receives at most `most` bytes. 1: some came; 0: not now, or no room; -1: nothing more comes, or
+ * the socket broke.
+ */
 int room_fill(struct room *room, int socket, size_t most);
 
 /* How many of these left by the socket; 0: none now; -1: it broke. */

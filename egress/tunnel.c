@@ -24,7 +24,9 @@ void tunnel_end(struct tunnel *tunnel) {
         tunnel->hello = NULL;
 }
 
-/* The length of the record that the bytes begin with; 0: it is not whole; -1: it is none. */
+/*
+ * The length of the record that the bytes begin with; 0: it is not whole; -1: it is not a record.
+ */
 static int record_length(const unsigned char *bytes, size_t length, const char **ret_why) {
         unsigned size;
 

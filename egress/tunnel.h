@@ -25,7 +25,7 @@ struct tunnel {
         enum tunnel_phase phase;
         const char *host; /* borrowed */
         struct hello *hello;
-        size_t read; /* so many of the bytes that were not let through are read already */
+        size_t read; /* of the bytes that were not let through, how many are read already */
         unsigned char answer[TUNNEL_ANSWER];
         size_t answered;
 };
@@ -33,8 +33,8 @@ struct tunnel {
 void tunnel_begin(struct tunnel *tunnel, const char *host);
 void tunnel_end(struct tunnel *tunnel);
 /*
- * `bytes` are all that were not let through yet. *ret_clear: so many of them may go on. -1: the tunnel must be closed, *ret_why, a
- * literal, says why.
+ * `bytes` are all that were not let through yet. *ret_clear: how many of them may go on. -1: the
+ * tunnel must be closed, *ret_why, a literal, says why.
  */
 int tunnel_let_through(struct tunnel *tunnel, const char *bytes, size_t length, size_t *ret_clear,
                        const char **ret_why);

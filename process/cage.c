@@ -209,7 +209,10 @@ static int drop_rights(const struct cage *cage, struct error *err) {
 
         if (syscall(SYS_capget, &header, rights) < 0)
                 return error_set(err, "the capabilities cannot be read: %s", strerror(errno));
-        /* Root of a container often has not this one but the wider one, which Landlock bounds all the same. */
+        /*
+         * Root of a container often has not this one but the wider one, which Landlock bounds as
+         * well.
+         */
         kept = rights[0].permitted & 1U << CAP_DAC_READ_SEARCH;
         if (!kept)
                 kept = rights[0].permitted & 1U << CAP_DAC_OVERRIDE;
@@ -234,7 +237,7 @@ static int become_user(uid_t user, struct error *err) {
 static int limit(resource_limit resource, uint64_t value, struct error *err) {
         struct rlimit now;
 
-        /* A limit that is lower by now stays; nobody may raise one anyway. */
+        /* A limit that is lower already stays; an ordinary user may not raise one anyway. */
         if (getrlimit(resource, &now) < 0)
                 return error_set(err, "a limit cannot be read: %s", strerror(errno));
         if (now.rlim_max != RLIM_INFINITY && now.rlim_max < value)
@@ -354,7 +357,10 @@ int cage_user_of(const char *folder, uid_t *ret, struct error *err) {
                 return -1;
         if (!mapped)
                 return 0;
-        /* Each time: of a folder that was restored, or that root wrote to once, some may be his and some not. */
+        /*
+         * Each time: in a folder that was restored, or that root wrote to once, some files may be
+         * the user's and some not.
+         */
         given_to = user;
         if (nftw(folder, give_file, 16, FTW_PHYS | FTW_DEPTH) != 0)
                 return error_set(err, "cannot give %s to the user who shall read there: %s", folder,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cage for a process of our own that reads what strangers wrote: a Git server's packs, an image's archive, a signature.
- * Whoever takes such a process over finds nothing there that is worth it.
+ * A cage for a process of our own that reads what strangers wrote: a Git server's packs, an image's
+ * archive, a signature. An attacker who takes such a process over finds nothing of worth there.
  *
  *         const struct cage cage = { .calls = CAGE_OFFLINE, .write = folders, .data_bytes = 256 << 20 };
  *
@@ -70,9 +70,9 @@ int cage_enter(const struct cage *cage, const char **ret_weak, struct error *err
 unsigned cage_landlock(void);
 
 /*
- * A user for `folder`, who is nobody else on this machine: from a range that systemd and the distributions leave unused, by
- * the folder's inode. The folder is made, and is his with all that is in it. 0 where we are not root, or where this
- * namespace has no such user.
+ * A user for `folder` that nothing else on this machine has: from a range that systemd and the
+ * distributions leave unused, by the folder's inode. The folder is made, and belongs to that user
+ * with all that is in it. 0 where we are not root, or where this namespace has no such user.
  */
 int cage_user_of(const char *folder, uid_t *ret, struct error *err) MUST_USE;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process group or a session does not hold a process that wants to leave it, and a cgroup is not ours to make in here. What
- * nobody can leave is the tree: who loses his parent becomes ours. So the tree is read from /proc, and a process is known by its
- * id and the time of its birth.
+ * A process group or a session does not hold a process that wants to leave it, and a cgroup is not
+ * ours to make in here. No process can leave the tree: one that loses its parent becomes ours. So
+ * the tree is read from /proc, and a process is known by its id and the time of its birth.
  *
  * A signal goes by pidfd: opened, then looked at again, so that an id that has become another process's meanwhile gets none. Where
  * there is no descriptor for it, it goes by the id: a process that must end is not left.

@@ -23,13 +23,19 @@ struct descendants {
 void descendants_release(struct descendants *descendants); /* also of one that is all zero */
 #define DESCENDANTS_CLEANUP __attribute__((cleanup(descendants_release)))
 
-/* Those that live now, without those that are dead and not reaped. Where /proc cannot be read there are none. */
+/*
+ * Those that live now, without those that are dead and not reaped. If /proc cannot be read there
+ * are none.
+ */
 void descendants_find(struct descendants *ret);
 
 /* CPU time of this process and of all below it, those that have ended too, in ms. */
 int64_t descendants_cpu_ms(void);
 
-/* From now on the most that each of them has had is counted anew, where the kernel lets us (proc(5), clear_refs). */
+/*
+ * From now on each one's largest memory is counted again, if the kernel allows it (proc(5),
+ * clear_refs).
+ */
 void descendants_count_peaks_anew(void);
 /* The most memory that each of those that live now has had, together, in bytes (VmHWM): what several had at once is no more than that. */
 int64_t descendants_peak_bytes(void);
@@ -39,7 +45,10 @@ int64_t descendants_peak_bytes(void);
  * is, open. So long as it stays, all that live are among those that were found last. 0: it cannot be told.
  */
 pid_t descendants_newest(int file);
-/* Takes those out that do not live any more. A child that `is_held` knows was not reaped: its id is nobody else's, and it stays. */
+/*
+ * Takes those out that do not live any more. A child that `is_held` knows was not reaped: its id
+ * belongs to no other process, and it stays.
+ */
 void descendants_forget_dead(struct descendants *descendants, bool (*is_held)(void *context, pid_t pid),
                              void *context);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both directions must survive a peer that sends anything. What is received belongs to one frame: no more bytes are
- * asked for than that frame has left, so that descriptors of the next one cannot arrive with it. Memory grows with
- * the bytes that come, not with the length that was announced.
+ * Both directions must survive a peer that sends anything. Received bytes belong to one frame: no
+ * more are asked for than that frame has left, so that descriptors of the next one cannot arrive
+ * with it. Memory grows with the bytes that come, not with the length that was announced.
  */
 #include "process/frame.h"
 
@@ -160,7 +160,7 @@ static ssize_t receive_some(struct frame_reader *reader, void *to, size_t length
         } while (count < 0 && errno == EINTR);
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
                 return -1;
-        /* The other side closed, and had not read all that we sent: all the same it closed. */
+        /* The other side closed, and had not read all that we sent: it is a close nevertheless. */
         if (count < 0 && errno == ECONNRESET)
                 return 0;
         if (count < 0)

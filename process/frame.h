@@ -39,8 +39,8 @@ int frame_take(struct frame *frame, size_t index);
 int frame_send(int socket, unsigned type, const void *payload, size_t length, const int *descriptors,
                size_t count, struct error *err) MUST_USE;
 /*
- * Sends it at once or not at all: a peer that does not take its frames is an error, and nobody waits for it. After an error
- * the socket is of no use, since half a frame may have left.
+ * Sends it at once or not at all: a peer that does not take its frames is an error, and is not
+ * waited for. After an error the socket is of no use, since half a frame may have left.
  */
 int frame_send_now(int socket, unsigned type, const void *payload, size_t length, const int *descriptors,
                    size_t count, struct error *err) MUST_USE;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All from /proc. What cannot be read there is 0, and compares as unknown rather than as equal. */
+/*
+ * All from /proc. A value that cannot be read there is 0, and compares as unknown rather than as
+ * equal.
+ */
 #include "process/identity.h"
 
 #include "base/files.h"
@@ -107,7 +110,7 @@ enum identity_life identity_process_life(pid_t pid, uint64_t start) {
 
         if (identity_look(pid, &state, &found))
                 return found == start && state != 'Z' && state != 'X' ? IDENTITY_ALIVE : IDENTITY_DEAD;
-        /* Where /proc hides others' processes, there may be one all the same. */
+        /* Where /proc hides others' processes, there may be one nevertheless. */
         return kill(pid, 0) == 0 || errno == EPERM ? IDENTITY_UNKNOWN : IDENTITY_DEAD;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process something belongs to, for names and records that outlive it: a process id alone is given again, and means
- * somebody else in another PID namespace. With the time at which it started, the machine's boot and the namespace it names one
- * process for ever.
+ * Identifies a process in names and records that outlive it: a process id alone is given again, and
+ * means another process in another PID namespace. With the time at which it started, the machine's
+ * boot and the namespace it names one process forever.
  */
 #ifndef BERTH_PROCESS_IDENTITY_H
 #define BERTH_PROCESS_IDENTITY_H
@@ -19,7 +19,10 @@ struct process_identity {
         uint64_t namespace; /* the PID namespace's inode */
 };
 
-/* The state's letter (proc(5)) and the start, in clock ticks since boot, of a process; false where none is to be seen. */
+/*
+ * The state's letter (proc(5)) and the start, in clock ticks since boot, of a process; false if it
+ * cannot be seen.
+ */
 bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start);
 
 /* Of this process. */
@@ -34,7 +37,10 @@ bool identity_read(const char *text, struct process_identity *ret, const char **
 enum identity_life {
         IDENTITY_DEAD,
         IDENTITY_ALIVE,
-        /* Nothing is to be seen of it here: another PID namespace or boot (a machine that shares files, say), a hidden /proc. */
+        /*
+         * It cannot be seen from here: another PID namespace or boot (a machine that shares files,
+         * say), a hidden /proc.
+         */
         IDENTITY_UNKNOWN
 };
 enum identity_life identity_life(const struct process_identity *identity);

@@ -63,7 +63,10 @@ struct process_status {
  */
 int process_start(const struct process_args *args, struct process *ret, struct error *err) MUST_USE;
 
-/* The first program of that name in the folders, a list with colons between; NULL where there is none. In the arena. */
+/*
+ * The first program of that name in the folders, a list with colons between; NULL if there is none.
+ * In the arena.
+ */
 const char *process_find_program(const char *name, const char *folders, struct arena *arena);
 /* The folders of a system's programs, with administrators' own, which an ordinary user's PATH may lack. */
 #define PROCESS_SYSTEM_FOLDERS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -72,7 +75,10 @@ const char *process_find_program(const char *name, const char *folders, struct a
 void process_signal(const struct process *process, int number);
 /* SIGKILL, to its group as well where it leads one. Stopped or not, it dies; process_reap() still has to follow. */
 void process_kill(const struct process *process);
-/* Waits for its end, kills what it left in its group, and takes its status; nothing of *process is to be released then. */
+/*
+ * Waits for its end, kills what it left in its group, and takes its status; *process holds nothing
+ * to release then.
+ */
 struct process_status process_reap(struct process *process);
 /* Kills and reaps it, where that was not done. */
 void process_end(struct process *process);

@@ -19,7 +19,10 @@ struct relay {
         { .output = -1, .input = -1, .stop = -1 }
 
 int relay_start(struct relay *relay, struct error *err) MUST_USE;
-/* What was written until now is passed on; what is written later is lost, and its writer gets EPIPE. Also of RELAY_NONE. */
+/*
+ * Bytes written until now are passed on; what is written later is lost, and its writer gets EPIPE.
+ * Also of RELAY_NONE.
+ */
 void relay_end(struct relay *relay);
 
 #endif

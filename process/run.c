@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One loop, one poll() a turn, over all that can happen: bytes from the child, room for its input, its end, a level
- * of the interrupt, the time. The child's end is what is waited for, not the end of its output: a grandchild may hold
- * the pipe open for ever.
+ * One loop, one poll() a turn, over all that can happen: bytes from the child, room for its input,
+ * its end, a level of the interrupt, the time. The child's end is waited for, not the end of its
+ * output: a grandchild may hold the pipe open forever.
  */
 #include "process/run.h"
 
@@ -35,7 +35,7 @@ struct run {
         struct strbuf tail; /* of its standard error, as it came */
         bool killed, ended;
         bool asked;         /* INTERRUPT_FINISH was seen */
-        int64_t give_up_ms; /* when it is killed next; once it is, when nobody is waited for any longer */
+        int64_t give_up_ms; /* when it is killed next; once it is, when the wait for it ends */
 };
 
 static void kill_run(struct run *run, enum run_end end) {
@@ -94,7 +94,7 @@ static size_t read_from(struct run *run, int *descriptor, size_t most) {
         return (size_t)got;
 }
 
-/* What lies in the pipe now, and no more: somebody whom it left behind may go on for ever. */
+/* Takes the pipe's content now, and no more: a process that it left behind may go on forever. */
 static void take_what_is_left(struct run *run, int *descriptor) {
         int there = 0;
 

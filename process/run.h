@@ -2,7 +2,8 @@
 /*
  * A program run to its end: given its input, bounded in output and time, stopped by an interrupt.
  *
- * It is waited for, not its output: what it left behind may hold its pipes for ever. What is in them when it ends is taken.
+ * Its end is waited for, not its output's: a process that it left behind may hold its pipes
+ * forever. Bytes in them when it ends are taken.
  */
 #ifndef BERTH_PROCESS_RUN_H
 #define BERTH_PROCESS_RUN_H
@@ -30,7 +31,7 @@ struct run_args {
         size_t input_length;
         size_t output_max; /* bytes of its standard output */
         bool keep_end;     /* of more than that the end is kept; else it is killed for it */
-        /* Gets the output as it comes, which is not kept then. Bounded by whoever takes it. */
+        /* Gets the output as it comes, which is not kept then. The callee bounds it. */
         void (*take)(void *opaque, const char *bytes, size_t length);
         void *opaque;
         enum run_errors errors;
@@ -48,7 +49,7 @@ struct run_args {
 
 enum run_end {
         RUN_EXITED,     /* `code` is its exit code */
-        RUN_SIGNALLED,  /* by somebody else or a fault: `code` is the signal */
+        RUN_SIGNALLED,  /* by another process or a fault: `code` is the signal */
         RUN_LATE,       /* killed at the deadline */
         RUN_TALKATIVE,  /* killed: more output than output_max */
         RUN_INTERRUPTED /* killed */

@@ -170,7 +170,7 @@ static int become(void *given) {
         if (beginning->error == 0 && args->folder && chdir(args->folder) < 0)
                 beginning->error = errno;
         if (beginning->error == 0) {
-                /* Nothing handles a signal any more: one that waits ends this child and nobody else. */
+                /* No handler is left: a pending signal ends this child and no other process. */
                 sigprocmask(SIG_SETMASK, &none, NULL);
                 execvpe(beginning->program, (char *const *)args->arguments,
                         (char *const *)beginning->environment);

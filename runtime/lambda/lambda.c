@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two processes. This one speaks with Lambda and holds what Lambda told it; the other (lambda_inner.h) is the runtime as every sandbox has
- * it, and knows of nothing but code. User code has the same user as both: it may kill them, but can look into neither (not dumpable), and
- * finds in the other's environment nothing of Lambda's. What it can do is to speak with the Runtime API itself: it does not know the
- * id of the invocation, so it can answer none; the API gives no second event before the answer; and where code takes the next event in
- * our stead, which is its own session's, we are refused, and end: Lambda starts anew.
+ * Two processes. This one speaks with Lambda and holds what Lambda told it; the other
+ * (lambda_inner.h) is the runtime as every sandbox has it, and knows of nothing but code. User code
+ * has the same user as both: it may kill them, but can look into neither (not dumpable), and finds
+ * in the other's environment nothing of Lambda's. It can also speak with the Runtime API itself: it
+ * does not know the id of the invocation, so it can answer none; the API gives no second event
+ * before the answer; and if code takes the next event in our stead, which is its own session's, we
+ * are refused, and end: Lambda starts again.
  *
- * What is brought in, run, and brought out comes in an order in which each death leaves less than is said: files come in before code, files
- * go out before the checkpoint, and the result that tells of both goes last.
+ * Bringing in, running and bringing out have an order in which each death leaves less than is
+ * reported: files come in before code, files go out before the checkpoint, and the result that
+ * reports both goes last.
  */
 #include "runtime/lambda/lambda.h"
 
@@ -137,7 +140,7 @@ static void leave_result(struct lambda *lambda, const struct invocation *invocat
 
 /* --- one invocation --- */
 
-/* What is known of an execution that was asked for twice. */
+/* Answers a repeated request for an execution from what is known of it. */
 static bool say_again(struct lambda *lambda, const struct invocation *invocation) {
         return strcmp(lambda->environment.session, invocation->session) == 0 &&
                invocation->n == lambda->environment.last_n && lambda_answer_say_again(&lambda->answer);
@@ -146,7 +149,10 @@ static bool say_again(struct lambda *lambda, const struct invocation *invocation
 static enum invocation_refusal serve(struct lambda *lambda, struct invocation *invocation,
                                      const struct lambda_event *event, struct invocation_end *end,
                                      struct error *why) {
-        /* What code has changed here counts more than the bucket, where nobody else can have run meanwhile. */
+        /*
+         * Changes by code here count more than the bucket, if no other environment can have run
+         * meanwhile.
+         */
         bool mine = lambda_owner_is_last(&lambda->environment, invocation);
         enum invocation_refusal refusal = lambda_owner_admit(lambda, invocation, event, why);
         struct error note = { 0 };
@@ -293,7 +299,10 @@ static void forget_keys(void) {
         }
 }
 
-/* Queues of POSIX have names that nobody can list, and outlive their makers: there are none. */
+/*
+ * POSIX message queues have names that cannot be listed, and outlive their makers: they are
+ * forbidden.
+ */
 static int shut_away(struct error *err) {
         const struct rlimit none = { 0 };
 

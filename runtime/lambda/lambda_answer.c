@@ -310,7 +310,7 @@ int lambda_answer_end(struct lambda_answer *answer, struct lambda_api *api, cons
                 if (give_buffered(answer, api, event, &status, err) < 0)
                         return -1;
         } else if (lambda_stream_end(&answer->stream, NULL, NULL, &status, err) < 0) {
-                /* Nobody hears this answer, but there may be another event. */
+                /* This answer is lost, but there may be another event. */
                 complain(err->message);
                 return 0;
         }

@@ -49,7 +49,10 @@ int lambda_answer_begin(struct lambda_answer *answer, struct lambda_api *api,
                         const struct lambda_event *event, const struct invocation *invocation,
                         struct error *err) MUST_USE;
 void lambda_answer_report(struct lambda_answer *answer, const struct report *report);
-/* What the runtime in the environment said; of an execution it is kept too. What is shown behind something that was left out is left out. */
+/*
+ * What the runtime in the environment said; of an execution it is kept too. A display behind a gap
+ * is left out.
+ */
 void lambda_answer_forward(struct lambda_answer *answer, const struct message *message,
                            const struct report *report, bool is_execution);
 void lambda_answer_file(struct lambda_answer *answer, const struct invocation_file *file);

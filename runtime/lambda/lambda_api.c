@@ -127,7 +127,10 @@ static int exchange(const struct lambda_api *api, const struct strbuf *head, con
 
         if (file < 0)
                 return -1;
-        /* Who refuses a body may answer before it has read all of it, and close: its answer counts. */
+        /*
+         * A server that refuses a body may answer before it has read all of it, and close: its
+         * answer counts.
+         */
         if (send_all(file, strbuf_text(head), head->length, &unsent) == 0)
                 (void)!send_all(file, body, length, &unsent);
         if (receive(file, &answer, err) < 0)
@@ -223,7 +226,10 @@ int lambda_api_fail(struct lambda_api *api, const struct lambda_event *event, co
 
 /* --- answers as they come --- */
 
-/* What was sent goes from the front, once it is more than what is left: who is always a little behind would keep it all. */
+/*
+ * Sent bytes are removed from the front, once they are more than the rest: a receiver that is
+ * always a little behind would keep them all.
+ */
 static void forget_what_was_sent(struct lambda_stream *stream) {
         size_t left = stream->unsent.length - stream->sent;
 

@@ -24,14 +24,14 @@ struct lambda_api {
         struct sockaddr_storage address;
         socklen_t address_length;
         char host[64]; /* as it was given */
-        int asked;     /* -1: nobody has asked */
+        int asked;     /* -1: not asked */
 };
 /* ADDRESS:PORT, as Lambda gives it in AWS_LAMBDA_RUNTIME_API: an address in numbers, or localhost. */
 int lambda_api_open(const char *address, struct lambda_api *ret, struct error *err) MUST_USE;
 
 struct lambda_event {
         char request[129];    /* names it in what is answered: letters, digits, '-' */
-        char invocation[257]; /* echoed on answers; "": there was none */
+        char invocation[257]; /* echoed on answers; "": none */
         char tenant[257];     /* "": the function has none */
         int64_t deadline_ms;  /* since 1970 */
         struct strbuf body;   /* the event; not text */
@@ -52,7 +52,7 @@ int lambda_api_fail(struct lambda_api *api, const struct lambda_event *event, co
 
 /* An answer as it comes. */
 struct lambda_stream {
-        int socket; /* -1: there is none, or it is broken */
+        int socket; /* -1: none, or broken */
         struct strbuf unsent;
         size_t sent;
 };

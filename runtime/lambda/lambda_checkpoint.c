@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints between the environment and the bucket. Their bytes go through a file without a name, which the process that moves files has
- * too: it has checked the digest before kernels get the first piece, and has computed it of what it sent. Nobody here reads them.
+ * Checkpoints between the environment and the bucket. Their bytes go through a file without a name,
+ * which the process that moves files has too: it has checked the digest before kernels get the
+ * first piece, and has computed it of what it sent. This process does not read them.
  *
- * A checkpoint that cannot be fetched now may be fetched later: nothing runs over it. One that is gone or is another is none, and the kernels
- * are lost. Taking one comes last, when files are safe, and has no more time than the answer can wait.
+ * A checkpoint that cannot be fetched now may be fetched later: nothing runs over it. One that is
+ * gone or is another is treated as missing, and the kernels are lost. Taking one comes last, when
+ * files are safe, and has no more time than the answer can wait.
  */
 #include "runtime/lambda/lambda_parts.h"
 
@@ -25,7 +27,10 @@
 #define RESTORE_LATE_MS 5000
 /* Behind its own time a kernel that hangs over its checkpoint is killed, and the runtime says so. */
 #define TAKE_LATE_MS 4000
-/* What is left of the answer's time for the rest of it: to bring the checkpoint out, and the result. */
+/*
+ * The part of the answer's time that is kept for the rest of it: to bring the checkpoint out, and
+ * the result.
+ */
 #define BRING_MS 2000
 #define REST_MS 2000
 
@@ -44,7 +49,7 @@ void lambda_checkpoint_feed(struct lambda *lambda) {
                 ssize_t count = read(lambda->transfer.body, bytes, sizeof(bytes));
 
                 if (count <= 0) {
-                        /* Of one that is not whole nothing is believed, once its time is over. */
+                        /* An incomplete checkpoint is not used at all, once its time is over. */
                         lambda->pieces_left = 0;
                         return;
                 }
@@ -148,7 +153,7 @@ int lambda_checkpoint_restore(struct lambda *lambda, const struct invocation *in
         end->restore = INVOCATION_LOADED;
         if (result == 0) {
                 max_ms = lambda_until(RESTORE_MS, lambda_time_left_ms(invocation, event) / 4);
-                /* One that has ended the runtime as it was loaded would do so each time. */
+                /* A checkpoint whose loading ended the runtime would do so each time. */
                 if (give(lambda, invocation,
                          json_integer_value(json_object_get(invocation->restore, "bytes")), NULL,
                          max_ms < 1 ? 1 : max_ms, &why) < 0)
@@ -174,7 +179,7 @@ int lambda_checkpoint_restore(struct lambda *lambda, const struct invocation *in
 
 /* --- from kernels --- */
 
-/* No more than it may have, whoever sends it. */
+/* No more than the limit, whichever process sends it. */
 static bool hear_piece(struct lambda *lambda, const struct report *report) {
         if ((int64_t)report->length > lambda->pieces_left)
                 return false;

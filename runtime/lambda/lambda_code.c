@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code runs in the runtime that every sandbox has (lambda_inner.h), which is asked and heard here. Its end is said where it cannot say it
- * any more. One loop hears it, sends what it printed on its way, and hears whether the execution is to be interrupted.
+ * Code runs in the runtime that every sandbox has (lambda_inner.h), which is asked and heard here.
+ * Its end is said where it cannot say it any more. One loop reads it, sends its output on, and
+ * notices whether the execution must be interrupted.
  */
 #include "runtime/lambda/lambda_parts.h"
 
@@ -14,14 +15,14 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-/* Of what is left until Lambda ends the function, the code does not get: for its end, and for files. */
+/* The code's time ends this long before Lambda ends the function: for its end, and for files. */
 #define RESERVE_MS 5000
 #define RESERVE_FOR_FILES_MS 30000
 /* Behind the code's deadline its runtime must have said that it is over: twice the grace, and some. */
 #define OVERDUE_MS 8000
 #define OTHERS_MS 30000 /* what is no execution */
 #define WATCH_MS 10000  /* to begin to look for interrupts */
-#define LOOKS_MAX 4     /* anew, of one execution */
+#define LOOKS_MAX 4     /* repeated, of one execution */
 #define ANEW_MS 5000    /* all of them within what is held back for files */
 #define BACKLOG_MAX ((size_t)1 << 20)
 
@@ -61,7 +62,7 @@ static bool take_report(struct lambda *lambda, const struct message *message, co
                         lambda->waiting = LAMBDA_NOTHING;
                         return true;
                 }
-                /* One that took longer than a start may. */
+                /* The answer to a start that took longer than a start may. */
                 if (!waits_for_end || lambda->n > 0)
                         return true;
                 lambda_answer_forward(&lambda->answer, message, report, false);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders are emptied without going down into them: one that holds folders gives them to /tmp itself, under new names, until none is
- * left that is not there. However deep somebody nested them, it takes two descriptors.
+ * Folders are emptied without going down into them: one that holds folders gives them to /tmp
+ * itself, under new names, until none is left that is not there. However deep they are nested, it
+ * takes two descriptors.
  */
 #include "runtime/lambda/lambda_environment.h"
 
@@ -37,7 +38,7 @@
 
 /* --- what outlives the process --- */
 
-/* Code may have put anything in its place: no link is followed, and nobody is waited for. */
+/* Code may have put anything in its place: no link is followed, and no open waits. */
 static int open_mark(int flags) {
         int file = open(MARK, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         struct stat status;
@@ -180,7 +181,7 @@ static bool is_dots(const char *name) {
         return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* A folder that its owner may not write, or look into, is made one that he may. */
+/* A folder that its owner may not write, or look into, gets those rights. */
 static int open_folder(int parent, const char *name) {
         struct stat seen;
 

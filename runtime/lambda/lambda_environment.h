@@ -27,7 +27,7 @@ struct lambda_begun {
 struct lambda_environment {
         char boot[INVOCATION_BOOT_SIZE];
         int64_t starts;                              /* of the runtime, with this one */
-        char session[INVOCATION_SESSION_MAX + 1];    /* whose it is; "": nobody's yet */
+        char session[INVOCATION_SESSION_MAX + 1];    /* whose it is; "": none yet */
         bool has_tenant;                             /* and by Lambda's word; known since this start only */
         int64_t last_n;                              /* the last execution that began here; 0: none */
         struct lambda_begun begun[LAMBDA_BEGUN_MAX]; /* of sessions that were here before */
@@ -35,7 +35,7 @@ struct lambda_environment {
         int mark;           /* the file that it is written to; -1: not yet */
 };
 
-/* Reads what an earlier start of the runtime has left, or begins anew. */
+/* Reads what an earlier start of the runtime has left, or begins with nothing. */
 void lambda_environment_open(struct lambda_environment *ret);
 /* Writes down what it is now. */
 int lambda_environment_mark(struct lambda_environment *environment, struct error *err) MUST_USE;

@@ -27,19 +27,22 @@ struct lambda_http {
         int part;      /* of the chunks: which is read */
         struct strbuf line;
 };
-/* One that is about to be read, whose body is at most so long. */
+/* An answer to be read, whose body has at most this length. */
 #define LAMBDA_HTTP_INIT(most) \
         { .body_max = (most) }
 void lambda_http_release(struct lambda_http *answer);
 #define LAMBDA_HTTP_CLEANUP __attribute__((cleanup(lambda_http_release)))
 
-/* Takes the bytes, none: the connection has ended. 1: it is whole. 0: more has to come. -1: err, and it is none. */
+/*
+ * Takes the bytes, none: the connection has ended. 1: it is whole. 0: more has to come. -1: err,
+ * and it is invalid.
+ */
 int lambda_http_read(struct lambda_http *answer, const char *bytes, size_t length,
                      struct error *err) MUST_USE;
 
 /*
- * A header's value, which fits into `size` with its NUL and is printable ASCII: 1; 0 where there is none, and "" then; -1 where there
- * are two, or it is too long or odd. `name` in any case.
+ * A header's value, which fits into `size` with its NUL and is printable ASCII: 1; 0 if absent, and
+ * "" then; -1 where there are two, or it is too long or odd. `name` in any case.
  */
 int lambda_http_header(const struct lambda_http *answer, const char *name, char *ret, size_t size) MUST_USE;
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What Lambda tells its runtimes, and nobody else has to know; and what is set below. */
+/* Lambda's own variables for runtimes, which code need not know; and what is set below. */
 static bool is_passed_on(const char *variable) {
         static const char *const names[] = { "AWS_",      "_AWS_",    "LAMBDA_", "_LAMBDA_",
                                              "_HANDLER=", "_X_AMZN_", "BERTH_",  "HOME=",
@@ -112,7 +112,7 @@ void lambda_inner_ask(struct lambda_inner *inner, const struct request *request)
         lambda_inner_send(inner);
 }
 
-/* One that does not listen any more is dead, which its silence will say. */
+/* One that does not read any more is dead, which its silence will show. */
 void lambda_inner_send(struct lambda_inner *inner) {
         while (inner->sent < inner->unsent.length) {
                 ssize_t count = send(inner->socket, inner->unsent.data + inner->sent,

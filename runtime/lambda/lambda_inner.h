@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The runtime that serves, as a process below the one that speaks with Lambda: this program anew, with an environment in which nothing of
- * Lambda is. It runs the code's kernels, and code of the same user may kill it: then it is started again, with nothing.
+ * The runtime that serves, as a process below the one that speaks with Lambda: this program again,
+ * with an environment without anything of Lambda's. It runs the code's kernels, and code of the
+ * same user may kill it: then it is started again, with nothing.
  */
 #ifndef BERTH_RUNTIME_LAMBDA_LAMBDA_INNER_H
 #define BERTH_RUNTIME_LAMBDA_LAMBDA_INNER_H
@@ -22,13 +23,14 @@ struct lambda_inner {
         { .process = PROCESS_NONE, .socket = -1 }
 
 int lambda_inner_start(struct lambda_inner *inner, struct error *err) MUST_USE;
-/* Ends it, and lets go of it; nothing where it does not live. What it started lives on. */
+/* Ends it, and lets go of it; nothing where it does not live. Processes that it started live on. */
 void lambda_inner_end(struct lambda_inner *inner);
 
 void lambda_inner_ask(struct lambda_inner *inner, const struct request *request);
 void lambda_inner_send(struct lambda_inner *inner);
 /*
- * What it says next, in *ret, and in *ret_message, which the caller releases: 1. 0: nothing yet. -1: it is dead, or says what nobody may.
+ * Its next message, in *ret, and in *ret_message, which the caller releases: 1. 0: nothing yet. -1:
+ * it is dead, or sent an invalid message.
  */
 int lambda_inner_hear(struct lambda_inner *inner, struct message *ret_message, struct report *ret,
                       struct error *err) MUST_USE;

@@ -72,7 +72,7 @@ enum invocation_refusal lambda_owner_settle(struct lambda *lambda, const struct 
         bool is_ours = strcmp(environment->session, invocation->session) == 0;
         bool is_first = !lambda->settled, was_nobodys = !environment->session[0];
 
-        /* Without a tenant, nobody knows what an earlier start has left here. */
+        /* Without a tenant, it is unknown what an earlier start has left here. */
         if ((!is_ours && !was_nobodys) || lambda->unclean || (!event->tenant[0] && is_first)) {
                 *ret_was = environment->starts == 1 && was_nobodys && !lambda->unclean ? INVOCATION_NEW
                                                                                        : INVOCATION_CLEANED;

@@ -11,7 +11,7 @@
 #include "runtime/lambda/lambda_inner.h"
 #include "runtime/lambda/lambda_transfer.h"
 
-/* What is waited for: what the runtime that serves says next, and is not a piece of it. */
+/* The message that is awaited from the runtime that serves, beside pieces. */
 enum lambda_waiting { LAMBDA_NOTHING, LAMBDA_PREPARED, LAMBDA_RESTORED, LAMBDA_CHECKPOINTED, LAMBDA_END };
 
 struct lambda {
@@ -22,19 +22,24 @@ struct lambda {
         char lost[512]; /* why the runtime before does not live any more */
         int64_t served, idle_ms, frozen_ms;
         bool settled; /* since this start: whose the environment is was looked at */
-        bool unclean; /* something of the session before may be left: nobody gets the environment before it is gone */
+        /*
+         * something of the session before may be left: no session gets the environment before it is
+         * gone
+         */
+        bool unclean;
         /* Of the invocation that is being done. */
         struct lambda_answer answer;
         enum lambda_waiting waiting;
         int64_t n;               /* of the execution that runs; 0: none */
         const json_t *interrupt; /* where to look for its interrupt, while that is looked for; or NULL */
-        unsigned looks_left;     /* so often is looked for it anew, where who does so has ended */
+        /* how often the look for it is repeated, if the process that does it has ended */
+        unsigned looks_left;
         bool has_python;
         char said[CONTENT_REASON_MAX +
                   1]; /* why there is no Python, or why nothing was restored or taken; "" */
         /* A checkpoint that goes to kernels, out of transfer.body, or comes from them, into it. */
         int64_t pieces_left;
-        char unusable[CONTENT_REASON_MAX + 1]; /* why the one that was to be restored is none */
+        char unusable[CONTENT_REASON_MAX + 1]; /* why the one that should be restored cannot be used */
         json_t *checkpoint;                    /* what became of each context, or NULL */
         char sha256[SHA256_HEX_SIZE];
 };
@@ -43,7 +48,7 @@ static inline int64_t lambda_until(int64_t ms, int64_t until_ms) {
         return ms < until_ms ? ms : until_ms;
 }
 void lambda_complain(const char *what);
-/* Until Lambda ends the function, or nobody believes the answer any more. */
+/* Until Lambda ends the function, or its answer is not trusted any more. */
 int64_t lambda_time_left_ms(const struct invocation *invocation, const struct lambda_event *event);
 
 /* --- lambda_owner.c --- */
@@ -66,7 +71,7 @@ void lambda_code_lose(struct lambda *lambda, const char *why);
 int lambda_code_hear(struct lambda *lambda);
 /* Until it says what is waited for: 0. 1: the time is over. -1: it is lost. */
 int lambda_code_wait(struct lambda *lambda, enum lambda_waiting waiting, int64_t until_ms);
-/* Does what the event asks for. -1: nothing of it ran. What else is to be said of it is in *note. */
+/* Does what the event asks for. -1: nothing of it ran. Further remarks are in *note. */
 int lambda_code_run(struct lambda *lambda, const struct invocation *invocation,
                     const struct lambda_event *event, struct error *note, struct error *err) MUST_USE;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs go over a socket, and only when the process has said that nobody can look into it any more: as an argument, or in a file or a
- * pipe, code could read them, and presigned requests are in them. Until it has said that, everybody else stands still: code that was left
- * behind could write into its memory, or into the file of its program, and would then be the one who says it. From then on it
+ * Jobs go over a socket, and only once the process has said that it cannot be inspected any more:
+ * as an argument, or in a file or a pipe, code could read them, and presigned requests are in them.
+ * Until it has said that, all other processes are stopped: code that was left behind could write
+ * into its memory, or into the file of its program, and would then say it instead. From then on it
  * is as safe from code as this process is, and lives beside it.
  *
  * A job is a line, and so is each thing that is said of it; {"ok": ...} is its last. {"interrupt": true} may come between, of a watch.
@@ -130,7 +131,7 @@ static int take_line(struct lambda_transfer *transfer, const char *text, size_t 
 
 /* --- the process --- */
 
-/* Again until there is none more: one that still ran could start another. */
+/* Again until none is left: one that still ran could start another. */
 static void stop_others(void) {
         static const struct descendants none = { 0 };
         size_t before = 0;
@@ -238,7 +239,7 @@ static int start_process(struct lambda_transfer *transfer, int source, struct er
         return 0;
 }
 
-/* Its first line: that nobody can look into it. */
+/* Its first line: it cannot be inspected any more. */
 static int wait_ready(struct lambda_transfer *transfer, int64_t until_ms, struct error *err) {
         static const char ready[] = "{\"ready\": true}";
         struct outcome outcome;
@@ -409,7 +410,7 @@ bool lambda_transfer_hear(struct lambda_transfer *transfer) {
         size_t length;
         bool is_found;
 
-        /* A line comes whole, or its process is none of ours any more: a moment is enough. */
+        /* A line comes whole, or its process is not ours any more: a moment is enough. */
         if (next_line(transfer, clock_now_ms() + 1000, &line, &length, &unsaid) < 0) {
                 end_process(transfer);
                 return false;

@@ -4,8 +4,8 @@
  * program has no TLS. One process does all jobs of all invocations, since Python takes a while to start; between them it knows of no request. Where
  * code has killed it, the next job begins another. It trusts the authorities of LAMBDA_AUTHORITIES, where that file is, else the image's own.
  *
- * What the process says is heard as if somebody else had said it: code of the same user may have killed it, or worse, and gains by
- * that what a session's code has anyway, its own files.
+ * The process's words are treated as an attacker's: code of the same user may have killed it, or
+ * worse, and gains by that what a session's code has anyway, its own files.
  */
 #ifndef BERTH_RUNTIME_LAMBDA_LAMBDA_TRANSFER_H
 #define BERTH_RUNTIME_LAMBDA_LAMBDA_TRANSFER_H
@@ -27,7 +27,7 @@ struct lambda_transfer {
         /* Told of each file that is not as the event had it, while it is moved. */
         void (*tell)(void *context, const struct invocation_file *file);
         void *context;
-        int64_t skipped_left_out; /* of the last job: so many were not even told */
+        int64_t skipped_left_out; /* of the last job: how many were not even reported */
         bool watches;
 };
 #define LAMBDA_TRANSFER_NONE \
@@ -35,7 +35,7 @@ struct lambda_transfer {
 
 /* Nothing is known of the workspace any more: it was emptied. */
 void lambda_transfer_forget(struct lambda_transfer *transfer);
-/* Starts the process before somebody needs it; where it cannot, the next job says why. */
+/* Starts the process ahead of its use; where it cannot, the next job says why. */
 void lambda_transfer_prepare(struct lambda_transfer *transfer, int64_t until_ms);
 /* The invocation is over: it lets go of what it was given, and looks for nothing any more. */
 void lambda_transfer_rest(struct lambda_transfer *transfer, int64_t until_ms);
@@ -49,7 +49,10 @@ void lambda_transfer_release(struct lambda_transfer *transfer);
  */
 int lambda_transfer_pull(struct lambda_transfer *transfer, const json_t *workspace, bool mine,
                          int64_t until_ms, struct error *err) MUST_USE;
-/* Brings out what has changed. -1: not all of it is there; what is was told all the same. */
+/*
+ * Brings out what has changed. -1: not all of it is there; files that are were reported
+ * nevertheless.
+ */
 int lambda_transfer_push(struct lambda_transfer *transfer, const json_t *workspace, int64_t until_ms,
                          struct error *err) MUST_USE;
 
@@ -66,8 +69,9 @@ int lambda_transfer_fetch(struct lambda_transfer *transfer, const json_t *object
                           struct error *err) MUST_USE;
 
 /*
- * Looks from now on, until the next job, each INVOCATION_INTERRUPT_MS whether an object is there. Whoever asked for it polls
- * transfer->socket while transfer->watches, and hears then: true once, when it was found.
+ * Looks from now on, until the next job, each INVOCATION_INTERRUPT_MS whether an object is there.
+ * The caller polls transfer->socket while transfer->watches, and calls this then: true once, when
+ * it was found.
  */
 int lambda_transfer_watch(struct lambda_transfer *transfer, const json_t *interrupt, int64_t until_ms,
                           struct error *err) MUST_USE;

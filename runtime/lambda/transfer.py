@@ -4,8 +4,9 @@ Files between a function's /tmp and the bucket, by presigned requests: what a pr
 in a process of its own, by the side of the runtime that speaks with Lambda; jobs come over a socket, a line each, once this process cannot be
 looked into any more, since user code has the same user. Each line that goes back is one JSON value; the last of a job is {"ok": ...}.
 
-What was alike on both sides is in the index, a file without a name that the runtime keeps from job to job: path -> digest, size, times and
-number of the file that was seen with it. Code may change files while they are read: what is told is the digest of the bytes that went.
+Files that were alike on both sides are in the index, a file without a name that the runtime keeps from job to job: path ->
+digest, size, times and number of the file that was seen with it. Code may change files while they are read: the digest
+reported is that of the bytes that went.
 """
 
 import contextlib
@@ -57,7 +58,7 @@ def locally():
 
 
 def hide():
-    """From now on nobody but root reads this process's memory, or opens its descriptors."""
+    """From now on only root can read this process's memory, or open its descriptors."""
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).prctl(4, 0, 0, 0, 0) != 0:
@@ -65,7 +66,7 @@ def hide():
 
 
 class Bucket:
-    """One connection to each server for each thread. An answer that is not its own is none: no redirection is followed."""
+    """One connection to each server for each thread. An answer of another server does not count: no redirection is followed."""
 
     def __init__(self, authorities):
         self.context = ssl.create_default_context(cafile=authorities)
@@ -184,7 +185,7 @@ class Folder:
         return at, parts[-1]
 
     def open(self, path):
-        """(descriptor, what it is) of a regular file; None where there is none."""
+        """(descriptor, what it is) of a regular file; None if there is none."""
         try:
             at, name = self.parent(path)
         except OSError:
@@ -288,7 +289,7 @@ def load_index():
     try:
         return json.loads(data) if data else {}
     except ValueError:
-        return {}  # whoever wrote it was killed: everything is compared by its bytes
+        return {}  # its writer was killed: everything is compared by its bytes
 
 
 def save_index(index):
@@ -396,7 +397,7 @@ def push(job, bucket, say):
     counting = threading.Lock()
 
     def is_unread(path):
-        """Nobody knows what became of it: a folder above it, or it itself, cannot be read."""
+        """Its state is unknown: a folder above it, or it itself, cannot be read."""
         return any(path[:at] in unread for at in [*(at for at, one in enumerate(path) if one == "/"), len(path)])
 
     def skip(path, size, reason):

@@ -7,8 +7,9 @@
  *     context                           of one that was not: its reason says why
  *     over
  *
- * Reading does no I/O, and what a context's data mean is for its kernel alone. The file comes out of a sandbox: whoever ran code there
- * can have written all of it. So parts are bounded, checked and read in their order, and anything else is refused.
+ * Reading does no I/O, and what a context's data mean is for its kernel alone. The file comes out
+ * of a sandbox: code there can have written all of it. So parts are bounded, checked and read in
+ * their order, and anything else is refused.
  */
 #ifndef BERTH_RUNTIME_PROTOCOL_CHECKPOINT_H
 #define BERTH_RUNTIME_PROTOCOL_CHECKPOINT_H
@@ -18,7 +19,7 @@
 #define CHECKPOINT_LINE "berth checkpoint 1\n"
 #define CHECKPOINT_CONTEXTS_MAX 8
 #define CHECKPOINT_DATA_MAX ((size_t)1 << 20) /* of one part */
-/* A file is at most so much longer than the data in it. */
+/* A file is at most this much longer than the data in it. */
 #define CHECKPOINT_EXTRA_MAX ((int64_t)4 << 20)
 
 enum checkpoint_part_type { CHECKPOINT_CONTEXT, CHECKPOINT_DATA, CHECKPOINT_END, CHECKPOINT_OVER };

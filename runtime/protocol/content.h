@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an execution has to show, as it stands in a message: a value, an error, a display. The kernel says it to the runtime,
- * and the runtime to whoever called: both ends are checked by the same rules, since user code can speak for either.
+ * What an execution has to show, as it stands in a message: a value, an error, a display. The
+ * kernel sends it to the runtime, and the runtime to its caller: both ends are checked by the same
+ * rules, since user code can speak for either.
  *
  * Everything here is borrowed from the message that it was read from.
  */
@@ -24,7 +25,7 @@
 
 /* Of the last expression: its type's name and its repr. */
 struct content_value {
-        const char *type, *text; /* type NULL: there is none */
+        const char *type, *text; /* type NULL: no value */
         bool truncated;
 };
 /* null or {type, text, truncated} */
@@ -33,8 +34,8 @@ int content_value_read(const json_t *json, struct content_value *ret, struct err
 json_t *content_value_json(const struct content_value *value);
 
 struct content_error {
-        const char *name, *value; /* name NULL: there is none */
-        const json_t *traceback;  /* a list of texts; NULL: there is none */
+        const char *name, *value; /* name NULL: no error */
+        const json_t *traceback;  /* a list of texts; NULL: none */
 };
 /* null or {name, value, traceback} */
 int content_error_read(const json_t *json, struct content_error *ret, struct error *err) MUST_USE;
@@ -63,7 +64,7 @@ int content_index(const char *const *names, size_t count, const char *name);
 
 /* What of a namespace was restored: a list of names. */
 bool content_is_names(const json_t *list);
-/* What was not: a list of {name, type, why}. */
+/* Names that were not kept: a list of {name, type, why}. */
 bool content_is_lost(const json_t *list);
 
 /* The name of a context: 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'. */

@@ -171,7 +171,9 @@ static bool is_workspace(const json_t *json) {
 
 /* --- the event --- */
 
-/* What stands in the event elsewhere counts the input of a body: the head that request_read() gets has none. */
+/*
+ * The event's other members count the input of a body: the head that request_read() gets has none.
+ */
 static int read_body(json_t *head, const char *code, const char *input, struct invocation *invocation,
                      struct error *err) {
         json_int_t bytes, count = json_integer_or(head, "stdinBytes", -1);
@@ -490,7 +492,7 @@ json_t *invocation_text(const char *text, size_t most) {
         return json_checked(json_string(strbuf_text(&plain)));
 }
 
-/* What stands there as a text or null; false where it is neither, or too long. */
+/* Takes a text or null; false where it is neither, or too long. */
 static bool take_text(const json_t *json, size_t most, const char **ret) {
         *ret = json_string_value(json);
         return json_is_null(json) || (*ret && json_string_length(json) <= most);

@@ -3,9 +3,10 @@
  * One invocation of the runtime on Lambda, for both sides: the event, which Berth writes and the runtime reads, and the last message of
  * the answer, which says what the environment was. README.md tells both in words ("The door on Lambda").
  *
- * The event is JSON, since Lambda takes nothing else. Whoever may invoke the function may send any event: it is bounded and checked.
- * The answer comes out of a sandbox and may have been made by the code that ran there: messages that report_read() reads, and these
- * two, which are checked here.
+ * The event is JSON, since Lambda takes nothing else. A caller that may invoke the function may
+ * send any event: it is bounded and checked. The answer comes out of a sandbox and may have been
+ * made by the code that ran there: messages that report_read() reads, and these two, which are
+ * checked here.
  */
 #ifndef BERTH_RUNTIME_PROTOCOL_INVOCATION_H
 #define BERTH_RUNTIME_PROTOCOL_INVOCATION_H
@@ -35,15 +36,15 @@
 #define INVOCATION_HEAD_BYTES ((size_t)1 << 20)
 #define INVOCATION_TAIL_BYTES (INVOCATION_HEAD_BYTES / 2)
 /*
- * What lies under transfer/N/result, whole: the answer's messages, with at most so much of output and displays. A policy for transfers
- * has to let it pass.
+ * The size of all of transfer/N/result: the answer's messages, with a bounded part of output and
+ * displays. A policy for transfers has to let it pass.
  */
 #define INVOCATION_RESULT_BYTES_MAX ((int64_t)8 << 20)
 #define INVOCATION_RESULT_MAX ((size_t)24 << 20)
 /* A checkpoint, where the event says nothing else: of data at most, in at most. Its file has up to 4 MiB besides. */
 #define INVOCATION_CHECKPOINT_BYTES ((int64_t)8 << 20)
 #define INVOCATION_CHECKPOINT_MS 500
-/* So often a running execution looks whether it is to be interrupted. */
+/* The interval at which a running execution looks whether it must be interrupted. */
 #define INVOCATION_INTERRUPT_MS 2000
 /* What became of files: messages of `skipped` at most, and their bytes; bytes of all others, in one answer. */
 #define INVOCATION_SKIPPED_MAX 1000
@@ -68,14 +69,15 @@ struct invocation {
         enum invocation_answer answer;
         int64_t answer_bytes; /* of output and displays in the answer at most; 0: as many as may be */
         bool shared;          /* in an environment that other sessions use too */
-        /* The last execution of the session that may have begun, and where it did; 0: there was none. */
+        /* The last execution of the session that may have begun, and where it did; 0: none */
         int64_t previous_n;
         const char *previous_boot; /* NULL: that is not known */
         const json_t *contexts;    /* NULL, or those with a kernel: [{context, generation}] */
         struct request request;    /* execute, prepare, restart or status; of an execution `n` is the same */
         /*
-         * NULL, or the object in which an execution's code and standard input lie, {bytes, sha256, get}: the request has neither until
-         * invocation_take_body(). So many of its last bytes are the input; -1: there is none.
+         * NULL, or the object in which an execution's code and standard input lie, {bytes, sha256,
+         * get}: the request has neither until invocation_take_body(). The number of its last bytes
+         * that are the input; -1: none
          */
         const json_t *body;
         int64_t body_input;
@@ -86,10 +88,12 @@ struct invocation {
         const json_t *workspace, *transfer, *interrupt;
         /* The checkpoint to begin with where kernels are not here any more: {bytes, sha256, get}. */
         const json_t *restore;
-        const char *restore_lacks;   /* why there is none, where `contexts` had kernels; or NULL */
-        int64_t take_bytes, take_ms; /* a checkpoint is to be taken: of data at most, in at most; 0: none */
+        /* the reason of a missing one, although `contexts` had kernels; or NULL */
+        const char *restore_lacks;
+        /* take a checkpoint: of at most this much data, within this time; 0: none */
+        int64_t take_bytes, take_ms;
 
-        json_t *event;       /* what all of it is borrowed from; owned. Of one that is written: NULL */
+        json_t *event;       /* what all of it is borrowed from; owned. NULL for one that is written */
         struct strbuf input; /* standard input, decoded; or the body */
 };
 #define INVOCATION_INIT \
@@ -129,7 +133,8 @@ enum invocation_said invocation_said(const struct message *message);
 /* What became of a file of the workspace. */
 enum invocation_file_fate {
         INVOCATION_CHANGED, /* made or written: it lies in the bucket now */
-        INVOCATION_DELETED, /* by the code: it still lies in the bucket, and whoever reads this deletes it there */
+        /* by the code: it still lies in the bucket, and the reader of this deletes it there */
+        INVOCATION_DELETED,
         INVOCATION_GONE,   /* it was not in the bucket any more when it was fetched */
         INVOCATION_SKIPPED /* `reason`: it stays in the environment */
 };
@@ -177,19 +182,21 @@ struct invocation_end {
         int64_t served;                  /* events since the last start, with this one: 1 and more */
         enum invocation_was was;
         enum invocation_refusal refusal; /* but for INVOCATION_TAKEN nothing of it ran, now */
-        const char *reason;              /* of the refusal, or what else is to be said; or NULL */
-        int64_t idle_ms, frozen_ms; /* since the answer before; so much of it the environment did not run */
-        int64_t cut_bytes;          /* of output and displays that did not fit into the answer */
-        int64_t cpu_ms;             /* of this invocation, all processes */
-        int64_t peak_memory_bytes;  /* of its processes that live at its end; 0: not known */
+        const char *reason;              /* of the refusal, or a remark; or NULL */
+        /* since the answer before; how long of that the environment was frozen */
+        int64_t idle_ms, frozen_ms;
+        int64_t cut_bytes;         /* of output and displays that did not fit into the answer */
+        int64_t cpu_ms;            /* of this invocation, all processes */
+        int64_t peak_memory_bytes; /* of its processes that live at its end; 0: not known */
         /*
-         * The checkpoint: where one was taken and lies under transfer/N/checkpoint, its size and SHA-256 in hex, and how long it took to
-         * take it and bring it there. Where there is none, the one before is the session's still.
+         * The checkpoint: where one was taken and lies under transfer/N/checkpoint, its size and
+         * SHA-256 in hex, and how long it took to take it and bring it there. Without one, the one
+         * before is the session's still.
          */
-        int64_t checkpoint_bytes, checkpoint_ms; /* 0: there is none */
-        const char *checkpoint_sha256;           /* NULL: there is none */
+        int64_t checkpoint_bytes, checkpoint_ms; /* 0: none */
+        const char *checkpoint_sha256;           /* NULL: none */
         const json_t *checkpoint_contexts;       /* as in REPORT_CHECKPOINTED, or NULL */
-        const char *checkpoint_reason;           /* why there is none, or NULL */
+        const char *checkpoint_reason;           /* the reason of a missing one, or NULL */
         enum invocation_restore restore;
         int64_t restore_ms;
         const char *restore_reason; /* of what is unusable, or NULL */

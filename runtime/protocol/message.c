@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Not process/frame.h's form: that one carries descriptors over a socket of this machine, which nobody in a sandbox may hand
- * out, and these messages go over pipes and HTTP too.
+ * Not process/frame.h's form: that one carries descriptors over a socket of this machine, which a
+ * sandbox must not hand out, and these messages go over pipes and HTTP too.
  */
 #include "runtime/protocol/message.h"
 
@@ -42,7 +42,7 @@ static int read_lengths(struct message_reader *reader, struct error *err) {
         return 0;
 }
 
-/* Our own messages are two or three levels deep. Whoever copies or prints one walks it by recursion. */
+/* Our own messages are two or three levels deep. Copying or printing one walks it by recursion. */
 static bool is_shallow(const json_t *json, int levels) {
         json_t *value;
         size_t index;

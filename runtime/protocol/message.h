@@ -11,8 +11,9 @@
  *             if (answer == MESSAGE_WHOLE) { ... message_release(&message); }
  *     }
  *
- * The other side may be hostile. What is announced is held against the bounds before anything is kept, and memory grows with the
- * bytes that come. A member that stands twice, a text with NUL or that is no UTF-8, and a head that is no object are refused.
+ * The other side may be hostile. An announced length is checked against the bounds before anything
+ * is kept, and memory grows with the bytes that come. A member that stands twice, a text with NUL
+ * or that is no UTF-8, and a head that is no object are refused.
  */
 #ifndef BERTH_RUNTIME_PROTOCOL_MESSAGE_H
 #define BERTH_RUNTIME_PROTOCOL_MESSAGE_H
@@ -57,7 +58,10 @@ int message_read(struct message_reader *reader, const void *bytes, size_t length
 /* Whether nothing of a next message has come: where an end is no cut. */
 bool message_reader_is_between(const struct message_reader *reader);
 
-/* Appends the message. Aborts where it is beyond the bounds: whoever writes has checked. The head is borrowed. */
+/*
+ * Appends the message. Aborts if it is beyond the bounds: the writer must have checked. The head is
+ * borrowed.
+ */
 void message_write(struct strbuf *to, const json_t *head, const void *body, size_t length);
 
 #endif

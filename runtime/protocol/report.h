@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the runtime says to whoever called it. It comes out of a sandbox: whoever runs code there can have taken the runtime over,
- * so nothing in a report is more than what that session claims. report_read() bounds and checks each by itself; that the order is
- * right (output belongs to the execution that runs, one `done` for each) is for the caller, by `n`.
+ * A message from the runtime to its caller. It comes out of a sandbox: code there can have taken
+ * the runtime over, so a report is no more than what that session claims. report_read() bounds and
+ * checks each by itself; that the order is right (output belongs to the execution that runs, one
+ * `done` for each) is for the caller, by `n`.
  */
 #ifndef BERTH_RUNTIME_PROTOCOL_REPORT_H
 #define BERTH_RUNTIME_PROTOCOL_REPORT_H
@@ -48,8 +49,8 @@ struct report {
         int64_t generation; /* prepared too */
         enum report_was was;
         /*
-         * started: why it was lost, or what else is to be said of its state, or NULL; refused: why; checkpointed, restored: why
-         * nothing could be done at all, or NULL.
+         * started: why it was lost, or a remark on its state, or NULL; refused: why; checkpointed,
+         * restored: why nothing could be done at all, or NULL.
          */
         const char *reason;
         const json_t *restored,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked of the runtime: messages of whoever called it, who lives outside of the sandbox. It is trusted more than what
- * runs inside, and checked all the same. README.md has the messages in words.
+ * A request to the runtime: messages of its caller, who lives outside of the sandbox. It is trusted
+ * more than what runs inside, and checked nevertheless. README.md has the messages in words.
  */
 #ifndef BERTH_RUNTIME_PROTOCOL_REQUEST_H
 #define BERTH_RUNTIME_PROTOCOL_REQUEST_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The manifest, which ecr_resolve() has read, names a configuration, and that one says the platform. ECR gives a presigned
- * URL for it. Its bytes are believed only if their SHA-256 is what the manifest says, so that whoever answers at that
- * URL can withhold a verdict and never forge one. What is wrong with the digest itself is a verdict, kept for ever; what
- * kept us from reading it is a problem of this run, and the next one asks again. A host that cannot be reached is waited for
- * once: the same bucket of AWS's holds the configurations of all images.
+ * The manifest, which ecr_resolve() has read, names a configuration, and that one says the
+ * platform. ECR gives a presigned URL for it. Its bytes are believed only if their SHA-256 is what
+ * the manifest says, so that a server at that URL can withhold a verdict and never forge one. A
+ * fault of the digest itself is a verdict, kept forever; what kept us from reading it is a problem
+ * of this run, and the next one asks again. A host that cannot be reached is waited for once: the
+ * same bucket of AWS's holds the configurations of all images.
  */
 #include "providers/aws/registry/admission.h"
 
@@ -36,7 +37,7 @@ void admission_judge_manifest(const json_t *image, struct ecr_reference *referen
         json_t *manifest JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
         struct image_verdict verdict = { 0 };
 
-        /* A function would be pinned to it, and its verdict kept for ever. */
+        /* A function would be pinned to it, and its verdict kept forever. */
         if (!digest || !image_rules_is_digest(digest)) {
                 reference->problem = "unread";
                 reference->message = arena_printf(arena, "%s cannot be read: ECR gives no digest for it",
@@ -80,7 +81,9 @@ void admission_remember(struct admission_memory *memory, const struct value *ver
         memory->verdicts[memory->count++] = verdict;
 }
 
-/* Only what was seen of the digest itself is for ever: a platform, or a problem that says what was seen. */
+/*
+ * Only facts about the digest itself are forever: a platform, or a problem that says what was seen.
+ */
 const struct value *admission_verdict(const struct ecr_reference *reference, struct arena *arena) {
         struct value *verdict;
 
@@ -112,7 +115,7 @@ static void cannot_read(struct ecr_reference *reference, const char *problem, co
                                           ecr_reference_name(reference, arena), why);
 }
 
-/* A digest of another algorithm is none that could be checked. */
+/* A digest of another algorithm cannot be checked. */
 static bool bytes_are(const struct strbuf *bytes, const char *digest) {
         char hex[SHA256_HEX_SIZE];
 
@@ -121,9 +124,9 @@ static bool bytes_are(const struct strbuf *bytes, const char *digest) {
 }
 
 /*
- * Reads the configuration behind the manifest: one call for its address, one GET there. What goes wrong on the way is told
- * of the reference, so that one image which nobody may read does not hide what is wrong with the others. Fails only where
- * the user wants to stop.
+ * Reads the configuration behind the manifest: one call for its address, one GET there. A failure
+ * on the way belongs to the reference, so that one unreadable image does not hide what is wrong
+ * with the others. Fails only where the user wants to stop.
  */
 static int judge_by_config(struct provider *provider, struct ecr_reference *reference,
                            struct admission_memory *memory, struct arena *arena, struct error *err) {

@@ -40,7 +40,7 @@ static void append_page(const json_t *details, struct arena *arena, struct ecr_i
         size_t i;
 
         json_array_foreach (details, i, detail) {
-                /* What has no digest can be neither run nor named. */
+                /* An image without a digest can be neither run nor named. */
                 if (!json_text(detail, "imageDigest"))
                         continue;
                 *images = array_grow(arena, *images, *count, sizeof(**images));

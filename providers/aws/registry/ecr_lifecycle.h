@@ -18,7 +18,10 @@ struct ecr_image {
         int64_t expires_ms;     /* by ecr_lifecycle_evaluate(); a time in the past: at once */
 };
 
-/* DescribeImages, all pages, in ECR's order; *ret is NULL where there are none. No such repository: ERROR_NOT_FOUND. */
+/*
+ * DescribeImages, all pages, in ECR's order; *ret is NULL if there are none. No such repository:
+ * ERROR_NOT_FOUND.
+ */
 int ecr_list_images(struct provider *provider, const char *repository, struct arena *arena,
                     struct ecr_image **ret, size_t *ret_count, struct error *err) MUST_USE;
 

@@ -14,7 +14,8 @@ struct ecr_reference {
                 repository; /* as ecr_uri.h knows it: its registry in front where that is another than the stack's */
         const char *tag;    /* or NULL where the digest is given */
         const char *digest; /* given, or NULL */
-        bool watched;       /* nobody needs the answer: a call that fails for watched ones only is no error */
+        /* the answer is not needed: a call that fails for watched ones only is not an error */
+        bool watched;
         /* Results: */
         const char
                 *resolved; /* the digest that the name leads to, of use or not; NULL where it leads nowhere */

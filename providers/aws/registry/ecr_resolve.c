@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names are sorted, so that those of one repository stand together and equal ones side by side: of a thousand environments
- * most run one of a few images. Each name is asked for once, a hundred a call, and what it came to is copied to its equals.
- * Among equals one that somebody needs stands first: a call that fails is an error only where it asked for such a one.
+ * Names are sorted, so that those of one repository stand together and equal ones side by side: of
+ * a thousand environments most run one of a few images. Each name is asked for once, a hundred a
+ * call, and what it came to is copied to its equals. Among equals one whose answer is needed stands
+ * first: a call that fails is an error only if it asked for such a one.
  */
 #include "providers/aws/registry/ecr_resolve.h"
 
@@ -75,7 +76,9 @@ static bool read_result(const json_t *answer, bool alone, struct ecr_reference *
         return false;
 }
 
-/* Whether nobody needs an answer: a call that fails is then told of each name, and ends no plan. */
+/*
+ * Whether no answer is needed: a call that fails is then reported for each name, and ends no plan.
+ */
 static bool all_watched(struct ecr_reference *const *names, size_t count) {
         for (size_t i = 0; i < count; i++) {
                 if (!names[i]->watched)
@@ -97,7 +100,7 @@ static struct aws_request request_images(struct ecr_reference *const *names, siz
         return ecr_batch_get_image(names[0]->repository, ids, arena);
 }
 
-/* In another region Lambda would not find them, whoever may read them. */
+/* In another region Lambda would not find them, whatever rights exist. */
 static void refuse_far(const struct provider *provider, struct ecr_reference **names, size_t count,
                        struct arena *arena) {
         for (size_t i = 0; i < count; i++)
@@ -166,7 +169,7 @@ static int by_name(const void *a, const void *b) {
         if (!left->digest != !right->digest)
                 return left->digest ? 1 : -1;
         order = left->digest ? strcmp(left->digest, right->digest) : strcmp(left->tag, right->tag);
-        /* The one that somebody needs first: it stands for all of its name. */
+        /* One whose answer is needed first: it stands for all of its name. */
         return order ? order : (int)left->watched - (int)right->watched;
 }
 

@@ -7,9 +7,9 @@
 #include "providers/aws/shared/provider_aws.h"
 
 /*
- * BatchGetImage as few times as can be: once for each repository and hundred of names, and once more, alone, for each name
- * of which such an answer says nothing. What cannot be used is a problem of that reference, not an error. admission.h goes
- * on from here.
+ * BatchGetImage as few times as can be: once for each repository and hundred of names, and once
+ * more, alone, for each name of which such an answer says nothing. An unusable image is a problem
+ * of that reference, not an error. admission.h goes on from here.
  */
 int ecr_resolve(struct provider *provider, struct ecr_reference *references, size_t count,
                 struct arena *arena, struct error *err) MUST_USE;

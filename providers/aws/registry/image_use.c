@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two lists in the provider's arena, made anew by each plan: who runs which digest, and which repository has which declared
- * rule. They are short, or walked once a change that asks for them, so that nothing is sorted but what people read. What a
- * repository holds is read when the first environment asks, and evaluated by the rule that is in force.
+ * Two lists in the provider's arena, made again by each plan: which environment runs which digest,
+ * and which repository has which declared rule. They are short, or walked once a change that asks
+ * for them, so that nothing is sorted but what people read. What a repository holds is read when
+ * the first environment asks, and evaluated by the rule that is in force.
  */
 #include "providers/aws/registry/image_use.h"
 

@@ -13,8 +13,8 @@
 #include "providers/aws/shared/provider_aws.h"
 
 /*
- * The digests in use are noted anew at each observation. NULL digests and repositories are left out; `stays` where a
- * manifest declares the environment, which is then not on its way out.
+ * The digests in use are noted again at each observation. NULL digests and repositories are left
+ * out; `stays` where a manifest declares the environment, which is then not on its way out.
  */
 void image_uses_forget(struct provider *provider);
 void image_use(struct provider *provider, const char *environment, const char *repository, const char *digest,
