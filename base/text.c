@@ -41,6 +41,20 @@ uint64_t text_hash(const char *text) {
         return hash;
 }
 
+static bool is_alphanumeric(char character) {
+        return (character >= 'a' && character <= 'z') || (character >= '0' && character <= '9');
+}
+
+bool text_is_label(const char *text, size_t most) {
+        size_t length = 0;
+
+        for (; text[length]; length++) {
+                if (!is_alphanumeric(text[length]) && text[length] != '-')
+                        return false;
+        }
+        return length > 0 && length <= most && text[0] != '-' && text[length - 1] != '-';
+}
+
 size_t text_characters(const char *text, size_t length) {
         size_t count = 0;
 

@@ -66,23 +66,6 @@ static const struct compiled *compile(struct patterns *patterns, const char *pat
         return compiled;
 }
 
-static bool is_name_character(char character) {
-        return (character >= 'a' && character <= 'z') || (character >= '0' && character <= '9');
-}
-
-/* NAME_PATTERN. */
-static bool is_name(const char *text) {
-        size_t length = strlen(text);
-
-        if (length == 0 || !is_name_character(text[0]) || !is_name_character(text[length - 1]))
-                return false;
-        for (size_t i = 0; i < length; i++) {
-                if (!is_name_character(text[i]) && text[i] != '-')
-                        return false;
-        }
-        return true;
-}
-
 static size_t slot_of(const char *pattern, const char *text) {
         uint64_t hash = text_hash(text) ^ (uintptr_t)pattern >> 4;
 
@@ -95,7 +78,7 @@ bool patterns_match(struct patterns *patterns, const char *pattern, const char *
         int result;
 
         if (compiled->is_name)
-                return is_name(text);
+                return text_is_label(text, SIZE_MAX);
         slot = slot_of(pattern, text);
         if (patterns->remembered[slot].pattern == pattern &&
             strcmp(patterns->remembered[slot].text, text) == 0)

@@ -46,6 +46,15 @@ static void beginnings_and_endings(void **state) {
         assert_false(text_equal("a", "b"));
         assert_true(text_hash("") == UINT64_C(0xcbf29ce484222325)); /* by the algorithm's authors */
         assert_true(text_hash("foobar") == UINT64_C(0x85944171f73967e8));
+        assert_true(text_is_label("a", 1));
+        assert_true(text_is_label("0-z--9", 6));
+        assert_false(text_is_label("0-z--9", 5));
+        assert_false(text_is_label("", 5));
+        assert_false(text_is_label("-a", 5));
+        assert_false(text_is_label("a-", 5));
+        assert_false(text_is_label("-", 5));
+        assert_false(text_is_label("aB", 5));
+        assert_false(text_is_label("a.b", 5));
         assert_int_equal(text_characters("f\xc3\xbcr", 4), 3);
         assert_int_equal(text_characters("", 0), 0);
 }
