@@ -4,7 +4,7 @@
  * does, and who asks writes one entry at most: those whose time is over all at once are written down one by one, by
  * approvals_look().
  *
- * Each change is an entry first and a change of what is known here second (apply_entry()), by the same function by which a start reads the log:
+ * Each change is an entry first and a change of what is known here second (apply_log_entry()), by the same function by which a start reads the log:
  * so both come to the same. Where the entry cannot be written nothing has changed.
  */
 #include "approvals/approvals.h"
@@ -88,7 +88,7 @@ static int by_id(const void *one, const void *other) {
         return strcmp(((const struct approval *)one)->id, ((const struct approval *)other)->id);
 }
 
-static struct approval *find(const struct approvals *approvals, const char *id) {
+static struct approval *find_approval(const struct approvals *approvals, const char *id) {
         const struct approval wanted = { .id = id };
         void *found = tfind(&wanted, &approvals->by_id, by_id);
 
@@ -165,7 +165,7 @@ static void take_asked(struct approvals *approvals, json_t *entry) {
                 abort();
 }
 
-static void end(struct approval *approval, enum approval_status status, const json_t *entry) {
+static void mark_ended(struct approval *approval, enum approval_status status, const json_t *entry) {
         approval->status = status;
         approval->ended_ms = clock_parse(json_text(entry, "at"));
 }
@@ -175,14 +175,14 @@ static void take_result(struct approvals *approvals, struct approval *approval, 
         size_t bytes = (size_t)json_integer_or(json_object_get(result, "stdout"), "bytesReturned", 0) +
                        (size_t)json_integer_or(json_object_get(result, "stderr"), "bytesReturned", 0);
 
-        end(approval, DONE, entry);
+        mark_ended(approval, DONE, entry);
         approval->result = json_incref(result);
         approval->bytes += bytes;
         approvals->bytes += bytes;
 }
 
 /* What the entry says becomes what is known. */
-static void apply_entry(struct approvals *approvals, json_t *entry) {
+static void apply_log_entry(struct approvals *approvals, json_t *entry) {
         const char *event = json_text(entry, "event"), *id = json_text(entry, "id");
         struct approval *approval;
 
@@ -192,7 +192,7 @@ static void apply_entry(struct approvals *approvals, json_t *entry) {
                 take_asked(approvals, entry);
                 return;
         }
-        approval = find(approvals, id);
+        approval = find_approval(approvals, id);
         if (!approval)
                 return;
         if (strcmp(event, "approved") == 0 || strcmp(event, "denied") == 0) {
@@ -200,9 +200,9 @@ static void apply_entry(struct approvals *approvals, json_t *entry) {
                 if (*event == 'a')
                         approval->status = APPROVED;
                 else
-                        end(approval, DENIED, entry);
+                        mark_ended(approval, DENIED, entry);
         } else if (strcmp(event, "expired") == 0) {
-                end(approval, EXPIRED, entry);
+                mark_ended(approval, EXPIRED, entry);
         } else if (strcmp(event, "began") == 0) {
                 approval->began = true;
         } else if (strcmp(event, "ended") == 0) {
@@ -214,15 +214,15 @@ static void apply_entry(struct approvals *approvals, json_t *entry) {
 static bool take_kept(void *context, const json_t *entry) {
         struct approvals *approvals = context;
 
-        apply_entry(approvals, (json_t *)entry);
+        apply_log_entry(approvals, (json_t *)entry);
         if (approvals->count >= (size_t)2 * APPROVALS_KEPT_MAX ||
             approvals->bytes >= 2 * APPROVALS_KEPT_BYTES)
                 forget_old(approvals);
         return true;
 }
 
-static void tell(const struct approvals *approvals, const char *id) {
-        const struct approval *approval = find(approvals, id);
+static void tell_followers(const struct approvals *approvals, const char *id) {
+        const struct approval *approval = find_approval(approvals, id);
 
         if (approvals->tell && approval)
                 approvals->tell(approvals->context,
@@ -238,9 +238,9 @@ static int write_entry(struct approvals *approvals, json_t *entry, struct error 
                 log_error("audit: %s", err->message);
                 return -1;
         }
-        apply_entry(approvals, owned);
+        apply_log_entry(approvals, owned);
         if (strcmp(json_text(owned, "event"), "began") != 0)
-                tell(approvals, json_text(owned, "id"));
+                tell_followers(approvals, json_text(owned, "id"));
         return 0;
 }
 
@@ -293,8 +293,8 @@ static bool begin_run(struct approvals *approvals, const char *id, const struct 
 }
 
 /* The lock is held. Where it cannot be written whoever asks is told; the next server finds no end, and perhaps that it began. */
-static void write_end(struct approvals *approvals, const char *id, json_t *result) {
-        struct approval *approval = find(approvals, id);
+static void write_result(struct approvals *approvals, const char *id, json_t *result) {
+        struct approval *approval = find_approval(approvals, id);
         struct error ignored;
 
         if (write_entry(approvals, json_pack("{s:s, s:s, s:O}", "event", "ended", "id", id, "result", result),
@@ -303,7 +303,7 @@ static void write_end(struct approvals *approvals, const char *id, json_t *resul
         approval->status = DONE;
         approval->ended_ms = now_ms();
         approval->result = json_incref(result);
-        tell(approvals, id);
+        tell_followers(approvals, id);
 }
 
 static void run_job(void *context) {
@@ -315,7 +315,7 @@ static void run_job(void *context) {
         struct host_run run;
 
         pthread_mutex_lock(&approvals->lock);
-        asked = json_incref(find(approvals, job->id)->asked);
+        asked = json_incref(find_approval(approvals, job->id)->asked);
         pthread_mutex_unlock(&approvals->lock);
         subject = subject_of(asked);
         run = (struct host_run){ .subject = &subject,
@@ -327,7 +327,7 @@ static void run_job(void *context) {
         if (begin_run(approvals, job->id, &run, &opened, &result))
                 result = host_run(&run, &opened);
         pthread_mutex_lock(&approvals->lock);
-        write_end(approvals, job->id, result);
+        write_result(approvals, job->id, result);
         json_decref(result);
         json_decref(asked);
         approvals->running--;
@@ -392,7 +392,7 @@ static json_t *approval_json(const struct approval *approval, bool with_output) 
 
 static struct approval *find_for(struct approvals *approvals, const struct approvals_caller *caller,
                                  const char *id, struct problem *problem) {
-        struct approval *approval = approvals_is_id(id) ? find(approvals, id) : NULL;
+        struct approval *approval = approvals_is_id(id) ? find_approval(approvals, id) : NULL;
 
         if (approval && may_see(caller, approval))
                 return approval;
@@ -401,7 +401,7 @@ static struct approval *find_for(struct approvals *approvals, const struct appro
 }
 
 /* By the clock of the wall, and also where somebody has set that back. */
-static bool is_over(const struct approval *approval) {
+static bool has_expired(const struct approval *approval) {
         return approval->status == PENDING &&
                (approval->expires_ms <= now_ms() ||
                 approval->until_ms <= clock_system.monotonic_ms(&clock_system));
@@ -416,7 +416,7 @@ static void expire(struct approvals *approvals, struct approval *approval) {
                 return;
         approval->status = EXPIRED;
         approval->ended_ms = now_ms();
-        tell(approvals, approval->id);
+        tell_followers(approvals, approval->id);
 }
 
 int approvals_show(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
@@ -425,7 +425,7 @@ int approvals_show(struct approvals *approvals, const struct approvals_caller *c
 
         pthread_mutex_lock(&approvals->lock);
         approval = find_for(approvals, caller, id, problem);
-        if (approval && is_over(approval))
+        if (approval && has_expired(approval))
                 expire(approvals, approval);
         if (approval)
                 *ret = approval_json(approval, true);
@@ -475,7 +475,7 @@ void approvals_look(struct approvals *approvals) {
 
         do {
                 pthread_mutex_lock(&approvals->lock);
-                for (over = approvals->newest; over && !is_over(over); over = over->next)
+                for (over = approvals->newest; over && !has_expired(over); over = over->next)
                         ;
                 if (over)
                         expire(approvals, over);
@@ -487,7 +487,7 @@ void approvals_look(struct approvals *approvals) {
 
 /* --- asked --- */
 
-static int check_text(const char *what, const char *text, size_t max, struct problem *problem) {
+static int check_length(const char *what, const char *text, size_t max, struct problem *problem) {
         if (text && text_characters(text, strlen(text)) > max)
                 return problem_set(problem, PROBLEM_INVALID, "%s may have %zu characters at most", what, max);
         return 0;
@@ -623,7 +623,7 @@ int approvals_ask(struct approvals *approvals, const struct approvals_caller *ca
         int result;
 
         if (check_command(wish->command, problem) < 0 ||
-            check_text("reason", wish->reason, APPROVALS_REASON_MAX, problem) < 0)
+            check_length("reason", wish->reason, APPROVALS_REASON_MAX, problem) < 0)
                 return -1;
         if (host_find(&approvals->user, approvals->variables,
                       json_string_value(json_array_get(wish->command, 0)), wish->cwd, approvals->state, arena,
@@ -646,7 +646,7 @@ int approvals_ask(struct approvals *approvals, const struct approvals_caller *ca
         if (result == 0 && trusted)
                 start_job(approvals, id);
         if (result == 0)
-                *ret = approval_json(find(approvals, id), true);
+                *ret = approval_json(find_approval(approvals, id), true);
         pthread_mutex_unlock(&approvals->lock);
         return result;
 }
@@ -679,11 +679,11 @@ int approvals_decide(struct approvals *approvals, const struct approvals_caller 
         struct approval *approval;
         int result = -1;
 
-        if (check_text("note", note, APPROVALS_REASON_MAX, problem) < 0)
+        if (check_length("note", note, APPROVALS_REASON_MAX, problem) < 0)
                 return -1;
         pthread_mutex_lock(&approvals->lock);
         approval = find_for(approvals, caller, id, problem);
-        if (approval && is_over(approval))
+        if (approval && has_expired(approval))
                 expire(approvals, approval);
         if (approval && check_decision(approvals, caller, approval, approve, problem) == 0) {
                 result = write_for(approvals,

@@ -67,7 +67,7 @@ static void release_files(struct log_files *files) {
 }
 #define LOG_FILES_CLEANUP __attribute__((cleanup(release_files)))
 
-static int by_name(const void *one, const void *two) {
+static int compare_log_files(const void *one, const void *two) {
         return strcmp(((const struct log_file *)one)->name, ((const struct log_file *)two)->name);
 }
 
@@ -77,7 +77,7 @@ static bool is_log(const char *name) {
 }
 
 /* "N HASH\n"; what is no such text is no head. */
-static int read_head(const char *folder, struct log_files *files, struct error *err) {
+static int read_head_file(const char *folder, struct log_files *files, struct error *err) {
         char *path TEXT_CLEANUP = path_join(folder, "head");
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error why;
@@ -96,7 +96,7 @@ static int read_head(const char *folder, struct log_files *files, struct error *
         return 0;
 }
 
-static int list_files(const char *folder, int lock, struct log_files *ret, struct error *err) {
+static int list_log_files(const char *folder, int lock, struct log_files *ret, struct error *err) {
         DIR *open = opendir(folder);
         const struct dirent *entry;
 
@@ -116,13 +116,13 @@ static int list_files(const char *folder, int lock, struct log_files *ret, struc
         }
         closedir(open);
         if (ret->count > 1)
-                qsort(ret->items, ret->count, sizeof(*ret->items), by_name);
-        return read_head(folder, ret, err);
+                qsort(ret->items, ret->count, sizeof(*ret->items), compare_log_files);
+        return read_head_file(folder, ret, err);
 }
 
 /* --- read --- */
 
-static bool damaged(struct reading *reading, const char *what, uint64_t n) {
+static bool report_damage(struct reading *reading, const char *what, uint64_t n) {
         reading->found->state = AUDIT_DAMAGED;
         snprintf(reading->found->why, sizeof(reading->found->why), "%s: entry %" PRIu64 " %s", reading->file,
                  n, what);
@@ -130,7 +130,7 @@ static bool damaged(struct reading *reading, const char *what, uint64_t n) {
 }
 
 /* One whole line, without its end. */
-static bool take_line(struct reading *reading, const char *line, size_t length) {
+static bool read_log_line(struct reading *reading, const char *line, size_t length) {
         struct audit_found *found = reading->found;
         uint64_t n = found->entries + 1;
         json_t *entry JSON_CLEANUP = NULL;
@@ -138,39 +138,39 @@ static bool take_line(struct reading *reading, const char *line, size_t length) 
         const char *previous;
 
         if (length < HASH_LENGTH + 3 || line[HASH_LENGTH] != ' ')
-                return damaged(reading, "is no entry", n);
+                return report_damage(reading, "is no entry", n);
         digest_sha256_hex(line + HASH_LENGTH + 1, length - HASH_LENGTH - 1, hash);
         if (memcmp(hash, line, HASH_LENGTH) != 0)
-                return damaged(reading, "was changed: its hash is another", n);
+                return report_damage(reading, "was changed: its hash is another", n);
         /* What a command printed may have a NUL in it. */
         entry = json_loadb(line + HASH_LENGTH + 1, length - HASH_LENGTH - 1,
                            JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
         previous = json_text(entry, "previous");
         if (!previous || strlen(previous) != HASH_LENGTH)
-                return damaged(reading, "does not name the one before", n);
+                return report_damage(reading, "does not name the one before", n);
         if (!reading->anchored) {
                 n = (uint64_t)json_integer_or(entry, "n", 0);
                 reading->anchored = true;
         } else if (strcmp(previous, found->head[0] ? found->head : NO_HASH) != 0 ||
                    (uint64_t)json_integer_or(entry, "n", 0) != n) {
-                return damaged(reading,
-                               "does not follow the one before: some are missing, or in another order", n);
+                return report_damage(
+                        reading, "does not follow the one before: some are missing, or in another order", n);
         }
         found->entries = n;
         memcpy(found->head, hash, sizeof(hash));
         if (n == reading->files->head_n && strcmp(hash, reading->files->head) != 0)
-                return damaged(reading, "is another than the head says", n);
+                return report_damage(reading, "is another than the head says", n);
         if (reading->take && !reading->take(reading->context, entry))
                 reading->enough = true;
         return true;
 }
 
 /* False where it is damaged. What is behind the last newline is half an entry, in the last file alone. */
-static bool take_file(struct reading *reading, const char *text, size_t length, bool last) {
+static bool read_log_file(struct reading *reading, const char *text, size_t length, bool last) {
         const char *at = text, *end = text + length, *newline;
 
         while (at < end && (newline = memchr(at, '\n', (size_t)(end - at)))) {
-                if (!take_line(reading, at, (size_t)(newline - at)))
+                if (!read_log_line(reading, at, (size_t)(newline - at)))
                         return false;
                 at = newline + 1;
         }
@@ -179,7 +179,7 @@ static bool take_file(struct reading *reading, const char *text, size_t length, 
         if (at == end)
                 return true;
         if (!last)
-                return damaged(reading, "is cut", reading->found->entries + 1);
+                return report_damage(reading, "is cut", reading->found->entries + 1);
         reading->found->state = AUDIT_TORN;
         return true;
 }
@@ -193,12 +193,12 @@ static void check_head(struct reading *reading) {
         if (found->state == AUDIT_DAMAGED || reading->enough)
                 return;
         if (head_n > found->entries)
-                (void)damaged(reading,
-                              found->torn_bytes > 0 ? "is the last one, and the log ends in its midst"
-                                                    : "is the last one, and the log ends before it",
-                              head_n);
+                (void)report_damage(reading,
+                                    found->torn_bytes > 0 ? "is the last one, and the log ends in its midst"
+                                                          : "is the last one, and the log ends before it",
+                                    head_n);
         else if (found->entries > head_n + 1)
-                (void)damaged(reading, "was not added by a writer of the head", head_n + 2);
+                (void)report_damage(reading, "was not added by a writer of the head", head_n + 2);
 }
 
 /* From the file of that number on: `found` says how it went. */
@@ -215,7 +215,7 @@ static int read_files(const char *folder, const struct log_files *files, size_t 
                 length = last && files->items[i].size < text.length ? (size_t)files->items[i].size
                                                                     : text.length;
                 reading->file = files->items[i].name;
-                if (!take_file(reading, strbuf_text(&text), length, last))
+                if (!read_log_file(reading, strbuf_text(&text), length, last))
                         return 0;
         }
         check_head(reading);
@@ -234,7 +234,7 @@ int audit_read(const char *folder, audit_take *take, void *context, struct audit
                                       "cannot open %s: %s", folder, strerror(errno));
         if (flock(lock, LOCK_SH) < 0)
                 return error_set(err, "cannot lock %s: %s", folder, strerror(errno));
-        if (list_files(folder, lock, &files, err) < 0)
+        if (list_log_files(folder, lock, &files, err) < 0)
                 return -1;
         flock(lock, LOCK_UN);
         if (read_files(folder, &files, 0, &reading, err) < 0)
@@ -245,7 +245,7 @@ int audit_read(const char *folder, audit_take *take, void *context, struct audit
 
 /* --- added to --- */
 
-static int write_head(const struct audit *audit, struct error *err) {
+static int write_head_file(const struct audit *audit, struct error *err) {
         char *path TEXT_CLEANUP = path_join(audit->folder, "head");
         char text[32 + SHA256_HEX_SIZE];
         int length = snprintf(text, sizeof(text), "%" PRIu64 " %s\n", audit->entries, audit->head);
@@ -271,7 +271,7 @@ static int begin_file(struct audit *audit, uint64_t n, struct error *err) {
 }
 
 /* A line that was not written whole is taken back: the disk is full, say. Where even that fails, or a sync does, nobody knows what is there. */
-static int write_line(struct audit *audit, const struct strbuf *line, struct error *err) {
+static int append_entry_line(struct audit *audit, const struct strbuf *line, struct error *err) {
         int reason;
 
         if (descriptor_write(audit->file, strbuf_text(line), line->length) == 0) {
@@ -322,12 +322,12 @@ static int append_locked(struct audit *audit, json_t *entry, struct error *err) 
         strbuf_append_char(&line, '\n');
         if ((audit->file < 0 || audit->size + line.length > AUDIT_FILE_MAX) && begin_file(audit, n, err) < 0)
                 return -1;
-        if (write_line(audit, &line, err) < 0)
+        if (append_entry_line(audit, &line, err) < 0)
                 return -1;
         audit->size += line.length;
         audit->entries = n;
         memcpy(audit->head, hash, sizeof(hash));
-        if (write_head(audit, err) == 0)
+        if (write_head_file(audit, err) == 0)
                 return 0;
         take_back(audit, &before, head_before);
         return -1;
@@ -359,7 +359,7 @@ static int resume_file(struct audit *audit, const struct log_files *files, const
             (torn > 0 && (ftruncate(audit->file, (off_t)audit->size) < 0 || fdatasync(audit->file) < 0)))
                 return error_set(err, "cannot open %s/%s to add to it: %s", audit->folder, name,
                                  strerror(errno));
-        if (files->head_n != audit->entries && write_head(audit, err) < 0)
+        if (files->head_n != audit->entries && write_head_file(audit, err) < 0)
                 return -1;
         if (torn == 0)
                 return 0;
@@ -385,7 +385,7 @@ int audit_open(const char *folder, int64_t since_ms, audit_take *take, void *con
                 (void)error_set(err, "cannot open %s: %s", folder, strerror(errno));
                 goto failed;
         }
-        if (list_files(folder, audit->lock, &files, err) < 0)
+        if (list_log_files(folder, audit->lock, &files, err) < 0)
                 goto failed;
         /* The last may have been begun without a whole entry in it: how far the log goes stands in the one before then. */
         while (first + 2 < files.count && files.items[first].changed_ms < since_ms)

@@ -92,7 +92,7 @@ struct stream {
 };
 
 /* At most so much at a time, so that nobody who prints for ever keeps us from the clock. False once there is no more. */
-static bool take(struct stream *stream) {
+static bool read_stream_output(struct stream *stream) {
         char chunk[16384];
         ssize_t got = read(stream->descriptor, chunk, sizeof(chunk));
 
@@ -131,7 +131,7 @@ static void cut_middle(struct strbuf *kept, size_t *ret) {
 }
 
 /* As streams of executions are told. */
-static json_t *stream_json(struct stream *stream) {
+static json_t *output_json(struct stream *stream) {
         const char *text, *encoding = "utf-8";
         char sha256[SHA256_HEX_SIZE];
         size_t length, at = 0;
@@ -277,7 +277,7 @@ static bool wait_for_worker(struct running *running, int64_t until_ms) {
                         abort();
                 for (size_t i = 0; i < STREAMS; i++) {
                         if (polled[i + 1].revents)
-                                (void)take(&running->streams[i]);
+                                (void)read_stream_output(&running->streams[i]);
                 }
                 if (polled[3].revents) { /* whoever works for it sees the end of its task, and kills */
                         close_descriptor(&running->task);
@@ -296,7 +296,7 @@ json_t *host_failed(const char *detail) {
 }
 
 /* What the worker says of the command's end. */
-static json_t *judge(const json_t *report, int64_t timeout_ms, struct arena *arena) {
+static json_t *result_of_report(const json_t *report, int64_t timeout_ms, struct arena *arena) {
         const char *ended = json_text(report, "ended"), *failed = json_text(report, "failed");
         int64_t code = json_integer_or(report, "code", -1), signal = json_integer_or(report, "signal", 0),
                 left = json_integer_or(report, "left", 0);
@@ -402,13 +402,13 @@ json_t *host_run(const struct host_run *run, struct host_opened *opened) {
         process_end(&running.process);
         for (size_t i = 0; i < STREAMS; i++) {
                 for (int pieces = 0; pieces < PIECES_LEFT && running.streams[i].descriptor >= 0; pieces++) {
-                        if (!take(&running.streams[i]))
+                        if (!read_stream_output(&running.streams[i]))
                                 break;
                 }
         }
         report = json_loadb(strbuf_text(&running.said), running.said.length, 0, NULL);
-        result = judge(report, run->timeout_ms, arena);
-        json_put(result, "stdout", stream_json(&running.streams[0]));
-        json_put(result, "stderr", stream_json(&running.streams[1]));
+        result = result_of_report(report, run->timeout_ms, arena);
+        json_put(result, "stdout", output_json(&running.streams[0]));
+        json_put(result, "stderr", output_json(&running.streams[1]));
         return result;
 }

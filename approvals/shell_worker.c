@@ -131,7 +131,7 @@ static const char *become_command(const struct task *task) {
 }
 
 /* Whether it ended by itself. Reaps whoever became ours meanwhile: a zombie takes a place in the table of processes. */
-static enum why_ended wait_for(pid_t child, int pidfd, int64_t until_ms) {
+static enum why_ended wait_for_command(pid_t child, int pidfd, int64_t until_ms) {
         struct pollfd polled[] = { { .fd = pidfd, .events = POLLIN },
                                    { .fd = STDIN_FILENO, .events = POLLIN } };
 
@@ -170,11 +170,11 @@ static void kill_all(size_t *ret_left) {
         } while (left.count > 0);
 }
 
-static void follow(pid_t child, const struct task *task) {
+static void await_command(pid_t child, const struct task *task) {
         static const char *const reasons[] = { "itself", "late", "server", "unwatched" };
         int64_t until_ms = clock_system.monotonic_ms(&clock_system) + task->timeout_ms;
         int pidfd = pidfd_open(child, 0), status = 0;
-        enum why_ended why = pidfd < 0 ? ENDED_UNWATCHED : wait_for(child, pidfd, until_ms);
+        enum why_ended why = pidfd < 0 ? ENDED_UNWATCHED : wait_for_command(child, pidfd, until_ms);
         size_t left = 0;
 
         if (why != ENDED_ITSELF) {
@@ -191,7 +191,7 @@ static void follow(pid_t child, const struct task *task) {
 }
 
 /* 0: it runs; else what could not be done, and why. The pipe closes by itself once the program is another. */
-static const char *start(const struct task *task, pid_t *ret, int *ret_reason) {
+static const char *start_command(const struct task *task, pid_t *ret, int *ret_reason) {
         struct said {
                 const char *what; /* of this very program: the child is its copy */
                 int reason;
@@ -268,13 +268,13 @@ int shell_worker_main(void) {
         if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
                 reason = errno;
         else if (understand(json, &task))
-                failed = start(&task, &child, &reason);
+                failed = start_command(&task, &child, &reason);
         if (failed) {
                 if (child > 0)
                         (void)waitpid(child, NULL, 0);
                 report(json_pack("{s:s, s:s}", "failed", failed, "why", strerror(reason)));
         } else {
-                follow(child, &task);
+                await_command(child, &task);
         }
         free(task.arguments);
         return 0;

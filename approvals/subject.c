@@ -101,7 +101,7 @@ static int open_program(const char *path, const struct subject_rules *rules, cha
         return program;
 }
 
-static int open_folder(const char *path, struct stat *ret, struct error *err) {
+static int open_working_folder(const char *path, struct stat *ret, struct error *err) {
         int folder = open_at(path, O_PATH | O_DIRECTORY, err);
 
         if (folder >= 0 && fstat(folder, ret) < 0) {
@@ -146,7 +146,7 @@ int subject_find(const char *name, const char *folder, const struct subject_rule
         found.folder = real_path(folder, arena);
         if (!found.folder || is_hidden(found.folder, rules))
                 return error_set(err, "there is no folder %s that can be entered", folder);
-        opened = open_folder(found.folder, &status, err);
+        opened = open_working_folder(found.folder, &status, err);
         if (opened < 0)
                 return -1;
         close_descriptor(&opened);
@@ -168,7 +168,7 @@ int subject_open(const struct subject *subject, const struct subject_rules *rule
         bool is_script = false;
         int program DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
 
-        folder = open_folder(subject->folder, &status, err);
+        folder = open_working_folder(subject->folder, &status, err);
         if (folder < 0)
                 return -1;
         if ((uint64_t)status.st_dev != subject->folder_device ||

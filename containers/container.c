@@ -94,7 +94,7 @@ static void set_detail(struct container *container, const char *detail) {
 
 /* --- as clients see it --- */
 
-static bool is_before(const struct container *other, const struct container *container) {
+static bool waits_before(const struct container *other, const struct container *container) {
         return other != container && other->record.status == CONTAINER_QUEUED && other->full &&
                !other->record.gone && strcmp(other->record.agent, container->record.agent) == 0;
 }
@@ -106,15 +106,15 @@ size_t container_queue_position(const struct container *container) {
                 return 0;
         for (const struct container *other = container->containers->first; other != container;
              other = other->next)
-                position += is_before(other, container);
+                position += waits_before(other, container);
         return position;
 }
 
 /* One that has failed does not stand in line: it waits for its own sake. */
-static bool is_behind(const struct container *container) {
+static bool waits_behind(const struct container *container) {
         for (const struct container *other = container->containers->first; other != container;
              other = other->next) {
-                if (is_before(other, container))
+                if (waits_before(other, container))
                         return true;
         }
         return false;
@@ -172,8 +172,8 @@ static bool is_to_start_again(const struct container *container) {
 }
 
 /* Its command runs no more, or will not: what comes of that is decided and written down. */
-static void end_run(struct container *container, enum container_reason reason, int64_t exit_code,
-                    const char *detail) {
+static void finish_command(struct container *container, enum container_reason reason, int64_t exit_code,
+                           const char *detail) {
         struct container_record *record = &container->record;
         int64_t now_ms = containers_now(container->containers), pause_ms = BACKOFF_MS;
 
@@ -247,20 +247,20 @@ static void command_ended(struct container *container, const struct place_event 
                 reason = CONTAINER_BY_REQUEST;
         container->command = 0;
         container_sample(container, 0);
-        end_run(container, reason, event->exit_code, event->detail);
+        finish_command(container, reason, event->exit_code, event->detail);
         class_of(container)->heard(container->place, event->id);
         container_kill(container);
 }
 
 /* --- what runs beside it --- */
 
-static struct execution_owner owner_of(const struct container *container) {
+static struct execution_owner execution_owner_of(const struct container *container) {
         return (struct execution_owner){ container->record.id, container->record.environment, NULL };
 }
 
 void container_cut_off(struct container *container, struct execution *execution, enum report_status status,
                        const char *detail) {
-        const struct execution_owner owner = owner_of(container);
+        const struct execution_owner owner = execution_owner_of(container);
 
         execution_cut_off(execution, &owner, status, detail, containers_now(container->containers));
         container_changed(container);
@@ -342,7 +342,7 @@ static void close_sandbox(struct containers *containers, struct container *conta
         container_keep(container);
         /* Who waits for room of that agent may have it now. */
         for (struct container *other = containers->first; other; other = other->next) {
-                if (is_before(other, container))
+                if (waits_before(other, container))
                         other->not_before_ms = 0;
         }
         containers_wake(containers);
@@ -363,12 +363,12 @@ static void sandbox_ended(struct container *container, const char *why) {
                 if (lost && !asked)
                         container->record.again = container->record.service;
                 if (ran || !container->ends || asked)
-                        end_run(container,
-                                asked  ? CONTAINER_BY_REQUEST
-                                : ran  ? CONTAINER_KILLED
-                                : lost ? CONTAINER_LOST
-                                       : CONTAINER_NOT_STARTED,
-                                -1, why);
+                        finish_command(container,
+                                       asked  ? CONTAINER_BY_REQUEST
+                                       : ran  ? CONTAINER_KILLED
+                                       : lost ? CONTAINER_LOST
+                                              : CONTAINER_NOT_STARTED,
+                                       -1, why);
         }
         container->phase = CONTAINER_LEAVING;
         containers_job_add(container->containers, container, close_sandbox);
@@ -396,7 +396,7 @@ static void begin_command(struct container *container) {
                 container_changed(container);
                 return;
         }
-        end_run(container, CONTAINER_NOT_STARTED, -1, err.message);
+        finish_command(container, CONTAINER_NOT_STARTED, -1, err.message);
         container_kill(container);
 }
 
@@ -430,7 +430,7 @@ int container_log_ready(struct container *container, struct error *err) {
 
         return container->log
                        ? 0
-                       : container_log_open(container_log_path(container, arena), &container->log, err);
+                       : container_log_open(containers_log_path(container, arena), &container->log, err);
 }
 
 static void printed(struct container *container, const struct place_event *event) {
@@ -452,7 +452,7 @@ static void printed(struct container *container, const struct place_event *event
 
 static void hear_exec(struct container *container, const struct place_event *event) {
         struct execution *execution = container->exec;
-        const struct execution_owner owner = owner_of(container);
+        const struct execution_owner owner = execution_owner_of(container);
         int64_t now_ms = containers_now(container->containers);
 
         if (!execution || execution->n != event->n)
@@ -628,7 +628,8 @@ static void rejoin_failed(struct container *container, const struct error *why) 
         cut_off_all(container, "its sandbox is gone");
         if (!record->stops)
                 container->record.again = record->service;
-        end_run(container, record->stops ? CONTAINER_BY_REQUEST : CONTAINER_LOST, -1,
+        finish_command(
+                container, record->stops ? CONTAINER_BY_REQUEST : CONTAINER_LOST, -1,
                 "its sandbox ended while no server was there: the end of its command was not observed");
 }
 
@@ -652,7 +653,7 @@ static void open_sandbox(struct containers *containers, struct container *contai
                                                            container->record.agent);
                 container_changed(container);
         } else {
-                end_run(container, CONTAINER_NOT_STARTED, -1, err.message);
+                finish_command(container, CONTAINER_NOT_STARTED, -1, err.message);
         }
 }
 
@@ -724,7 +725,7 @@ static bool go_on_without(struct container *container) {
         else if (record->status == CONTAINER_QUEUED && !container->rejoins &&
                  container_waits_for_neighbours(container))
                 return false;
-        else if (container->rejoins || (record->status == CONTAINER_QUEUED && !is_behind(container)))
+        else if (container->rejoins || (record->status == CONTAINER_QUEUED && !waits_behind(container)))
                 begin_job(container, open_sandbox);
         else if (record->status == CONTAINER_QUEUED && !container->full) {
                 container->full = true;

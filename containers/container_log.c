@@ -50,7 +50,7 @@ struct container_log {
         uint64_t dropped; /* bytes that the disk did not take, and no note tells of */
 };
 
-static char *name_of(const char *path, uint64_t number) {
+static char *part_path(const char *path, uint64_t number) {
         struct strbuf name = STRBUF_INIT;
 
         strbuf_printf(&name, "%s.%" PRIu64, path, number);
@@ -70,7 +70,7 @@ static uint32_t check_of(const struct head *head) {
 }
 
 /* 1: a head, and all of its bytes lie before `end`; 0: none. */
-static int read_head(int file, uint64_t at, uint64_t end, struct head *ret) {
+static int read_record_head(int file, uint64_t at, uint64_t end, struct head *ret) {
         return end - at >= sizeof(*ret) &&
                pread(file, ret, sizeof(*ret), (off_t)at) == (ssize_t)sizeof(*ret) && ret->mark == MARK &&
                ret->check == check_of(ret) && ret->length <= CONTAINER_LOG_RECORD_MAX &&
@@ -87,7 +87,7 @@ static int find_end(struct container_log *log, struct part *part) {
         if (fstat(part->descriptor, &status) < 0)
                 return -1;
         size = (uint64_t)status.st_size < STEP ? (uint64_t)status.st_size : STEP - 1;
-        for (part->length = 0; read_head(part->descriptor, part->length, size, &head);
+        for (part->length = 0; read_record_head(part->descriptor, part->length, size, &head);
              part->length += sizeof(head) + head.length) {
                 log->start = (uint32_t)head.start_high << 16 | head.start_low;
                 log->event = head.event;
@@ -97,7 +97,7 @@ static int find_end(struct container_log *log, struct part *part) {
 
 static int open_part(struct container_log *log, struct part *part, uint64_t number, int flags,
                      struct error *err) {
-        char *name TEXT_CLEANUP = name_of(log->path, number);
+        char *name TEXT_CLEANUP = part_path(log->path, number);
 
         part->number = number;
         part->descriptor = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
@@ -186,7 +186,7 @@ void container_log_close(struct container_log *log) {
 }
 
 static void remove_part(const char *path, uint64_t number, void *context) {
-        char *name TEXT_CLEANUP = name_of(path, number);
+        char *name TEXT_CLEANUP = part_path(path, number);
 
         (void)context;
         (void)unlink(name);
@@ -214,8 +214,8 @@ static int begin_next(struct container_log *log, struct error *err) {
 }
 
 /* A record is there once its end is counted: who reads looks no further. */
-static int write_record(struct container_log *log, const struct head *wanted, const char *bytes,
-                        struct error *err) {
+static int write_log_record(struct container_log *log, const struct head *wanted, const char *bytes,
+                            struct error *err) {
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
         struct head head = *wanted;
         struct part *part = &log->parts[1];
@@ -265,7 +265,7 @@ static int tell_dropped(struct container_log *log, int64_t at_ms, struct error *
         snprintf(text, sizeof(text), "%" PRIu64 " bytes of output were lost: the disk did not take them\n",
                  log->dropped);
         head = make_head(log->start, log->event, CONTAINER_NOTE, at_ms, strlen(text));
-        if (write_record(log, &head, text, err) < 0)
+        if (write_log_record(log, &head, text, err) < 0)
                 return -1;
         log->dropped = 0;
         return 0;
@@ -285,7 +285,7 @@ int container_log_append(struct container_log *log, uint32_t start, uint64_t eve
                 struct head head =
                         make_head(start, at + piece < length ? log->event : event, stream, at_ms, piece);
 
-                result = write_record(log, &head, bytes + at, err);
+                result = write_log_record(log, &head, bytes + at, err);
                 at += piece;
         }
         if (result < 0)
@@ -329,7 +329,7 @@ int container_log_read(const struct container_log *log, uint64_t position, struc
                 return error_set(err, "there is no such place in the log");
         if (at >= part->length)
                 return 0;
-        if (!read_head(part->descriptor, at, part->length, &head))
+        if (!read_record_head(part->descriptor, at, part->length, &head))
                 return error_set(err, "the log is damaged");
         strbuf_clear(bytes);
         if (!strbuf_reserve(bytes, head.length + 1) ||

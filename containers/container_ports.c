@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,13 +17,6 @@
 #define BACKLOG 1024
 /* One that the machine finds free may be that of a service which is stopped. */
 #define TRIES 64
-
-static bool is_name(const char *name) {
-        size_t length = strlen(name);
-
-        return length >= 1 && length <= CONTAINER_PORT_NAME_MAX && name[0] != '-' &&
-               name[length - 1] != '-' && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
-}
 
 /* Of one list: numbers and names are there once. */
 static bool is_new(const json_t *ports, int64_t port, const char *name, int64_t host_port) {
@@ -40,12 +34,13 @@ static bool is_new(const json_t *ports, int64_t port, const char *name, int64_t 
         return true;
 }
 
-static bool is_port(const json_t *item) {
+static bool is_port_item(const json_t *item) {
         const json_t *name = json_object_get(item, "name"), *host_port = json_object_get(item, "hostPort");
         int64_t port = json_integer_or(item, "port", 0), number = json_integer_value(host_port);
 
         return json_is_object(item) && port >= 1 && port <= PORT_MAX &&
-               (json_is_null(name) || (json_is_string(name) && is_name(json_string_value(name)))) &&
+               (json_is_null(name) ||
+                (json_is_string(name) && text_is_label(json_string_value(name), CONTAINER_PORT_NAME_MAX))) &&
                (json_is_null(host_port) || (json_is_integer(host_port) && number >= 0 && number <= PORT_MAX));
 }
 
@@ -56,7 +51,7 @@ bool container_ports_are(const json_t *ports) {
         if (!json_is_array(ports) || json_array_size(ports) > CONTAINER_PORTS_MAX)
                 return false;
         json_array_foreach (ports, index, item) {
-                if (!is_port(item))
+                if (!is_port_item(item))
                         return false;
         }
         return true;
@@ -79,8 +74,8 @@ json_t *container_ports_read(const json_t *wish, struct problem *problem) {
                 json_put(item, "name", json_from_text(name));
                 json_put(item, "port", json_integer(json_integer_or(asked, "port", 0)));
                 json_put(item, "hostPort", expose ? json_incref(expose) : json_null());
-                if (!is_port(item) || !is_new(ports, json_integer_or(item, "port", 0), name,
-                                              json_integer_or(item, "hostPort", 0))) {
+                if (!is_port_item(item) || !is_new(ports, json_integer_or(item, "port", 0), name,
+                                                   json_integer_or(item, "hostPort", 0))) {
                         json_decref(item);
                         (void)problem_set(
                                 problem, PROBLEM_INVALID,

@@ -78,21 +78,3 @@ void container_tell(struct container *container) {
                                                              .agent = record->agent,
                                                              .status = status });
 }
-
-void containers_measure(struct containers *containers, struct containers_measures *ret) {
-        *ret = (struct containers_measures){ 0 };
-        pthread_mutex_lock(&containers->lock);
-        for (struct container *container = containers->first; container; container = container->next) {
-                const char *status = container_status_name(container);
-
-                if (container->record.gone)
-                        continue;
-                for (size_t i = 0; i < CONTAINERS_STATUSES; i++)
-                        ret->containers[i] += strcmp(containers_statuses[i], status) == 0;
-                container_sample(container, CONTAINER_OFTEN_MS);
-                if (container->record.status == CONTAINER_RUNNING && container->phase == CONTAINER_OPEN)
-                        ret->memory_bytes += container->sample.usage.memory_bytes;
-        }
-        ret->cpu_us = containers->cpu_us;
-        pthread_mutex_unlock(&containers->lock);
-}

@@ -36,16 +36,11 @@ void containers_wake(struct containers *containers) {
                 abort();
 }
 
-const char *container_log_path(const struct container *container, struct arena *arena) {
+const char *containers_log_path(const struct container *container, struct arena *arena) {
         return arena_printf(arena, "%s/%s", container->containers->folder, container->record.id);
 }
 
 /* --- finding --- */
-
-bool container_may_use(const struct engine_caller *caller, const char *environment, const char *agent) {
-        return (!environment || text_is_permitted(environment, caller->environments)) &&
-               (!agent || text_is_permitted(agent, caller->agents));
-}
 
 struct container *containers_find(struct containers *containers, const struct engine_caller *caller,
                                   const char *id, bool any_owner, struct problem *problem) {
@@ -57,7 +52,7 @@ struct container *containers_find(struct containers *containers, const struct en
         record = container ? &container->record : NULL;
         if (record && !record->gone &&
             (any_owner || (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
-            container_may_use(caller, record->environment, record->agent))
+            engine_may_use(caller, record->environment, record->agent))
                 return container;
         (void)problem_set(problem, PROBLEM_NOT_FOUND, "there is no such container");
         return NULL;
@@ -107,7 +102,7 @@ void containers_forget(struct containers *containers, struct container *containe
                 containers->last = link;
         containers->count--;
         containers->names_version++;
-        container_log_remove(container_log_path(container, arena));
+        container_log_remove(containers_log_path(container, arena));
         free_container(container);
 }
 
@@ -121,7 +116,7 @@ struct round {
         int64_t wait_ms;
 };
 
-static void prepare(struct containers *containers, struct round *round) {
+static void prepare_round(struct containers *containers, struct round *round) {
         round->polled = calloc(containers->count + 1, sizeof(*round->polled));
         round->whose = calloc(containers->count + 1, sizeof(struct container *));
         if (!round->polled || !round->whose)
@@ -155,7 +150,7 @@ static void see_to_all(struct containers *containers) {
         }
 }
 
-static void *run(void *context) {
+static void *run_rounds(void *context) {
         struct containers *containers = context;
 
         pthread_mutex_lock(&containers->lock);
@@ -163,7 +158,7 @@ static void *run(void *context) {
                 struct round round;
                 uint64_t ignored;
 
-                prepare(containers, &round);
+                prepare_round(containers, &round);
                 pthread_mutex_unlock(&containers->lock);
                 (void)poll(round.polled, (nfds_t)round.count, (int)round.wait_ms);
                 (void)!read(containers->wake, &ignored, sizeof(ignored));
@@ -176,6 +171,26 @@ static void *run(void *context) {
         return NULL;
 }
 
+/* --- measured --- */
+
+void containers_measure(struct containers *containers, struct containers_measures *ret) {
+        *ret = (struct containers_measures){ 0 };
+        pthread_mutex_lock(&containers->lock);
+        for (struct container *container = containers->first; container; container = container->next) {
+                const char *status = container_status_name(container);
+
+                if (container->record.gone)
+                        continue;
+                for (size_t i = 0; i < CONTAINERS_STATUSES; i++)
+                        ret->containers[i] += strcmp(containers_statuses[i], status) == 0;
+                container_sample(container, CONTAINER_OFTEN_MS);
+                if (container->record.status == CONTAINER_RUNNING && container->phase == CONTAINER_OPEN)
+                        ret->memory_bytes += container->sample.usage.memory_bytes;
+        }
+        ret->cpu_us = containers->cpu_us;
+        pthread_mutex_unlock(&containers->lock);
+}
+
 /* --- what takes long --- */
 
 struct container_job {
@@ -184,7 +199,7 @@ struct container_job {
         container_work *work;
 };
 
-static void do_job(void *context) {
+static void do_container_job(void *context) {
         struct container_job *job = context;
         struct containers *containers = job->containers;
 
@@ -203,7 +218,7 @@ void containers_job_add(struct containers *containers, struct container *contain
         if (!job)
                 abort();
         *job = (struct container_job){ containers, container, work };
-        jobs_add(containers->jobs, container->record.owner, do_job, job);
+        jobs_add(containers->jobs, container->record.owner, do_container_job, job);
 }
 
 /* --- life --- */
@@ -291,7 +306,7 @@ int containers_open(const struct containers_config *config, struct containers **
         sort(containers);
         if (jobs_open(&pool, &containers->jobs, err) < 0)
                 goto failed;
-        code = pthread_create(&containers->thread, NULL, run, containers);
+        code = pthread_create(&containers->thread, NULL, run_rounds, containers);
         if (code != 0) {
                 (void)error_set(err, "cannot start a thread: %s", strerror(code));
                 goto failed;

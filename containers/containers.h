@@ -4,7 +4,7 @@
  * stopped. They are run by the places that sessions have (sessions/place.h), and kept in the same store; nothing else is known here of
  * either.
  *
- *      containers_open -> containers_create -> containers_watch / containers_show ... containers_stop, containers_remove
+ *      containers_open -> containers_create -> container_watch_open / containers_show ... containers_stop, containers_remove
  *
  * What engine.h says of owners, callers, records and threads holds here: another's is not there, a record is written before what it
  * says is answered, nothing waits for code to run, and all functions may be called by many threads at once.
@@ -122,8 +122,8 @@ void containers_measure(struct containers *containers, struct containers_measure
 
 struct container_watch;
 /* Its descriptor can be read once something is another than before: the status, the log, what is run in it; or it is gone. */
-int containers_watch(struct containers *containers, const struct engine_caller *caller, const char *id,
-                     struct container_watch **ret, struct problem *problem) MUST_USE;
+int container_watch_open(struct containers *containers, const struct engine_caller *caller, const char *id,
+                         struct container_watch **ret, struct problem *problem) MUST_USE;
 int container_watch_descriptor(const struct container_watch *watch);
 void container_watch_calm(struct container_watch *watch);  /* before it is looked at what there is */
 void container_watch_close(struct container_watch *watch); /* NULL is fine */

@@ -3,21 +3,16 @@
 #include "containers/containers_parts.h"
 
 #include "base/clock.h"
-#include "base/files.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "runtime/protocol/request.h"
 #include "sessions/checks.h"
 #include "sessions/record.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 bool containers_have_files(struct containers *containers, const char *owner, const char *agent) {
         bool have = false;
@@ -40,12 +35,8 @@ bool containers_have_files(struct containers *containers, const char *owner, con
 /* So long one that is made waits for others to be opened. */
 #define NEIGHBOURS_S 20
 
-static int check_name(const char *name, struct problem *problem) {
-        size_t length = name ? strlen(name) : 1;
-
-        if (!name ||
-            (length >= 1 && length <= CONTAINER_NAME_MAX && name[0] != '-' && name[length - 1] != '-' &&
-             strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length))
+static int check_container_name(const char *name, struct problem *problem) {
+        if (!name || text_is_label(name, CONTAINER_NAME_MAX))
                 return 0;
         return problem_set(problem, PROBLEM_INVALID,
                            "name must have 1 to %d of a-z, 0-9 and -, and neither begin nor end with -",
@@ -106,29 +97,29 @@ static int check_rest(const struct container_wish *wish, enum container_restart 
                         problem, PROBLEM_INVALID,
                         "timeoutSeconds is a temporary container's: a service runs until it is stopped");
         if (check_age("timeoutSeconds", wish->timeout_seconds, problem) < 0 ||
-            check_name(wish->name, problem) < 0 || check_variables(wish->variables, problem) < 0)
+            check_container_name(wish->name, problem) < 0 || check_variables(wish->variables, problem) < 0)
                 return -1;
         *ret = (enum container_restart)restart;
         return 0;
 }
 
 /* As engine_create(): what the client may not use is not there. */
-static int check_agent(struct containers *containers, const struct engine_caller *caller,
-                       const struct container_wish *wish, struct arena *arena, struct catalog_agent *ret,
-                       struct problem *problem) {
+static int find_usable_agent(struct containers *containers, const struct engine_caller *caller,
+                             const struct container_wish *wish, struct arena *arena,
+                             struct catalog_agent *ret, struct problem *problem) {
         struct catalog *catalog = containers->config.catalog;
         struct error err;
         int found = catalog->agent(catalog, wish->agent, arena, ret, &err);
 
         if (found < 0)
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
-        if (found == 0 || !container_may_use(caller, NULL, wish->agent))
+        if (found == 0 || !engine_may_use(caller, NULL, wish->agent))
                 return problem_set(problem, PROBLEM_UNKNOWN_AGENT, "there is no agent %s", wish->agent);
         if (!ret->in_service || !ret->environment)
                 return problem_set(problem, PROBLEM_AGENT_OUT_OF_SERVICE,
                                    "the agent %s is not active, or was taken from its environment",
                                    wish->agent);
-        if (!container_may_use(caller, ret->environment, NULL))
+        if (!engine_may_use(caller, ret->environment, NULL))
                 return problem_set(problem, PROBLEM_UNKNOWN_ENVIRONMENT, "there is no environment %s",
                                    ret->environment);
         return 0;
@@ -147,7 +138,7 @@ static int check_ports(const struct container *container, const struct container
         if (port > 0)
                 return problem_set(problem, PROBLEM_CONFLICT,
                                    "port %lld of 127.0.0.1 is taken on this machine", (long long)port);
-        port = containers_are_neighbours(container, other) ? container_ports_share(ports, others, false) : 0;
+        port = container_is_neighbour(container, other) ? container_ports_share(ports, others, false) : 0;
         if (port > 0)
                 return problem_set(problem, PROBLEM_CONFLICT,
                                    "the container %s has port %lld already, in the network that they share",
@@ -289,7 +280,7 @@ int containers_create(struct containers *containers, const struct engine_caller 
 
         if (check_text("the owner", caller->owner, ENGINE_OWNER_MAX, problem) < 0 ||
             check_rest(wish, &restart, problem) < 0 ||
-            check_agent(containers, caller, wish, arena, &agent, problem) < 0 ||
+            find_usable_agent(containers, caller, wish, arena, &agent, problem) < 0 ||
             (containers->config.may_have_files &&
              containers->config.may_have_files(containers->config.context, caller->owner, wish->agent,
                                                agent.environment, problem) < 0) ||
@@ -341,14 +332,14 @@ int containers_show(struct containers *containers, const struct engine_caller *c
         return container ? 0 : -1;
 }
 
-static bool fits(const struct container *container, const struct engine_caller *caller,
-                 const struct container_filter *filter) {
+static bool passes_filter(const struct container *container, const struct engine_caller *caller,
+                          const struct container_filter *filter) {
         const struct container_record *record = &container->record;
 
         return !record->gone &&
                ((filter->all_owners && caller->observes) ||
                 (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
-               container_may_use(caller, record->environment, record->agent) &&
+               engine_may_use(caller, record->environment, record->agent) &&
                text_is_permitted(container_status_name(container), filter->statuses) &&
                text_is_permitted(record->service ? "service" : "temporary", filter->types) &&
                text_is_permitted(record->environment, filter->environments) &&
@@ -388,7 +379,7 @@ int containers_list(struct containers *containers, const struct engine_caller *c
         items = json_checked(json_array());
         pthread_mutex_lock(&containers->lock);
         for (struct container *one = containers->first; one; one = one->next) {
-                if (!is_after(&one->record, after_ms, after_id) || !fits(one, caller, filter))
+                if (!is_after(&one->record, after_ms, after_id) || !passes_filter(one, caller, filter))
                         continue;
                 if (last && json_array_size(items) == limit) {
                         char text[64];
@@ -503,210 +494,6 @@ int containers_remove(struct containers *containers, const struct engine_caller 
                 container_changed(container);
                 containers_wake(containers);
         }
-        pthread_mutex_unlock(&containers->lock);
-        return result;
-}
-
-/* --- waited for --- */
-
-int containers_watch(struct containers *containers, const struct engine_caller *caller, const char *id,
-                     struct container_watch **ret, struct problem *problem) {
-        struct container_watch *watch = calloc(1, sizeof(*watch));
-        struct container *container;
-
-        if (!watch)
-                abort();
-        *watch = (struct container_watch){ .containers = containers,
-                                           .descriptor = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) };
-        if (watch->descriptor < 0) {
-                free(watch);
-                return problem_set(problem, PROBLEM_EXHAUSTED, "what happens cannot be followed: %s",
-                                   strerror(errno));
-        }
-        pthread_mutex_lock(&containers->lock);
-        container = containers_find(containers, caller, id, false, problem);
-        if (container) {
-                watch->container = container;
-                watch->next = container->watches;
-                container->watches = watch;
-        }
-        pthread_mutex_unlock(&containers->lock);
-        if (!container) {
-                container_watch_close(watch);
-                return -1;
-        }
-        *ret = watch;
-        return 0;
-}
-
-int container_watch_descriptor(const struct container_watch *watch) {
-        return watch->descriptor;
-}
-
-void container_watch_calm(struct container_watch *watch) {
-        uint64_t ignored;
-
-        (void)!read(watch->descriptor, &ignored, sizeof(ignored));
-}
-
-/* Nobody waits for what he had begun: it is interrupted, or never begins. */
-static void leave_container(struct container_watch *watch) {
-        struct container *container = watch->container;
-        struct container_watch **link = &container->watches, *before = NULL;
-
-        while (*link != watch)
-                link = &(*link)->next;
-        *link = watch->next;
-        containers_rest_log(container);
-        if (watch->execution && container->exec == watch->execution && container->phase == CONTAINER_OPEN)
-                container->containers->config.place->class->interrupt(container->place, watch->execution->n);
-        if (!watch->waits)
-                return;
-        link = &container->first_waiting;
-        while (*link != watch) {
-                before = *link;
-                link = &(*link)->next_waiting;
-        }
-        *link = watch->next_waiting;
-        if (container->last_waiting == watch)
-                container->last_waiting = before;
-}
-
-void container_watch_close(struct container_watch *watch) {
-        struct containers *containers = watch ? watch->containers : NULL;
-
-        if (!watch)
-                return;
-        pthread_mutex_lock(&containers->lock);
-        if (watch->container)
-                leave_container(watch);
-        execution_drop(watch->execution);
-        pthread_mutex_unlock(&containers->lock);
-        close_descriptor(&watch->descriptor);
-        free(watch);
-}
-
-bool container_watch_is_over(struct container_watch *watch) {
-        struct containers *containers = watch->containers;
-        bool over;
-
-        pthread_mutex_lock(&containers->lock);
-        over = !watch->container || watch->container->record.gone ||
-               watch->container->record.status == CONTAINER_STOPPED ||
-               watch->container->record.status == CONTAINER_EXITED;
-        pthread_mutex_unlock(&containers->lock);
-        return over;
-}
-
-int container_watch_read(struct container_watch *watch, uint64_t position, struct container_line *ret,
-                         struct strbuf *bytes, struct error *err) {
-        static const char *const names[] = { "stdout", "stderr", "berth" };
-        struct containers *containers = watch->containers;
-        struct container_log_record record = { 0 };
-        int result = 0;
-
-        pthread_mutex_lock(&containers->lock);
-        if (watch->container && !watch->container->record.gone) {
-                result = container_log_ready(watch->container, err);
-                if (result == 0)
-                        result = container_log_read(watch->container->log, position, &record, bytes, err);
-        }
-        pthread_mutex_unlock(&containers->lock);
-        if (result == 1)
-                *ret = (struct container_line){ .at_ms = record.at_ms,
-                                                .stream = names[record.stream],
-                                                .next = record.next,
-                                                .gap = record.gap };
-        return result;
-}
-
-/* --- more that runs in it --- */
-
-/* A command as a line of sh: each text in quotes, those in it by themselves. */
-static void quote(const json_t *command, struct strbuf *to) {
-        const json_t *item;
-        size_t index;
-
-        strbuf_append(to, "exec");
-        json_array_foreach (command, index, item) {
-                strbuf_append(to, " '");
-                for (const char *at = json_string_value(item); *at; at++) {
-                        if (*at == '\'')
-                                strbuf_append(to, "'\\''");
-                        else
-                                strbuf_append_char(to, *at);
-                }
-                strbuf_append_char(to, '\'');
-        }
-}
-
-static int wait_in_line(struct container_watch *watch, const struct engine_code *code,
-                        struct problem *problem) {
-        struct container *container = watch->container;
-        size_t waiting = 0;
-
-        if (!container || container->record.gone)
-                return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such container");
-        /* Of one that this server has yet to find again, it waits for that. */
-        if (container->rejoins ? container->record.status != CONTAINER_RUNNING || container->record.stops
-                               : container->phase != CONTAINER_OPEN || container->command == 0 ||
-                                         container->ends || container->stops_ms)
-                return problem_set(problem, PROBLEM_NOT_RUNNING,
-                                   "the container is %s: code runs in one that runs",
-                                   container->record.status == CONTAINER_RUNNING
-                                           ? "not in reach now, since it ends, or its server has just started"
-                                           : container_status_name(container));
-        for (const struct container_watch *other = container->first_waiting; other;
-             other = other->next_waiting)
-                waiting++;
-        if (waiting >= ENGINE_QUEUE_MAX)
-                return problem_set(problem, PROBLEM_QUEUE_FULL,
-                                   "%zu wait already for what runs in the container, as many as may",
-                                   waiting);
-        watch->execution = execution_new(1, code, containers_now(container->containers));
-        watch->waits = true;
-        *(container->last_waiting ? &container->last_waiting->next_waiting : &container->first_waiting) =
-                watch;
-        container->last_waiting = watch;
-        containers_wake(container->containers);
-        return 0;
-}
-
-int container_watch_exec(struct container_watch *watch, const struct engine_code *code, const json_t *command,
-                         struct problem *problem) {
-        struct containers *containers = watch->containers;
-        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
-        struct engine_code asked = *code;
-        int result;
-
-        if (command && !request_is_arguments(command))
-                return problem_set(problem, PROBLEM_INVALID,
-                                   "command must be a list of texts, the program first");
-        if (!command == !code->code)
-                return problem_set(problem, PROBLEM_INVALID, "give a command or code, one of them");
-        if (command) {
-                quote(command, &line);
-                asked.code = strbuf_text(&line);
-                asked.code_length = line.length;
-                asked.language = "sh";
-        }
-        if (asked.timeout_seconds == 0)
-                asked.timeout_seconds = 300;
-        if (check_code(&asked, problem) < 0)
-                return -1;
-        pthread_mutex_lock(&containers->lock);
-        result = wait_in_line(watch, &asked, problem);
-        pthread_mutex_unlock(&containers->lock);
-        return result;
-}
-
-json_t *container_watch_result(struct container_watch *watch) {
-        struct containers *containers = watch->containers;
-        json_t *result = NULL;
-
-        pthread_mutex_lock(&containers->lock);
-        if (watch->execution && watch->execution->status == EXECUTION_ENDED)
-                result = json_incref(watch->execution->result);
         pthread_mutex_unlock(&containers->lock);
         return result;
 }

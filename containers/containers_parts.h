@@ -93,14 +93,12 @@ int64_t containers_now(const struct containers *containers); /* wall time */
 /* The one of that owner and id that the caller may use, or of any owner; NULL: PROBLEM_NOT_FOUND. */
 struct container *containers_find(struct containers *containers, const struct engine_caller *caller,
                                   const char *id, bool any_owner, struct problem *problem);
-/* NULL: of that it is not asked. */
-bool container_may_use(const struct engine_caller *caller, const char *environment, const char *agent);
 void containers_add(struct containers *containers, struct container *container);
 /* Its log is closed where nobody reads it and nothing is printed: those that have ended are kept by the thousand. */
 void containers_rest_log(struct container *container);
 /* Frees it, with its log. Nobody is about it any more. */
 void containers_forget(struct containers *containers, struct container *container);
-const char *container_log_path(const struct container *container, struct arena *arena);
+const char *containers_log_path(const struct container *container, struct arena *arena);
 
 /* --- container_usage.c --- */
 
@@ -114,9 +112,9 @@ void container_forget_samples(struct container *container);
 json_t *container_usage_json(const struct container *container);
 /* Followers hear of its status, where that is another than they know. */
 void container_tell(struct container *container);
-/* --- containers_network.c: what containers of one owner, agent and environment have together --- */
+/* --- container_network.c: what containers of one owner, agent and environment have together --- */
 
-bool containers_are_neighbours(const struct container *one, const struct container *other);
+bool container_is_neighbour(const struct container *one, const struct container *other);
 /* Whose neighbours' network is not known yet, and may be there: it waits, or it would get another one. */
 bool container_waits_for_neighbours(const struct container *container);
 /* The text that says which network is its own. In the arena. */

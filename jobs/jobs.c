@@ -132,7 +132,7 @@ static void init_condition(pthread_cond_t *condition) {
         pthread_condattr_destroy(&attributes);
 }
 
-static void *run(void *context) {
+static void *run_worker(void *context) {
         struct jobs *jobs = context;
         struct worker worker;
         pthread_t before;
@@ -165,7 +165,7 @@ static int start_worker(struct jobs *jobs) {
         jobs->threads++;
         jobs->fresh++;
         pthread_mutex_unlock(&jobs->lock);
-        code = pthread_create(&thread, NULL, run, jobs);
+        code = pthread_create(&thread, NULL, run_worker, jobs);
         pthread_mutex_lock(&jobs->lock);
         if (code != 0) {
                 jobs->threads--;

@@ -135,6 +135,8 @@ struct engine_caller {
         bool observes; /* engine_list() and engine_show() of every owner's */
         bool ends_any; /* engine_end() of anyone's */
 };
+/* Whether the caller may use both of them. NULL, for an environment or an agent: that is not in question. */
+bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent);
 
 /* An Idempotency-Key; what was made under it is given again instead of being made twice. */
 struct engine_once {

@@ -17,7 +17,7 @@ struct engine_job {
         void *context;
 };
 
-static void do_job(void *context) {
+static void do_engine_job(void *context) {
         struct engine_job *job = context;
         struct engine *engine = job->engine;
         struct session *session = job->session;
@@ -44,7 +44,7 @@ void engine_job_add(struct engine *engine, struct session *session, const char *
         *job = (struct engine_job){ engine, session, work, context };
         if (session)
                 session->jobs++;
-        jobs_add(engine->jobs, owner, do_job, job);
+        jobs_add(engine->jobs, owner, do_engine_job, job);
 }
 
 int engine_jobs_start(struct engine *engine, struct error *err) {

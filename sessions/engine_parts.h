@@ -183,7 +183,6 @@ struct session *engine_find_any(struct engine *engine, const struct engine_calle
 /* The same of whoever asks, also of one that has ended and is not forgotten yet. NULL: there is none. */
 struct session *engine_find_id(struct engine *engine, const char *id);
 int engine_not_found(struct problem *problem);
-bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent);
 void engine_add(struct engine *engine, struct session *session);
 /*
  * Without the lock, since it waits for whoever is about the files, and for the disk: tells the workspace how long its session lives, as the

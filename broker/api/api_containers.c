@@ -66,7 +66,7 @@ static json_t *wait_for(struct server_request *request, const char *id, int64_t 
         json_t *container = NULL;
         bool over = false, there;
 
-        if (containers_watch(containers_of(call), &call->caller, id, &watch, &problem) < 0) {
+        if (container_watch_open(containers_of(call), &call->caller, id, &watch, &problem) < 0) {
                 answers_refusal(request, &problem);
                 return NULL;
         }
@@ -191,8 +191,8 @@ static void answer_logs(struct server_request *request) {
                 (void)call_refuse_value(request, "since is no time");
                 return;
         }
-        if (containers_watch(containers_of(call), &call->caller, request->parameters[0], &watch, &problem) <
-            0)
+        if (container_watch_open(containers_of(call), &call->caller, request->parameters[0], &watch,
+                                 &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 container_logs_answer(request, watch, &wanted);
@@ -290,8 +290,8 @@ static void answer_exec(struct server_request *request) {
                                      .input = json_string_value(input),
                                      .input_length = json_string_length(input),
                                      .timeout_seconds = json_integer_or(body, "timeoutSeconds", 0) };
-        if (containers_watch(containers_of(call), &call->caller, request->parameters[0], &watch, &problem) <
-            0) {
+        if (container_watch_open(containers_of(call), &call->caller, request->parameters[0], &watch,
+                                 &problem) < 0) {
                 answers_refusal(request, &problem);
                 return;
         }

@@ -178,7 +178,8 @@ static void answer_stats(struct server_request *request) {
         *stats = (struct stats){ .id = request->parameters[0], .text = STRBUF_INIT };
         if (!containers_of(call))
                 answers_refuse(request, "no-containers", "there are no containers here");
-        else if (containers_watch(containers_of(call), &call->caller, stats->id, &stats->watch, &problem) < 0)
+        else if (container_watch_open(containers_of(call), &call->caller, stats->id, &stats->watch,
+                                      &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 server_answer_stream(request, 200, "text/event-stream", &stream);

@@ -52,7 +52,7 @@ int mcp_containers_logs(const struct mcp_call *call, const json_t *arguments, st
 
         if (wanted.since_ms < 0)
                 return problem_set(problem, PROBLEM_INVALID, "since is no time");
-        if (containers_watch(containers_of(call), &call->caller, id, &watch, problem) < 0)
+        if (container_watch_open(containers_of(call), &call->caller, id, &watch, problem) < 0)
                 return -1;
         ret->data = json_checked(json_pack("{s:s}", "container", id));
         container_logs_add_lines(watch, &wanted, MCP_LOG_BYTES, ret->data);
@@ -69,7 +69,7 @@ int mcp_containers_stop(const struct mcp_call *call, const json_t *arguments, st
         json_t *begun;
         int result;
 
-        if (containers_watch(containers_of(call), &call->caller, id, &watch, problem) < 0)
+        if (container_watch_open(containers_of(call), &call->caller, id, &watch, problem) < 0)
                 return -1;
         if (containers_order(containers_of(call), &call->caller, id, CONTAINER_STOP, &begun, problem) < 0) {
                 container_watch_close(watch);

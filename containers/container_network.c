@@ -15,7 +15,7 @@
 /* What a sandbox takes at once; others have no name there. */
 #define NAMES_MAX ((size_t)128 << 10)
 
-bool containers_are_neighbours(const struct container *one, const struct container *other) {
+bool container_is_neighbour(const struct container *one, const struct container *other) {
         const struct container_record *a = &one->record, *b = &other->record;
 
         return strcmp(a->owner, b->owner) == 0 && strcmp(a->agent, b->agent) == 0 &&
@@ -26,7 +26,7 @@ bool container_waits_for_neighbours(const struct container *container) {
         bool waits = false;
 
         for (const struct container *other = container->containers->first; other; other = other->next) {
-                if (other == container || !containers_are_neighbours(other, container))
+                if (other == container || !container_is_neighbour(other, container))
                         continue;
                 if (other->phase == CONTAINER_OPEN && other->opened && !other->ends)
                         return false;
@@ -55,7 +55,7 @@ void container_tell_names(struct container *container) {
         container->names_version = containers->names_version;
         for (const struct container *other = containers->first; other && lines.length < NAMES_MAX;
              other = other->next) {
-                if (other->record.name && !other->record.gone && containers_are_neighbours(other, container))
+                if (other->record.name && !other->record.gone && container_is_neighbour(other, container))
                         strbuf_printf(&lines, "127.0.0.1 %s.berth\n", other->record.name);
         }
         if (strcmp(container->names ? container->names : "", strbuf_text(&lines)) == 0)
