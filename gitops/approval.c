@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person decides must be about exactly what the person saw. A plan's id is a hash over what the plan does: the
- * commit, the changes with their fields, the refusals, the state's serial. What it costs, when it was made and what
- * was found besides may differ, and the id is the same. Lists that are kept and sent are cut at APPROVAL_LIST_MAX;
- * the id is over all of it.
+ * What a person decides must be about exactly what the person saw. A plan's id is a hash over what
+ * the plan does: the commit, the changes with their fields, the refusals, the state's serial. Its
+ * costs, its time and additional findings may differ, and the id is the same. Lists that are kept
+ * and sent are cut at APPROVAL_LIST_MAX; the id is over all of it.
  */
 #include "gitops/approval.h"
 

@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #define PLAN_ID_SIZE 13 /* 12 hex digits and the NUL */
-/* Of each list in a status: the first so many, and how many there are beside it. */
+/* The first APPROVAL_LIST_MAX of each list in a status, with the full count beside it. */
 #define APPROVAL_LIST_MAX 200
 
 /*
@@ -36,7 +36,9 @@ const char *approval_refusals_text(const json_t *refusals, struct arena *arena);
 int approval_parse(const char *text, struct arena *arena, struct allowance *ret, struct error *err) MUST_USE;
 /* Whether it lets one of the refusals through. */
 bool approval_matches(const struct allowance *allowance, const json_t *refusals);
-/* Those of a list of texts, behind `first`: in the arena. What cannot be read is left out. */
+/*
+ * Those of a list of texts, behind `first`: in the arena. An item that cannot be read is left out.
+ */
 struct allowance *approval_join(const struct allowance *first, size_t first_count, const json_t *texts,
                                 struct arena *arena, size_t *ret_count);
 

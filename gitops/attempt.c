@@ -114,8 +114,8 @@ static int load_manifests(struct work *work) {
 }
 
 /*
- * Where the stack's state lies in S3 it is opened anew for each attempt: others write to it meanwhile. The source's own keeps the
- * controller's status then, and must not hold another state of the stack.
+ * A stack's state in S3 is opened again for each attempt: others write to it meanwhile. The
+ * source's own keeps the controller's status then, and must not hold another state of the stack.
  */
 static int open_shared(struct work *work) {
         const char *declared = stack_state_declared(&work->manifests);
@@ -143,7 +143,7 @@ static int open_shared(struct work *work) {
         }
         if (stack_state_open(&args, STATE_CREATE, &work->shared, &err) < 0)
                 return attempt_give_up(work, "StateFailed", &err);
-        /* What has moved elsewhere does not begin anew where there is nothing. */
+        /* A state that has moved elsewhere must not begin again where there is none. */
         if (state_is_unmade(work->shared) && state_check_lives(work->state, &err) < 0) {
                 (void)error_context(&err, "there is no state in %s", args.place);
                 return attempt_give_up(work, "StateFailed", &err);
@@ -249,8 +249,8 @@ static int take_lease(struct work *work) {
 }
 
 /*
- * A plan that waits for approval is bound to its state by lineage and key. A shared state that nobody has made yet would have others
- * the next time: it is made for the plan, empty.
+ * A plan that waits for approval is bound to its state by lineage and key. A shared state that was
+ * not made yet would have others the next time: it is made for the plan, empty.
  */
 static int make_for_approval(struct work *work) {
         if (work->config->mode != SOURCE_APPROVE || !state_is_unmade(work->state))
@@ -465,7 +465,10 @@ static void decide_by_mode(struct work *work) {
 static void plan_and_decide(struct work *work) {
         bool may_apply;
 
-        /* As on the command line: whoever may change something takes the lease before the plan is made. */
+        /*
+         * As on the command line: a run that may change something takes the lease before the plan
+         * is made.
+         */
         work->apply_saved = is_approved(work);
         may_apply = work->config->mode == SOURCE_APPLY || work->apply_saved;
         if (open_provider(work) < 0 || make_for_approval(work) < 0 || (may_apply && take_lease(work) < 0))

@@ -16,26 +16,29 @@ struct attempt {
         const struct git_answer *files; /* the commit's */
         bool full;                      /* read everything that exists */
         /*
-         * It is not the newest commit, but the last good one, put back in force while a person looks at the newest: only
-         * drift is to be found.
+         * It is not the newest commit, but the last good one, put back in force while a person
+         * looks at the newest: it only looks for drift.
          */
         bool fallback;
 
-        /* What came of it. */
+        /* The result. */
         enum reconcile_result result;
         bool in_force; /* no guard and no person stands in its way any more: its changes were begun, if there were any */
         bool transient;   /* trying again may help */
         bool bad;         /* the manifests are wrong: trying again does not help */
-        bool locked;      /* somebody else holds the state's lock */
+        bool locked;      /* another process holds the state's lock */
         bool refused;     /* a guard refused something, whatever the mode */
         bool interrupted; /* the program is to end: nothing is known */
-        bool ask_again; /* the source follows another commit now, that was in force before: Git has to be asked anew */
+        /*
+         * the source follows another commit now, that was in force before: Git must be asked again
+         */
+        bool ask_again;
         struct verdict verdict;
 };
 
 void attempt_run(struct attempt *attempt);
 
-/* For whoever fails before there is anything to attempt. */
+/* For a failure before there is anything to attempt. */
 void attempt_fail(struct attempt *attempt, const char *reason, const char *message);
 
 #endif

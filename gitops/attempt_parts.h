@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An attempt from within: what attempt.c, carry_out.c and plan_findings.c share, and nobody else sees. */
+/* Internals of an attempt: shared by attempt.c, carry_out.c and plan_findings.c alone. */
 #ifndef BERTH_GITOPS_ATTEMPT_PARTS_H
 #define BERTH_GITOPS_ATTEMPT_PARTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came of an attempt, in one line for people: in the arena. */
+/* The result of an attempt, in one line for people: in the arena. */
 #ifndef BERTH_GITOPS_ATTEMPT_TEXT_H
 #define BERTH_GITOPS_ATTEMPT_TEXT_H
 
@@ -19,7 +19,10 @@ const char *attempt_text_failed(const struct plan *plan, const struct apply_resu
                                 struct arena *arena);
 const char *attempt_text_unchanged(const struct plan *plan,
                                    struct arena *arena); /* "14 resources are as they shall be" */
-/* "changed by somebody else: Environment/x (memoryMB); Agent/y (deleted)"; not corrected: "...; left as found" */
+/*
+ * "changed outside of Berth: Environment/x (memoryMB); Agent/y (deleted)"; not corrected: "...;
+ * left as found"
+ */
 const char *attempt_text_drift(const struct plan *plan, bool corrected, struct arena *arena);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan applied by the controller. What it came to decides what happens to decisions: those that let this plan
- * through were for one apply and are used up, unless an interrupt left part of it undone.
+ * A plan applied by the controller. The result decides what happens to decisions: those that let
+ * this plan through were for one apply and are used up, unless an interrupt left part of it undone.
  */
 #include "gitops/carry_out.h"
 

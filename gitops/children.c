@@ -6,9 +6,10 @@
  * thread, a state, a status, decisions of its own), but it is given its commits instead of asking for them, and reads them from the
  * repository of its parent. So one that is broken holds up no other, and none waits for the slowest.
  *
- * A folder that a commit lacks says nothing about what is to be deleted: its child keeps state and stack, is not reconciled any
- * more, and says so until the folder comes back, or its stack is destroyed by hand. Children are added and never removed while the
- * program runs, so that all threads can walk the list of sources.
+ * A folder that a commit lacks does not mean a deletion: its child keeps state and stack, is not
+ * reconciled any more, and says so until the folder comes back, or its stack is destroyed by hand.
+ * Children are added and never removed while the program runs, so that all threads can walk the
+ * list of sources.
  */
 #include "base/files.h"
 #include "base/json.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people tell the running controller, over its control socket. Anybody who may open the socket may send anything, so
- * that each member of a request is checked before it is used.
+ * What people tell the running controller, over its control socket. A process that may open the
+ * socket may send anything, so each member of a request is checked before it is used.
  *
  * A decision (approve, allow) is about what the person looked at: the plan's id and the commit must still be the ones that
  * wait. It is saved before it is published and before the answer is sent; source_decide() refuses it if another commit came

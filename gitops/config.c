@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The manifest of kind Controller, from typed values to the structs that the loop uses. The schema has checked each
- * field; here is checked what takes this machine: that files exist, can be read, and are not open to everybody if
- * they hold a secret. All mistakes are collected, each with its line, as everywhere.
+ * The manifest of kind Controller, from typed values to the structs that the loop uses. The schema
+ * has checked each field; the rest is checked here, which takes this machine: files exist, can be
+ * read, and are not open to all users if they hold a secret. All mistakes are collected, each with
+ * its line, as everywhere.
  */
 #include "gitops/config.h"
 

@@ -23,7 +23,7 @@ struct source_config {
         int64_t interval_ms;       /* between polls */
         int64_t drift_interval_ms; /* between full looks at what exists, where no commit came */
         enum source_mode mode;
-        bool correct_drift; /* put back what somebody else changed; false: report it */
+        bool correct_drift; /* put back what others changed; false: report it */
         bool fast_forward_only;
         struct git_credentials credentials;
         const char *const *gpg_keys;
@@ -42,7 +42,7 @@ enum notify_event {
         NOTIFY_FAILED = 1 << 1,   /* source, manifests, plan or apply failed */
         NOTIFY_REFUSED = 1 << 2,  /* a guard refused, a person has to decide */
         NOTIFY_APPROVAL = 1 << 3, /* a plan waits for approval */
-        NOTIFY_DRIFT = 1 << 4,    /* what somebody else changed was found */
+        NOTIFY_DRIFT = 1 << 4,    /* a change by others was found */
         NOTIFY_RECOVERED = 1 << 5 /* a source that failed is ready again */
 };
 const char *notify_event_name(enum notify_event event); /* "applied", ...: as manifests write it */

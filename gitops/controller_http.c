@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the controller answers over HTTP: probes that only look at flags, metrics, and hooks that only wake. Nobody
- * who asks can change anything or learn a secret; a hook without the right signature does not even learn whether
- * there is such a source.
+ * What the controller answers over HTTP: probes that only look at flags, metrics, and hooks that
+ * only wake. No client can change anything or learn a secret; a hook without the right signature
+ * does not even learn whether there is such a source.
  */
 #include "gitops/controller_http.h"
 
@@ -87,7 +87,10 @@ static void take_hook(struct server_request *request, const void *bytes, size_t 
         hook_add(request->data, bytes, length);
 }
 
-/* The whole body has come. Whoever does not know the secret is believed nothing and told nothing. */
+/*
+ * The whole body has come. A sender that does not know the secret is not believed, and learns
+ * nothing.
+ */
 static void answer_hook(struct server_request *request) {
         const struct controller_http *http = request->context;
         struct hook *hook = request->data;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is asked of the loop. All are called on threads of the server's. */
+/* Questions to the loop. All are called on threads of the server's. */
 struct controller_http_ops {
         void *context;
         /* Alive (NULL: yes): false where some source's thread has not been heard of for far too long; a line for people. */

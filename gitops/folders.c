@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of all matching folders come in one list, sorted by their paths, so that those of one folder stand together. What is
- * below the pattern's depth belongs to the folder above it, as when that folder is followed alone.
+ * The files of all matching folders come in one list, sorted by their paths, so that those of one
+ * folder stand together. Files below the pattern's depth belong to the folder above, as when that
+ * folder is followed alone.
  */
 #include "gitops/folders.h"
 
@@ -26,7 +27,7 @@ bool folders_is_name(const char *path) {
         }
 }
 
-/* Parts of a path as it is read: empty ones and "." are none. */
+/* Parts of a path as it is read: empty ones and "." do not count. */
 static size_t count_parts(const char *pattern) {
         size_t count = 0;
 

@@ -164,7 +164,10 @@ static int start_server(struct running *running, struct error *err) {
         return 0;
 }
 
-/* The stack of a source that was taken out of the manifest stays as it is. People are told that nobody looks after it any more. */
+/*
+ * The stack of a source that was taken out of the manifest stays as it is. People are told that it
+ * is not looked after any more.
+ */
 static void mention_orphans(const struct following *following) {
         char *folder TEXT_CLEANUP = path_join(following->args->folder, "sources");
         DIR *directory = opendir(folder);
@@ -236,7 +239,7 @@ static int start_threads(struct following *following, struct error *err) {
         return 0;
 }
 
-/* Whoever may write to the folder could put another socket or another state there. */
+/* A user who may write to the folder could put another socket or another state there. */
 static void mention_open_folder(const char *folder) {
         struct stat status;
 

@@ -23,12 +23,12 @@ struct hook {
         struct digest_mac *body;       /* NULL where nothing is hashed */
         char claimed[SHA256_HEX_SIZE]; /* "" where there is no signature */
         bool token_is_right;
-        bool ping; /* the sender only tries whether anybody answers */
+        bool ping; /* the sender only tests the address */
 };
 
 void hook_begin(struct hook *hook, const char *secret, const struct hook_headers *headers);
 void hook_add(struct hook *hook, const void *data, size_t length);
-/* Whether whoever sent it knows the secret. */
+/* Whether the sender knows the secret. */
 bool hook_end(struct hook *hook);
 /* Releases one that did not come to its end; one that did, or was never begun (zeroed), is fine. */
 void hook_release(struct hook *hook);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread and a ring of deliveries for each target, so that a target that hangs holds up nobody else. The loop only
- * puts a delivery into the ring; when that is full the oldest one goes. Each delivery is tried until it is sent,
- * refused for good, or too old.
+ * A thread and a ring of deliveries for each target, so that a target that hangs delays no other.
+ * The loop only puts a delivery into the ring; when that is full the oldest one goes. Each delivery
+ * is tried until it is sent, refused for good, or too old.
  */
 #include "gitops/notify.h"
 

@@ -28,8 +28,9 @@ struct notify_pace {
 
 struct notifier;
 /*
- * -1 where a secret's file cannot be read or is empty, or a URL is none. Targets, metrics and `interrupt` are borrowed
- * for the notifier's life: at INTERRUPT_NOW no answer is waited for any more; NULL never comes. A secret's file is read here, once.
+ * -1 if a secret's file cannot be read or is empty, or a URL is invalid. Targets, metrics and
+ * `interrupt` are borrowed for the notifier's life: at INTERRUPT_NOW no answer is waited for any
+ * more; NULL never comes. A secret's file is read here, once.
  */
 int notifier_start(const struct notify_target *targets, size_t count, struct metrics *metrics,
                    const struct interrupt *interrupt, struct notifier **ret, struct error *err) MUST_USE;
@@ -37,13 +38,13 @@ int notifier_start_with(const struct notify_target *targets, size_t count, struc
                         const struct interrupt *interrupt, const struct notify_pace *pace,
                         struct notifier **ret, struct error *err) MUST_USE;
 /*
- * Queues `document`, with `formatVersion` added, for every target that asked for `event`; takes over the reference. Never
- * waits for anybody. What comes after notifier_stop() has begun is dropped.
+ * Queues `document`, with `formatVersion` added, for every target that asked for `event`; takes
+ * over the reference. Never waits. Events after the beginning of notifier_stop() are dropped.
  */
 void notifier_post(struct notifier *notifier, enum notify_event event, json_t *document);
 /*
- * Gives what is queued `grace_ms` to go out, then ends the threads; a request that is under way then may take 10 s more.
- * What is left is counted as dropped. NULL is fine.
+ * Gives what is queued `grace_ms` to go out, then ends the threads; a request that is under way
+ * then may take 10 s more. The rest is counted as dropped. NULL is fine.
  */
 void notifier_stop(struct notifier *notifier, int64_t grace_ms);
 

@@ -74,7 +74,9 @@ static bool is_role_permitted(const struct value *patterns, const char *role) {
         for (uint32_t i = 0; patterns && i < patterns->count; i++) {
                 const char *pattern = value_text_of(&patterns->items[i]);
 
-                /* A star ends at a slash, or role/team-* would take in role/team-x/somebody-elses. */
+                /*
+                 * A star ends at a slash, or role/team-* would take in role/team-x/of-another-team.
+                 */
                 if (pattern && fnmatch(pattern, role, FNM_PATHNAME | FNM_NOESCAPE) == 0)
                         return true;
         }
@@ -134,7 +136,7 @@ static void check_aws(struct holding *holding) {
                 { "namePrefix", false },
                 { "permissionsBoundary", false },
                 { "rolePath", false },
-                { "kmsKey", true }, /* whoever owns it reads along, or locks the data up */
+                { "kmsKey", true }, /* its owner reads along, or locks the data up */
         };
         const struct value *aws = value_get(holding->manifests->stack->spec, "aws");
         const struct value *pins = value_get(holding->config->pins, "aws");
@@ -145,7 +147,7 @@ static void check_aws(struct holding *holding) {
                 const struct value *named = value_get(aws, name);
                 const char *text = value_text_of(named);
 
-                /* A default (namePrefix) stands there without a line: nobody named it. */
+                /* A default (namePrefix) has no line: no manifest named it. */
                 if (!text || named->line == 0)
                         continue;
                 if (pinned ? strcmp(text, pinned) == 0 : !fields[i].refused_unpinned)
@@ -204,7 +206,10 @@ static void check_sources(struct holding *holding, const struct resource *resour
         }
 }
 
-/* One that Berth makes for an Environment has no rights that the shared one lacks: every commit may have it. */
+/*
+ * A role that Berth makes for an Environment has no rights that the shared one lacks: every commit
+ * may have it.
+ */
 static void check_roles(struct holding *holding) {
         const struct manifests *manifests = holding->manifests;
         size_t count;
@@ -233,8 +238,8 @@ static bool is_listed(const struct value *list, const char *id) {
 }
 
 /*
- * Code that a commit brings along reaches whatever is in the network that the same commit names. The one that is isolated
- * leads nowhere, and needs nobody's word.
+ * Code that a commit brings along reaches whatever is in the network that the same commit names.
+ * The isolated one leads nowhere, and needs no pin.
  */
 static void check_network(struct holding *holding, const struct resource *resource, const struct value *named,
                           const char *what) {
@@ -323,8 +328,8 @@ static void check_folder(struct holding *holding, const char *name) {
 }
 
 /*
- * What lies there is read and written with this machine's credentials: another stack's state, whose keyed hashes would then be this
- * one's to test, or anybody's objects.
+ * The objects are read and written with this machine's credentials: another stack's state, whose
+ * keyed hashes could then be tested by this one, or any owner's objects.
  */
 static void check_state(struct holding *holding) {
         const struct source_config *config = holding->config;

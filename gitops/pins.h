@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a commit may not choose by itself. A commit's Stack says which endpoint this machine's credentials sign requests
- * for, whose profile and role they are, and which folders are written: who may write to the repository could point them
- * anywhere, and nobody is asked before the first call. So the Controller holds these fast, per source, and a commit that
- * names anything else is refused before a provider is opened. Pure: nothing is read, resolved or called.
+ * Values that a commit may not choose by itself. A commit's Stack says which endpoint this
+ * machine's credentials sign requests for, whose profile and role they are, and which folders are
+ * written: an author of the repository could point them anywhere, without any question before the
+ * first call. So the Controller holds these fast, per source, and a commit that names anything else
+ * is refused before a provider is opened. Pure: nothing is read, resolved or called.
  *
  *     pins_hold(config, &manifests, &diagnostics)
  *

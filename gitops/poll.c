@@ -37,9 +37,10 @@ static struct git_request request_of(const struct source *source) {
 }
 
 /*
- * One worker at a time in a repository, which all children of a source share. Whoever waits for it lets go of its slot: a server
- * that hangs for one source's sake must not keep all others from reconciling. And whoever waits for a slot has not the repository:
- * applies take long, and a parent has to poll meanwhile.
+ * One worker at a time in a repository, which all children of a source share. A thread that waits
+ * for it gives up its slot: a server that hangs for one source must not keep all others from
+ * reconciling. And a thread that waits for a slot does not hold the repository: applies take long,
+ * and a parent has to poll meanwhile.
  */
 static int ask_git(struct source *source, const struct git_request *request, struct arena *arena,
                    struct git_answer *ret, enum git_failure *ret_failure, struct error *err) {
@@ -246,7 +247,7 @@ enum poll_outcome source_poll(struct source *source, struct arena *arena, struct
         return ret->moved ? POLL_MOVED : POLL_UNCHANGED;
 }
 
-/* Somebody emptied the folder: the newest commit is asked for once more, and must be the very same. */
+/* The folder was emptied: the newest commit is asked for once more, and must be the very same. */
 static int fetch_again(struct source *source, struct git_request *request, const char *commit,
                        struct arena *arena, struct git_answer *ret, enum git_failure *ret_failure,
                        struct error *err) {
@@ -273,7 +274,7 @@ int source_read_included(struct source *source, const char *commit, const char *
 
         request.commit = commit;
         request.path = folder;
-        request.pattern = false; /* a commit's own words are none */
+        request.pattern = false; /* a commit has no pattern of its own */
         request.read_anyway = true;
         request.interrupt = source->following->clock->interrupt;
         *ret = (struct git_answer){ 0 };

@@ -60,7 +60,7 @@ static void set_reconciling(struct source *source, bool value, const char *reaso
         pthread_mutex_unlock(&source->lock);
 }
 
-/* Brings one commit into force, read anew where its files are not in hand. */
+/* Brings one commit into force; its files are read again if they are not in memory. */
 static void try_commit(struct attempt *attempt, const struct git_answer *answer) {
         struct git_answer read;
         struct error err = { 0 };
@@ -197,7 +197,7 @@ void source_reconcile(struct source *source, const struct reconcile_args *args, 
                 return;
         copy_commit(seen, source->status.seen);
         copy_commit(good, source->status.good);
-        /* What is wrong with manifests stays wrong: reading them again changes nothing. */
+        /* Invalid manifests stay invalid: reading them again changes nothing. */
         skip = source->status.bad && !args->again && !(args->answer && args->answer->moved);
         if (skip || try_newest(source, args, &attempt)) {
                 stands = !attempt.in_force && !attempt.locked && attempt.result != RECONCILE_WAITING;

@@ -2,9 +2,10 @@
 /*
  * The thread of one source: when it looks, and what others see of it.
  *
- * The thread sleeps until something is due (a poll, a look for drift, another try) or somebody wakes it, and then does one
- * round. The status is its result. Others read it under the lock, so that JSON is copied whole: Jansson counts references
- * without a lock. The status is saved in the source's own state, and is there again after a restart.
+ * The thread sleeps until something is due (a poll, a look for drift, another try) or it is woken,
+ * and then does one round. The status is its result. Others read it under the lock, so that JSON is
+ * copied whole: Jansson counts references without a lock. The status is saved in the source's own
+ * state, and is there again after a restart.
  */
 #include "gitops/source.h"
 
@@ -112,7 +113,10 @@ static bool member_is(const json_t *object, const char *name, const json_t *as) 
         return json_equal(json_object_get(object, name), json_object_get(as, name));
 }
 
-/* A source that was pointed at another repository, ref or path begins anew: a history of its own is no rewritten one. */
+/*
+ * A source that was pointed at another repository, ref or path begins again: a history of its own
+ * is not a rewritten one.
+ */
 static void forget_if_moved(struct source *source, const json_t *stored) {
         json_t *now JSON_CLEANUP = status_json(&source->status, source->config, source->url);
 
@@ -202,7 +206,7 @@ int source_open_state(struct source *source, struct error *err) {
         return result;
 }
 
-/* Under `saving`, with the decision where there is one: what is written nobody else sees yet. */
+/* Under `saving`, with the decision if there is one: other threads do not see it yet. */
 static int write_status(struct source *source, struct decision *decision, struct error *err) {
         struct state_op op = { .type = STATE_PUT_META };
         json_t *document;
@@ -294,7 +298,10 @@ static void add_running(const struct source *source, json_t *object) {
                                     dues[i].due_ms && !suspended ? json_string(text) : json_null());
         }
         json_object_set_new(object, "rounds", json_integer((json_int_t)source->rounds_ended));
-        /* What it was woken for and has not begun counts: whoever waits for it would see it idle in between. */
+        /*
+         * A wake-up that has not begun yet counts: a client that waits for it would otherwise see
+         * an idle source in between.
+         */
         json_object_set_new(object, "busy", json_boolean(source->busy || (source->woken && !suspended)));
 }
 
@@ -374,7 +381,7 @@ struct dues {
         bool poll, reconcile, full, again;
 };
 
-/* What is due now, taken; false where nothing is. Under the lock. */
+/* Takes the tasks that are due now; false where nothing is. Under the lock. */
 static bool take_dues(struct source *source, struct dues *ret) {
         int64_t now_ms = monotonic_now(source);
         unsigned woken = source->woken;
@@ -393,7 +400,10 @@ static bool take_dues(struct source *source, struct dues *ret) {
                 return false;
         }
         source->woken = 0;
-        /* A little early, by chance, so that sources that began together do not look together for ever. */
+        /*
+         * A little early, by chance, so that sources that began together do not look together
+         * forever.
+         */
         if (ret->full && !source->config->pattern)
                 source->next_drift_ms = now_ms + (int64_t)((double)source->config->drift_interval_ms *
                                                            (1.0 - 0.1 * random_unit()));
@@ -423,7 +433,10 @@ static void end_round(struct source *source) {
         heap_give_back();
 }
 
-/* Opening the state is tried again for ever: what keeps a source from it is a full disk, damage, or another run. */
+/*
+ * Opening the state is tried again forever: a full disk, damage, or another run keeps a source from
+ * it.
+ */
 static bool has_state(struct source *source) {
         struct error err;
 
@@ -454,7 +467,7 @@ static void poll_for_children(struct source *source, const struct dues *dues, st
                 return;
         if (outcome == POLL_FAILED && source->exit_code == 0)
                 source->exit_code = status_is_rewritten(&source->status) ? 3 : 1;
-        /* What was found to be of no use is looked at again where a person asks for it. */
+        /* A commit that was found invalid is read again when a person asks for it. */
         if (outcome == POLL_UNCHANGED && source->status.bad && dues->again &&
             source_read_commit(source, status_commit(source->status.seen), arena, &answer, &err) == 0)
                 outcome = POLL_MOVED;
@@ -472,7 +485,7 @@ static void poll_for_children(struct source *source, const struct dues *dues, st
                 metrics_set(source->following->metrics, METRIC_LAST_SUCCESS, (double)wall_ms / 1000.0,
                             (const char *const[]){ source->config->name });
         }
-        /* Before the first of them makes anything: a child that nobody has written down would be forgotten. */
+        /* Before the first of them makes anything: a child without a record would be forgotten. */
         if ((outcome != POLL_UNCHANGED || dues->again) && source_save(source, &err) < 0)
                 log_error("%s", err.message);
         children_go_on(source, dues->again);
@@ -524,7 +537,7 @@ static void poll_and_reconcile(struct source *source, const struct dues *dues) {
         bool was_failing = source->status.problem.reason[0] != '\0', reconciled;
         struct error err;
 
-        /* Nothing is begun that nobody could remember: the program ends of this, see follow.c. */
+        /* Nothing is begun that could not be remembered: the program ends of this, see follow.c. */
         if (!has_state(source) || !source_has_its_state(source))
                 return;
         if (source->config->pattern) {

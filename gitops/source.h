@@ -29,7 +29,7 @@ enum wake {
 /* How many reconcile at once: memory is bounded by it. */
 #define SLOT_COUNT 4
 
-/* A file, whatever it is called by now. */
+/* A file, whatever its present name. */
 struct file_identity {
         dev_t device;
         ino_t inode; /* 0: none */
@@ -41,7 +41,7 @@ struct following {
         const struct clock *clock;
         struct metrics *metrics;
         struct provider_watch watch; /* into them */
-        struct notifier *notifier;   /* NULL where nobody is to be told */
+        struct notifier *notifier;   /* NULL without notifications */
         /* Those of the Controller, then children as they come. None is ever taken away or moved: any thread may walk them. */
         struct source **sources;
         atomic_size_t count;
@@ -92,7 +92,7 @@ struct source {
         json_t *handed;         /* of a child: the commit that its thread has not taken yet; or NULL */
         char told[COMMIT_SIZE]; /* of a child: the last one that was handed, taken or not */
         bool gone;              /* of a child: the newest commit has no such folder */
-        bool retired;           /* and it holds nothing: nobody needs to hear of it */
+        bool retired;           /* and it holds nothing: it is not reported */
 
         /* The thread's own. */
         unsigned poll_failures, failures;
@@ -110,8 +110,9 @@ void source_dispose(struct source *source);
 int source_start(struct source *source, struct error *err) MUST_USE;      /* its thread */
 int source_open_state(struct source *source, struct error *err) MUST_USE; /* fine where it is open */
 /*
- * Whether the state that was opened still is where it was: a folder that was removed, or replaced, leaves a state that
- * nobody will ever see, and what is written to it is lost. One stat(2), any thread; true where none was opened yet.
+ * Whether the state that was opened still is where it was: a folder that was removed, or replaced,
+ * leaves a state that no process can ever open, and writes to it are lost. One stat(2), any thread;
+ * true where none was opened yet.
  */
 bool source_has_its_state(struct source *source);
 /* Runs until the loop stops; with --once one round. */
@@ -120,8 +121,9 @@ void source_wake(struct source *source, unsigned why);
 /* Writes the status to the state. */
 int source_save(struct source *source, struct error *err) MUST_USE;
 /*
- * Writes the status as it will be with this decision, and puts the decision into it only then: what could not be written
- * nobody has acted on. `decision` is given up. ERROR_REFUSED where another commit came meanwhile: it was decided about the one before.
+ * Writes the status as it will be with this decision, and puts the decision into it only then: a
+ * decision that could not be written must not be acted on. `decision` is given up. ERROR_REFUSED
+ * where another commit came meanwhile: it was decided about the one before.
  */
 int source_decide(struct source *source, struct decision *decision, struct error *err) MUST_USE
         __attribute__((nonnull(2)));
@@ -161,7 +163,7 @@ struct reconcile_args {
         bool again;                      /* also what is known to be bad */
 };
 void source_reconcile(struct source *source, const struct reconcile_args *args, struct arena *arena);
-/* One of SLOT_COUNT; false where the loop stops first. */
+/* Takes one of SLOT_COUNT slots; false where the loop stops first. */
 bool source_take_slot(struct source *source) MUST_USE;
 void source_give_slot(struct source *source);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source's status in three forms: the struct, the JSON that people and programs see, and the same JSON with a
- * member "internal" that the state keeps and status_restore() reads back. What is read back may come from another
- * version: each member is checked for its type, and one that does not fit is left out.
+ * A source's status in three forms: the struct, the JSON that people and programs see, and the same
+ * JSON with a member "internal" that the state keeps and status_restore() reads back. The stored
+ * form may come from another version: each member is checked for its type, and one that does not
+ * fit is left out.
  *
  * Two verdicts are kept: of the repository (`problem`) and of the commit (`verdict`). The first, where there is one,
  * is what the conditions say.

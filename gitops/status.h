@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of each source, for `status`, /readyz, /metrics and the notifications: written by the source's own thread,
- * read by any (under the source's lock). Kept in the source's state (meta "source"), so that a restart goes on where it was.
+ * The known state of each source, for `status`, /readyz, /metrics and the notifications: written by
+ * the source's own thread, read by any (under the source's lock). Kept in the source's state (meta
+ * "source"), so that a restart goes on where it was.
  */
 #ifndef BERTH_GITOPS_STATUS_H
 #define BERTH_GITOPS_STATUS_H
@@ -53,7 +54,7 @@ struct verdict {
 struct source_status {
         struct condition conditions[CONDITION_COUNT];
         struct verdict problem; /* of the repository; reason "" where the last poll was well */
-        struct verdict verdict; /* of the last reconciliation; reason "" where there was none */
+        struct verdict verdict; /* of the last reconciliation; reason "" without one */
         json_t *seen;           /* the commit that Git gave last: see status_commit_json(); NULL: none yet */
         json_t *good;           /* the last one that was put in force; NULL: none yet */
         bool bad;               /* `seen` was found to be of no use whenever it is tried again */
@@ -101,7 +102,7 @@ bool status_conclude(struct source_status *status, int64_t now_ms);
 json_t *status_json(const struct source_status *status, const struct source_config *config, const char *url);
 /* The same with what the next start needs besides, and back. */
 json_t *status_store(const struct source_status *status, const struct source_config *config, const char *url);
-/* What cannot be read (of an older version, or nonsense) is as if it had never been. */
+/* A member that cannot be read (of an older version, or nonsense) is ignored. */
 void status_restore(struct source_status *status, const json_t *stored);
 
 #endif

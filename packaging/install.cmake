@@ -1,4 +1,5 @@
-# SPDX-License-Identifier: Apache-2.0 What `cmake --install` puts beside the program: manual pages, completions, units for
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts beside the program: manual pages, completions, units for
 # systemd with their user, the licence, documentation and examples. Each lies where its reader looks, below /usr as below
 # /usr/local.
 

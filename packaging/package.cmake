@@ -1,4 +1,5 @@
-# SPDX-License-Identifier: Apache-2.0 The Debian package: `cpack -G DEB` in a build folder whose prefix is /usr (the preset
+# SPDX-License-Identifier: Apache-2.0
+# The Debian package: `cpack -G DEB` in a build folder whose prefix is /usr (the preset
 # "package"), on the release of Debian that it is for. Dependencies are found there: by dpkg-shlibdeps the linked ones, and here
 # those that are loaded later or run.
 find_program(DPKG_QUERY dpkg-query)

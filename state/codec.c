@@ -4,9 +4,9 @@
  * reader takes as many of them as it knows; a newer Berth may add numbers and texts behind these, and an older one
  * reads past them.
  *
- * Specs are JSON inside a text and stay so until somebody asks for them (record_decode(), sighting_decode()): a pass
- * over 60,000 records parses the JSON of the few that changed. A record or sighting that was never decoded is written
- * back as the bytes it came in.
+ * Specs are JSON inside a text and stay so until they are asked for (record_decode(),
+ * sighting_decode()): a pass over 60,000 records parses the JSON of the few that changed. A record
+ * or sighting that was never decoded is written back as the bytes it came in.
  */
 #include "state/codec.h"
 

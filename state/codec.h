@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the structures of state.h and the bytes in the store. What is compared or listed often stands in the form's
- * numbers and texts; specs and details are JSON in one text, so that they need not be parsed to be carried around.
- * Which number and text means what: docs/state.md.
+ * Between the structures of state.h and the bytes in the store. Values that are often compared or
+ * listed stand in the form's numbers and texts; specs and details are JSON in one text, so that
+ * they need not be parsed to be carried around. Which number and text means what: docs/state.md.
  *
  * Encoders return bytes in the arena, not yet sealed. Decoders point into the bytes given, which must live as long.
  */

@@ -229,7 +229,10 @@ static int create_with(const char *folder, const char *lineage, store_body *body
                 return -1;
         if (present)
                 return 1;
-        /* What was made aside and left has no lineage beside it: whatever has is somebody's state. */
+        /*
+         * A copy that was made aside and left has no lineage beside it: a folder with one is a
+         * state.
+         */
         if (look_for_file(new_folder, STATE_LINEAGE_FILE, &present, err) < 0)
                 return -1;
         if (present)

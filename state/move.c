@@ -259,7 +259,7 @@ static int arrive(struct store_txn *txn, void *context, struct error *err) {
         return put_mark(txn, &none, err);
 }
 
-/* Nobody else writes to the target meanwhile: what is compared is what the commit finds. */
+/* No other process writes to the target meanwhile: what is compared is what the commit finds. */
 int state_move_arrive(struct state *target, struct state *source, const char *id, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct state_move expected = { .stage = MOVE_ARRIVING };

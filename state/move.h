@@ -20,8 +20,9 @@
  *     MOVE_GONE, id                 MOVE_GIVEN_UP, id
  *     no mark                       MOVE_GIVEN_UP, id
  *
- * So at most one place is without a mark, whoever was killed where, slept for how long, or undoes what another one does; what both
- * say tells how to go on; and whatever the source has is there until the target has all of it.
+ * So at most one place is without a mark, whichever process was killed where, slept for how long,
+ * or undoes what another one does; what both say tells how to go on; and whatever the source has is
+ * there until the target has all of it.
  */
 #ifndef BERTH_STATE_MOVE_H
 #define BERTH_STATE_MOVE_H
@@ -49,7 +50,7 @@ struct state_move state_move_new(enum move_stage stage, const char *place, const
 int state_move_load(struct state *state, struct arena *arena, struct state_move *ret,
                     struct error *err) MUST_USE;
 
-/* What somebody is told who wants the state where it does not live. Returns -1. */
+/* The error for a caller that wants the state where it does not live. Returns -1. */
 int state_move_fail(const struct state *state, const struct state_move *move, struct error *err);
 
 /* state_lease_acquire(), also where the state lives elsewhere; from then on state_new_run() works there, too. */
@@ -68,8 +69,8 @@ int state_move_note(struct state *state, const struct state_move *from, const st
 int state_move_arrive(struct state *target, struct state *source, const char *id, struct error *err) MUST_USE;
 
 /*
- * Makes the state's place where there is none, with all that the source has and the mark. ERROR_LOCKED where somebody else has
- * made one there meanwhile.
+ * Makes the state's place if absent, with all that the source has and the mark. ERROR_LOCKED if
+ * another process has made one there meanwhile.
  */
 int state_move_make_folder(struct state *source, const char *folder, const struct state_move *move,
                            struct error *err) MUST_USE;

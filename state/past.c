@@ -113,7 +113,7 @@ struct comparing {
         size_t count;
 };
 
-/* What was seen of a resource that is another one now is to be seen again. */
+/* A sighting of a resource that has changed must be made again. */
 static void note_difference(void *context, enum shared_difference difference,
                             const struct shared_change *change) {
         struct comparing *comparing = context;

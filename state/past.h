@@ -2,10 +2,11 @@
 /*
  * A shared state as it once was, read from its log, and made the present again:
  *
- *     state_lease_acquire -> state_past_read -> (somebody is asked) -> state_past_restore
+ *     state_lease_acquire -> state_past_read -> (a person is asked) -> state_past_restore
  *
- * What comes back is what plans are made from: records, bindings, overrides. The history, the texts of the state and its serial go
- * on. The resources themselves are not touched: what differs now is what the next plan shows.
+ * It brings back what plans are made from: records, bindings, overrides. The history, the texts of
+ * the state and its serial go on. The resources themselves are not touched: what differs now is
+ * what the next plan shows.
  */
 #ifndef BERTH_STATE_PAST_H
 #define BERTH_STATE_PAST_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A copy is made aside and moved into place as a whole folder, since a store's lock file belongs to one data file: whoever has the
- * folder before open goes on with it, as with any copy that somebody has removed.
+ * A copy is made aside and moved into place as a whole folder, since a store's lock file belongs to
+ * one data file: a process that has the old folder open goes on with it, as with any copy that was
+ * removed.
  */
 #include "state/shared_cache.h"
 
@@ -100,7 +101,7 @@ static int mark(const char *folder) {
         return -1;
 }
 
-/* What has no mark, or is another user's, is left alone. */
+/* A folder without a mark, or of another user, is left alone. */
 static void remove_dead(const char *folder) {
         char *path TEXT_CLEANUP = path_join(folder, COPY_MARK);
         struct stat status;

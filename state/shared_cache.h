@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy of a shared state on this machine: a store as a state's folder has it, and where in the log it stands. It may be lost,
- * damaged or out of date at any time, and is then made anew; it is never believed over the log.
+ * The copy of a shared state on this machine: a store as a state's folder has it, and where in the
+ * log it stands. It may be lost, damaged or out of date at any time, and is then made again; it is
+ * never believed over the log.
  *
  * It lies in $XDG_CACHE_HOME/berth/LINEAGE (~/.cache where that is not set). Where no such folder can be made it lies in a temporary
  * one, which goes with the state. What killed processes have left of either kind the next one removes.
  *
- * Processes of one machine may use one copy: an entry is applied by whoever comes first, in one transaction with the place.
+ * Processes of one machine may use one copy: an entry is applied by the first process that reads
+ * it, in one transaction with the place.
  */
 #ifndef BERTH_STATE_SHARED_CACHE_H
 #define BERTH_STATE_SHARED_CACHE_H
@@ -42,17 +44,17 @@ void shared_cache_close(struct shared_cache *cache);
 /* Makes an empty folder that goes with the cache. */
 int shared_cache_temporary(struct shared_cache *ret, struct error *err) MUST_USE;
 
-/* Opens the copy of that lineage. -1: there is none that is of use. */
+/* Opens the copy of that lineage. -1: there is no usable one. */
 int shared_cache_open(const char *lineage, struct shared_cache *ret, struct error *err) MUST_USE;
-/* Makes it anew, from the root or a snapshot that `log` stands at. */
+/* Makes it again, from the root or a snapshot that `log` stands at. */
 int shared_cache_make(const struct shared_log *log, const struct shared_entry *base, struct shared_cache *ret,
                       struct error *err) MUST_USE;
 /* The same beside it, to go when it is closed: what was before is no copy for others. */
 int shared_cache_make_aside(const struct shared_log *log, const struct shared_entry *base,
                             struct shared_cache *ret, struct error *err) MUST_USE;
 /*
- * Applies the entries that follow where the copy stands, in one transaction. Fine where another process has applied some of them
- * already; *ret_gap where the copy stands elsewhere: make it anew.
+ * Applies the entries that follow where the copy stands, in one transaction. Fine where another
+ * process has applied some of them already; *ret_gap if the copy stands elsewhere: make it again.
  */
 int shared_cache_apply(struct shared_cache *cache, const struct shared_entry *entries, size_t count,
                        bool *ret_gap, struct error *err) MUST_USE;

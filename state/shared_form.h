@@ -56,7 +56,7 @@ struct shared_entry {
 /* 16 random bytes. */
 void shared_new_id(char ret[SHARED_ID_SIZE]);
 
-/* From 64 hex digits; false where the text, which may be NULL, is none such. */
+/* From 64 hex digits; false if the text, which may be NULL, is not such a one. */
 bool shared_hash_read(const char *hex, uint8_t ret[SHA256_SIZE]);
 
 /* Appends the bytes; sets entry->hash. -1 where a key, a value or all of it is too long. */

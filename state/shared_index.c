@@ -169,7 +169,7 @@ static int write_index(struct object_store *store, const char *lineage, struct s
         return 0;
 }
 
-/* What is kept */
+/* The part that is kept */
 
 static uint64_t floor_of(const struct shared_index *index) {
         uint64_t floor = index->floor;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a shared state's log is kept. The log would grow for ever: what is older than SHARED_KEEP_MS goes, entries and snapshots,
- * but never what is needed to read the state as of any moment since then.
+ * The part of a shared state's log that is kept. The log would grow forever: entries and snapshots
+ * older than SHARED_KEEP_MS go, but never what is needed to read the state as of any moment since
+ * then.
  *
  *     the lease is held -> shared_log_put_snapshot -> shared_index_note -> shared_index_clear
  *
- * The object "index" names the snapshots that are there, and the floor: the oldest of them that everything can be read from. It is
- * changed by conditional writes, by whoever holds the lease. Without an index nothing was ever deleted.
+ * The object "index" names the snapshots that are there, and the floor: the oldest of them that
+ * everything can be read from. It is changed by conditional writes, by the holder of the lease.
+ * Without an index nothing was ever deleted.
  *
  * Deleting an entry frees its number, and free numbers are what keeps writers apart. So:
  *
- *   - The floor is raised first, and what lies below it is deleted after that. Whoever has read the log from a remembered place asks
- *     for the floor afterwards (shared_index_keeps): where it has passed that place, what was read means nothing.
+ *   - The floor is raised first, and what lies below it is deleted after that. A process that has
+ *     read the log from a remembered place asks for the floor afterwards (shared_index_keeps): if
+ *     it has passed that place, the entries read mean nothing.
  *   - The floor is a snapshot that is SHARED_KEEP_MS old by the store's clock. A writer believes its own write only if it holds
  *     the lease still when the answer has come: one that slept for so long that its number was freed does not.
- *   - What such a writer, or a request that was long under way, may leave below the floor, nobody reads.
+ *   - Objects that such a writer, or a request that was long under way, may leave below the floor
+ *     are never read.
  */
 #ifndef BERTH_STATE_SHARED_INDEX_H
 #define BERTH_STATE_SHARED_INDEX_H
@@ -25,7 +29,10 @@
 #define SHARED_KEEP_DAYS 30
 #define SHARED_DAY_MS ((int64_t)24 * 60 * 60 * 1000)
 #define SHARED_KEEP_MS (SHARED_KEEP_DAYS * SHARED_DAY_MS)
-/* A snapshot that somebody is about to read must not go: this many of the newest stay, and the last one of each day. */
+/*
+ * A snapshot that another process reads must not go: this many of the newest stay, and the last one
+ * of each day.
+ */
 #define SHARED_SNAPSHOTS_NEWEST 2
 
 struct shared_snapshot {
@@ -34,17 +41,20 @@ struct shared_snapshot {
 };
 
 struct shared_index {
-        char etag[128];   /* "" where there is none yet */
+        char etag[128];   /* "" if absent */
         int64_t now_ms;   /* the store's clock when it was read; 0: it did not tell */
         uint64_t floor;   /* number of a snapshot; 0: the root, and everything is there */
         uint64_t cleared; /* the entries before this number were deleted */
         const struct shared_snapshot *snapshots; /* that are there, by number; in the arena */
         size_t count;
-        const uint64_t *going; /* snapshots that are to be deleted, or were */
+        const uint64_t *going; /* snapshots that must be deleted, or were */
         size_t going_count;
 };
 
-/* 1, or 0 where there is none: *ret is as of an empty one then. Fails where it is of another lineage, or makes no sense. */
+/*
+ * 1, or 0 if absent: *ret is as of an empty one then. Fails where it is of another lineage, or
+ * makes no sense.
+ */
 int shared_index_read(struct object_store *store, const char *lineage, struct arena *arena,
                       struct shared_index *ret, struct error *err) MUST_USE;
 

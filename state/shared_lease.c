@@ -40,7 +40,7 @@ static char *text_of(const struct shared_lease *lease, bool released) {
         return json_compact(body);
 }
 
-/* *ret_damaged where it is no lock, of whatever Berth: nobody can hold by it. */
+/* *ret_damaged if it is not a lock of any Berth: no process can hold by it. */
 static int parse(const struct object_store *store, const struct object_answer *answer, struct arena *arena,
                  struct shared_lease_seen *ret, bool *ret_damaged, struct error *err) {
         json_t *body JSON_CLEANUP =
@@ -160,8 +160,8 @@ static int fail_lost(struct shared_lease *lease, const struct shared_lease_seen 
 /* Writing */
 
 /*
- * The machine's monotonic clock stands still while it is suspended, and the lease ends all the same: there it is CLOCK_BOOTTIME
- * that is counted by.
+ * The machine's monotonic clock stands still while it is suspended, and the lease ends
+ * nevertheless: there CLOCK_BOOTTIME counts.
  */
 static int64_t now_ms(const struct clock *clock) {
         struct timespec now;

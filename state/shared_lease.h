@@ -4,10 +4,11 @@
  *
  *     shared_lease_take -> (append "taken" to the log) -> shared_lease_renew every SHARED_LEASE_RENEW_MS ... -> shared_lease_release
  *
- * Nobody's wall clock is believed. How old the lease is the store says: Date less Last-Modified of one and the same answer. It
- * has expired when that is more than SHARED_LEASE_MS. Its holder counts from before the request that wrote it, by its own
- * monotonic clock, and stops SHARED_LEASE_MARGIN_MS earlier: both count the same time, and the holder began to count first.
- * A holder whose process is seen to be dead, on this machine, has lost it at once.
+ * No machine's wall clock is trusted. How old the lease is the store says: Date less Last-Modified
+ * of one and the same answer. It has expired when that is more than SHARED_LEASE_MS. Its holder
+ * counts from before the request that wrote it, by its own monotonic clock, and stops
+ * SHARED_LEASE_MARGIN_MS earlier: both count the same time, and the holder began to count first. A
+ * holder whose process is seen to be dead, on this machine, has lost it at once.
  *
  * The lease alone does not fence: a process that was stopped for a minute may still believe in it. So the first thing that a new
  * holder does is to write the next entry of the log; from then on the old one's next entry has a number that is taken.
@@ -41,7 +42,7 @@ struct shared_lease {
         uint64_t renewals;
         int64_t asked_ms; /* monotonic: before the request that wrote what counts now was sent */
         bool held;        /* false after it was lost or released */
-        /* What it says of its holder; the lease's own copies. */
+        /* Its description of its holder; the lease's own copies. */
         char process[96], who[160], host[256], command[96];
         long pid;
         int64_t since_ms; /* wall time, for people */
@@ -71,8 +72,9 @@ int shared_lease_take(struct object_store *store, const struct clock *clock, con
                       const char *command, bool force, struct shared_lease *ret, struct error *err) MUST_USE;
 
 /*
- * 0: it holds anew from before this call. -1: ERROR_LOCKED where it is another's now, and `held` is false; else nothing is known
- * or it was refused: try again until shared_lease_left_ms() says that it is over.
+ * 0: it holds again from before this call. -1: ERROR_LOCKED where it is another's now, and `held`
+ * is false; else nothing is known or it was refused: try again until shared_lease_left_ms() says
+ * that it is over.
  */
 int shared_lease_renew(struct shared_lease *lease, struct error *err) MUST_USE;
 

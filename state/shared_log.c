@@ -37,8 +37,8 @@ static int parse_object(struct object_store *store, const char *key, enum shared
 }
 
 /*
- * 1 and the entry, 0 where there is none. Bytes that do not hold together may be an answer's that was cut off: they are asked for
- * once more before they count as damaged.
+ * 1 and the entry, 0 if absent. Bytes that do not hold together may be an answer's that was cut
+ * off: they are asked for once more before they count as damaged.
  */
 static int read_object(struct object_store *store, const char *key, enum shared_kind kind,
                        struct arena *arena, struct shared_entry *ret, struct error *err) {
@@ -290,7 +290,10 @@ int shared_log_holds(const struct shared_log *log, struct error *err) {
         return is_entry_of(log, &entry);
 }
 
-/* What else lies there (a folder's marker, a copy that somebody keeps, another state) is no snapshot. */
+/*
+ * Other entries there (a folder's marker, a copy that a user keeps, another state) are not
+ * snapshots.
+ */
 static bool is_numbered(const char *key, const char *prefix) {
         const char *number = key + strlen(prefix);
 
@@ -385,7 +388,7 @@ int shared_log_snapshot(struct shared_log *log, uint64_t serial, struct arena *a
                                 serial, log->store->place, SHARED_KEEP_DAYS, index.snapshots[0].serial);
         }
         if (index.floor == 0)
-                return 0; /* somebody has removed them: the log has all that they had */
+                return 0; /* they were removed: the log has all that they had */
         return error_set(err,
                          "the snapshots that %s/" SHARED_INDEX_KEY
                          " names are gone: put them back from their older versions (a rule that expires "

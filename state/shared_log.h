@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of a shared state: its commits, an immutable object each, that anybody may read and only one can write next.
+ * The log of a shared state: its commits, an immutable object each, that every client may read and
+ * only one can write next.
  *
  *     shared_log_begin (the root) [-> shared_log_snapshot] -> shared_log_next ... 0: the end -> shared_log_append ...
  *     or from a place that is remembered: shared_log_next ... 0 -> shared_log_holds of that place
@@ -15,9 +16,10 @@
  *
  *     index                       which snapshots are there, and what of the log is kept: shared_index.h
  *
- * A log is read by numbers until one is absent: a list is asked only for a snapshot to begin with, where there is no index yet, and
- * one that lags costs time, never commits. Nothing of it is ever overwritten. Whoever reads on from a remembered place asks the
- * index afterwards whether that place is still one to read on from.
+ * A log is read by numbers until one is absent: a list is asked only for a snapshot to begin with,
+ * where there is no index yet, and one that lags costs time, never commits. Nothing of it is ever
+ * overwritten. A process that reads on from a remembered place asks the index afterwards whether
+ * that place is still one to read on from.
  */
 #ifndef BERTH_STATE_SHARED_LOG_H
 #define BERTH_STATE_SHARED_LOG_H
@@ -30,7 +32,7 @@
 #define SHARED_SNAPSHOT_PREFIX "snapshot/"
 #define SHARED_KEY_SIZE 40
 
-/* Where somebody is in the log. Copy it to remember a place. */
+/* A place in the log. Copy it to remember a place. */
 struct shared_log {
         struct object_store *store; /* borrowed */
         char lineage[SHARED_LINEAGE_SIZE];
@@ -43,8 +45,8 @@ struct shared_log {
 void shared_log_key(const char *prefix, uint64_t number, char ret[SHARED_KEY_SIZE]);
 
 /*
- * Makes the root, with the changes that the state begins with. 0 where it is there now and ours; ERROR_LOCKED where somebody else
- * has made one meanwhile.
+ * Makes the root, with the changes that the state begins with. 0 where it is there now and ours;
+ * ERROR_LOCKED if another process has made one meanwhile.
  */
 int shared_log_create(struct object_store *store, struct shared_entry *root, struct error *err) MUST_USE;
 
@@ -53,21 +55,22 @@ int shared_log_begin(struct object_store *store, struct arena *arena, struct sha
                      struct shared_entry *ret_root, struct error *err) MUST_USE;
 
 /*
- * The newest snapshot that has `serial` or an earlier one: 1 with its changes in the arena, and `log`, which stands at the root, moved
- * there; 0 where there is none, and everything is to be read from the root. ERROR_NOT_FOUND where the entries from there to that
- * serial are no longer kept.
+ * The newest snapshot that has `serial` or an earlier one: 1 with its changes in the arena, and
+ * `log`, which stands at the root, moved there; 0 without a snapshot: everything must be read from
+ * the root. ERROR_NOT_FOUND where the entries from there to that serial are no longer kept.
  */
 #define SHARED_SERIAL_NEWEST UINT64_MAX
 int shared_log_snapshot(struct shared_log *log, uint64_t serial, struct arena *arena,
                         struct shared_entry *ret, struct error *err) MUST_USE;
 
-/* One snapshot: 1 and `log` moved there, 0 where there is none. */
+/* One snapshot: 1 and `log` moved there, 0 if absent. */
 int shared_log_snapshot_at(struct shared_log *log, uint64_t number, struct arena *arena,
                            struct shared_entry *ret, struct error *err) MUST_USE;
 
 /*
- * The next entry: 1 with its changes in the arena, and `log` moved there; 0 where there is none. Fails where it does not follow
- * the one before: the objects were replaced by others, or `log` was made from other ones.
+ * The next entry: 1 with its changes in the arena, and `log` moved there; 0 at the end. Fails where
+ * it does not follow the one before: the objects were replaced by others, or `log` was made from
+ * other ones.
  */
 int shared_log_next(struct shared_log *log, struct arena *arena, struct shared_entry *ret,
                     struct error *err) MUST_USE;
@@ -87,12 +90,13 @@ int shared_log_holds(const struct shared_log *log, struct error *err) MUST_USE;
 
 enum shared_append {
         SHARED_APPENDED,
-        SHARED_TAKEN /* somebody else's entry has this number */
+        SHARED_TAKEN /* another writer's entry has this number */
 };
 /*
- * Puts `entry` behind `log`; sets its kind, lineage, number, previous and hash, and moves `log` there. Each call needs an id of
- * its own (shared_new_id()). A lost answer is asked for by reading what lies there now. -1: not known or refused; the entry may
- * still appear, and `log` has not moved: whoever goes on reads on first.
+ * Puts `entry` behind `log`; sets its kind, lineage, number, previous and hash, and moves `log`
+ * there. Each call needs an id of its own (shared_new_id()). A lost answer is asked for by reading
+ * what lies there now. -1: not known or refused; the entry may still appear, and `log` has not
+ * moved: a caller that goes on reads on first.
  */
 int shared_log_append(struct shared_log *log, struct shared_entry *entry, struct error *err) MUST_USE;
 

@@ -27,8 +27,8 @@
 #define PROBE_KEY "probe" /* an object that stays, and has the same bytes always */
 #define NO_ETAG "\"00000000000000000000000000000000\""
 /*
- * A snapshot is due when reading the log costs half of what reading the state does; a request, of which sixteen are made at once,
- * counts as so many bytes.
+ * A snapshot is due when reading the log costs half of what reading the state does; a request, of
+ * which sixteen are made at once, counts as REQUEST_WORTH_BYTES.
  */
 #define REQUEST_WORTH_BYTES ((uint64_t)32 * 1024)
 #define ENTRIES_AT_LEAST 32
@@ -43,7 +43,7 @@ struct shared {
         char host[256], command[96];
         enum state_mode mode;
         bool aside;  /* the copy is this process's alone */
-        bool unmade; /* there is none in the store yet */
+        bool unmade; /* it is not in the store yet */
 
         pthread_mutex_t write_lock; /* of the log's place and the copy's */
         struct shared_log log;
@@ -145,7 +145,7 @@ static int open_copy(struct shared *shared) {
         return 0;
 }
 
-/* A state that nobody has made yet is made here, whole, and shown to nobody. */
+/* A state that is not in the store yet is made here, whole, and not shown to others. */
 static int make_copy_of_new(struct shared *shared, struct error *err) {
         if (shared_cache_temporary(&shared->cache, err) < 0 || folder_create(shared->cache.folder, err) < 0 ||
             store_open(shared->cache.folder, STORE_MODE_WRITE, &shared->cache.store, err) < 0)
@@ -172,7 +172,7 @@ static int begin_log(struct shared *shared, struct arena *arena, struct shared_l
                 return -1;
         if (count == 0)
                 return 0;
-        /* Somebody may have made it between the two. */
+        /* Another process may have made it between the two. */
         found = shared_log_begin(store, arena, ret, ret_root, err);
         if (found != 0)
                 return found;
@@ -357,7 +357,7 @@ static void note_change(void *context, enum store_database database, const char 
         };
 }
 
-/* What a plan has seen, and texts, are worth keeping on this machine, and nobody else's business. */
+/* Sightings and texts are worth keeping on this machine, and do not concern others. */
 static int write_to_copy(struct shared *shared, const struct changes *changes, struct error *err) {
         for (size_t i = 0; i < changes->count; i++) {
                 const struct shared_change *change = &changes->items[i];
@@ -463,7 +463,7 @@ static void put_snapshot(struct shared *shared) {
         log_debug("state: a snapshot of %s: %s", shared->store->place, failure.message);
 }
 
-/* What nobody needs any more goes when something has come, and the lease is still ours. */
+/* Objects that are not needed any more go when something has come, and the lease is still ours. */
 static void end_with_snapshot(struct shared *shared) {
         struct error failure;
 
@@ -487,8 +487,9 @@ static int write_to_log(struct shared *shared, const struct changes *changes, st
                 return -1;
         result = append(shared, shared->log.epoch, changes, NULL, &failure);
         /*
-         * Who slept before the request went out may have written under a number that was free again, because the log was shortened
-         * meanwhile: nobody reads that. It shows by the lease, which cannot have been held for all that time.
+         * A process that slept before the request went out may have written under a number that was
+         * free again, because the log was shortened meanwhile: that entry is never read. It shows
+         * by the lease, which cannot have been held for all that time.
          */
         if (result == SHARED_APPENDED && check_held(shared, &failure) == 0) {
                 if (snapshot_is_due_meanwhile(&shared->cache.place))
@@ -525,7 +526,10 @@ int shared_write(struct shared *shared, store_body *body, void *context, struct 
 
 /* Taking the lease */
 
-/* Who holds the lease begins with an entry: from now on no older holder's next one has a number that is free. */
+/*
+ * A new holder of the lease begins with an entry: from now on no older holder's next one has a
+ * number that is free.
+ */
 static int fence(struct shared *shared, struct error *err) {
         const struct changes none = { 0 };
 
@@ -539,7 +543,10 @@ static int fence(struct shared *shared, struct error *err) {
                         return error_set(err,
                                          "the copy of the state of %s on this machine was changed: try again",
                                          shared->store->place);
-                /* Who slept since it took the lease must not throw out the one who has it now. */
+                /*
+                 * A process that slept since it took the lease must not throw out the present
+                 * holder.
+                 */
                 if (check_held(shared, err) < 0)
                         return -1;
                 result = append(shared, shared->log.epoch + 1, &none, "taken", err);
@@ -579,7 +586,7 @@ static int put_root(struct shared *shared, const char *lineage, struct error *er
         return 0;
 }
 
-/* Renews a copy of the lease, so that nobody who only looks waits for a request. */
+/* Renews a copy of the lease, so that a mere look does not wait for a request. */
 static void renew(struct shared *shared) {
         struct error failure = { 0 };
         struct shared_lease lease;
@@ -636,8 +643,9 @@ static int start_keeper(struct shared *shared, struct error *err) {
 }
 
 /*
- * A store that carries out a write whose condition does not hold would give the lock, and a number of the log, to everybody who asks.
- * Some that call themselves S3 do: it is tried, where nothing can be lost, before anything is believed.
+ * A store that carries out a write whose condition does not hold would give the lock, and a number
+ * of the log, to every client that asks. Some that call themselves S3 do: it is tried, where
+ * nothing can be lost, before anything is believed.
  */
 int shared_check_conditions(struct object_store *store, struct error *err) {
         static const char text[] =
@@ -746,13 +754,13 @@ int shared_show(struct shared *shared, struct arena *arena, struct lease_holder 
         return 0;
 }
 
-/* Taking it fences whoever had it, at once; giving it back frees it. */
+/* Taking it fences the holder before, at once; giving it back frees it. */
 int shared_break(struct shared *shared, const char *lineage, bool force, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct shared_lease_seen seen;
         int found = shared_lease_look(shared->store, arena, &seen, err);
 
-        /* What cannot be read is written anew by taking it. */
+        /* An unreadable one is written again by taking it. */
         if (found < 0 ? !force : !found || !*seen.id)
                 return found < 0 ? -1 : 0;
         if (shared_acquire(shared, lineage, "lock release", force, err) < 0)

@@ -3,8 +3,8 @@
  * A state that many machines share, behind state.h: what is written goes into the log first and then into this machine's copy; what
  * is read is read from the copy. For the files of state.c alone.
  *
- * Whoever holds the lease writes to the log. Without it only what was seen, and texts, are written, to the copy alone: a plan needs
- * no lock and changes nothing that others see.
+ * The holder of the lease writes to the log. Without it only what was seen, and texts, are written,
+ * to the copy alone: a plan needs no lock and changes nothing that others see.
  */
 #ifndef BERTH_STATE_SHARED_STATE_H
 #define BERTH_STATE_SHARED_STATE_H
@@ -18,9 +18,10 @@
 struct shared;
 
 /*
- * `store` is owned from now on, also where this fails. *ret_store is the copy's, borrowed; NULL where there is no state yet and
- * `mode` is STATE_READ. Where there is none and it is STATE_CREATE, the copy is of a new state, which is put into the store
- * when the lease is first taken. `aside`: the copy is this process's alone, and goes with it.
+ * `store` is owned from now on, also where this fails. *ret_store is the copy's, borrowed; NULL
+ * where there is no state yet and `mode` is STATE_READ. If it does not exist and the mode is
+ * STATE_CREATE, the copy is of a new state, which is put into the store when the lease is first
+ * taken. `aside`: the copy is this process's alone, and goes with it.
  */
 int shared_open(struct object_store *store, const struct clock *clock, const char *who, enum state_mode mode,
                 bool aside, struct shared **ret, struct store **ret_store, struct error *err) MUST_USE;
@@ -28,7 +29,7 @@ void shared_close(struct shared *shared); /* NULL is fine; gives the lease back 
 
 struct object_store *shared_objects(const struct shared *shared);    /* borrowed */
 const struct shared_cache *shared_copy(const struct shared *shared); /* borrowed */
-bool shared_is_unmade(const struct shared *shared);                  /* there is none in the store yet */
+bool shared_is_unmade(const struct shared *shared);                  /* it is not in the store yet */
 const char *shared_cache_path(const struct shared *shared);
 /* Reads what others have written meanwhile. */
 int shared_catch_up(struct shared *shared, struct error *err) MUST_USE;

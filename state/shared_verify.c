@@ -179,7 +179,7 @@ static int list_numbers(struct verify *verify, const char *prefix, uint64_t afte
         return 0;
 }
 
-/* The snapshots that are to be there: as the index says, or a list where there is none yet. */
+/* The snapshots that must be there: as the index says, or a list if there is no index yet. */
 static int find_snapshots(struct verify *verify, const struct shared_index *index, bool indexed,
                           uint64_t **ret, size_t *ret_count, struct error *err) {
         if (!indexed)
@@ -250,7 +250,7 @@ static int check_all(struct verify *verify, const struct shared_entry *root, con
         }
         if (replay_until(verify, UINT64_MAX, err) < 0)
                 return -1;
-        /* What was there before the reading began, and was not come to. */
+        /* Entries that existed before the reading began, and were not reached. */
         if (verify->whole && listed_count > 0 && listed[listed_count - 1] > verify->log.number)
                 tell(verify, SHARED_LOG_PREFIX, verify->log.number + 1, "is gone, and later ones are there");
         if (check_copy(verify, copy, err) < 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The objects of a shared state, read from the oldest that is kept to the newest, as nobody does who only works with it: each
- * digest, the chain of all entries, and whether every snapshot is what the entries before it make.
+ * The objects of a shared state, read from the oldest that is kept to the newest, as no ordinary
+ * use does: each digest, the chain of all entries, and whether every snapshot is what the entries
+ * before it make.
  */
 #ifndef BERTH_STATE_SHARED_VERIFY_H
 #define BERTH_STATE_SHARED_VERIFY_H

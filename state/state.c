@@ -332,7 +332,7 @@ struct new_run {
         uint64_t run;
 };
 
-/* 1 and the key of the oldest entry of the history, 0 where there is none. */
+/* 1 and the key of the oldest entry of the history, 0 if it is empty. */
 static int oldest_run(struct store_txn *txn, char ret[CODEC_RUN_KEY_SIZE], struct error *err) {
         struct store_cursor *cursor STORE_CURSOR_CLEANUP = NULL;
         struct slice key, value;

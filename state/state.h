@@ -34,8 +34,9 @@ int state_open(const char *folder, enum state_mode mode, struct state **ret, str
 void state_close(struct state *state); /* NULL is fine */
 
 /*
- * The same of a state that many machines share (docs/state.md). `store` is the state's from now on, also where this fails; `who`,
- * "anna@ci-7", is for people. Here STATE_CREATE makes nothing yet: what nobody has made is made when the lease is taken.
+ * The same of a state that many machines share (docs/state.md). `store` is the state's from now on,
+ * also where this fails; `who`, "anna@ci-7", is for people. Here STATE_CREATE makes nothing yet: a
+ * missing state is made when the lease is taken.
  */
 struct object_store;
 struct clock;
@@ -45,9 +46,15 @@ int state_open_shared(struct object_store *store, const struct clock *clock, con
 int state_open_shared_aside(struct object_store *store, const struct clock *clock, const char *who,
                             enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
 bool state_is_shared(const struct state *state);
-/* Fails where the state has moved elsewhere (move.h), and says where. Whoever reads it as the stack's state asks first. */
+/*
+ * Fails where the state has moved elsewhere (move.h), and says where. A caller that reads it as the
+ * stack's state asks first.
+ */
 int state_check_lives(struct state *state, struct error *err) MUST_USE;
-/* A shared one that nobody has made yet: its lineage and key are this process's alone until it takes the lease. */
+/*
+ * A shared one that was not made yet: its lineage and key are this process's alone until it takes
+ * the lease.
+ */
 bool state_is_unmade(const struct state *state);
 /* Whether the state of that lineage lies in the store, by its root; `store` stays the caller's. */
 int state_lies_at(struct object_store *store, const char *lineage, bool *ret, struct error *err) MUST_USE;
@@ -70,14 +77,17 @@ bool state_mark_is(const struct state_mark *mark, const struct state_mark *other
 const char *state_folder(const struct state *state);
 /* A UUID given to the state when it was made; "" while absent. */
 const char *state_lineage(const struct state *state);
-/* Raised by one in each transaction that changes recorded resources, bindings or overrides. Read anew from the store. */
+/*
+ * Raised by one in each transaction that changes recorded resources, bindings or overrides. Read
+ * again from the store.
+ */
 int state_serial(struct state *state, uint64_t *ret, struct error *err) MUST_USE;
 /* The key under which sensitive values are hashed: made with the state, never leaves it. */
 const uint8_t *state_secret_key(const struct state *state);
 
 #define SOURCE_SIZE 16
 
-/* What was last applied to one resource. */
+/* The spec that was last applied to one resource. */
 struct record {
         const char *address;              /* "Kind/name" */
         const char *provider;             /* "aws" */
@@ -153,8 +163,9 @@ int state_load_records(struct state *state, struct arena *arena, struct record *
 int state_load_sightings(struct state *state, struct arena *arena, struct sighting **ret, size_t *ret_count,
                          struct error *err) MUST_USE;
 /*
- * The same without specs, ids and texts: `address`, `exists`, `drifted`, `ownership` and `health` alone, for a pass over all
- * that needs no more of most; and one sighting whole, *ret NULL where there is none.
+ * The same without specs, ids and texts: `address`, `exists`, `drifted`, `ownership` and `health`
+ * alone, for a pass over all that needs no more of most; and one sighting whole, *ret NULL if
+ * absent.
  */
 int state_load_sighting_heads(struct state *state, struct arena *arena, struct sighting **ret,
                               size_t *ret_count, struct error *err) MUST_USE;
@@ -220,7 +231,10 @@ struct state_op {
  */
 int state_commit(struct state *state, const struct state_op *ops, size_t count, struct error *err) MUST_USE;
 
-/* How many runs the history tells of: without a bound, a state that is applied every minute would grow for ever. */
+/*
+ * How many runs the history has: without a bound, a state that is applied every minute would grow
+ * forever.
+ */
 #define STATE_HISTORY_KEPT 1000
 
 /* The next run's number, taken durably; what the history has of runs before the last STATE_HISTORY_KEPT goes with it. */
@@ -246,7 +260,7 @@ void state_lease_release(struct state *state);
  * each commit alone: 0.
  */
 int state_lease_check(struct state *state, struct error *err) MUST_USE;
-/* *ret NULL where nobody holds it. */
+/* *ret NULL if it is free. */
 int state_lease_show(struct state *state, struct arena *arena, struct lease_holder **ret,
                      struct error *err) MUST_USE;
 /* Takes the lease from a holder by hand (lock release). Refuses to while the holder is alive unless `force`. */

@@ -133,8 +133,8 @@ static int encode_op(const struct state *state, const struct state_op *op, struc
 }
 
 /*
- * The serial counts what plans are made from: records, bindings, overrides. What was merely seen, or is under way,
- * does not count.
+ * The serial counts what plans are made from: records, bindings, overrides. Sightings and changes
+ * under way do not count.
  */
 static bool raises_serial(const struct state_op *op) {
         enum store_database database = database_of(op->type);
@@ -206,7 +206,7 @@ static int write_group(struct store_txn *txn, void *context, struct error *err) 
         return serial == before ? 0 : meta_put_numbers(txn, META_SERIAL, &serial, 1, err);
 }
 
-/* Answers go into each request; nobody else looks at them until `done` is set under the lock. */
+/* Answers go into each request; they are not read until `done` is set under the lock. */
 static void commit_group(struct state *state, struct commit_request *first) {
         struct group group = { .state = state, .first = first };
         struct error failure;
@@ -227,7 +227,8 @@ static void enqueue(struct state *state, struct commit_request *request) {
 }
 
 /*
- * With the lock held, by one of those who wait, for all of them. Whoever comes meanwhile queues up for the next group.
+ * With the lock held, by one of those who wait, for all of them. A request that comes meanwhile
+ * queues up for the next group.
  */
 static void commit_waiting(struct state *state) {
         struct commit_request *group = state->first_waiting;

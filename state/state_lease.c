@@ -240,7 +240,7 @@ static int drop_lease_txn(struct store_txn *txn, void *context, struct error *er
 
         if (found < 0)
                 return -1;
-        /* Somebody else's by now is not ours to drop. */
+        /* A lease of another holder is not ours to drop. */
         return found && lease.token == *token ? store_delete(txn, STORE_META, META_LEASE, err) : 0;
 }
 

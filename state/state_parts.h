@@ -49,8 +49,8 @@ struct state {
         pthread_cond_t lease_stop;
         pthread_t lease_thread;
         bool lease_stopping, lease_held;
-        uint64_t
-                lease_token; /* stays when the lease is lost: whoever held it once may not write without it */
+        /* stays when the lease is lost: a former holder may not write without it */
+        uint64_t lease_token;
 };
 
 /* folder.c */
@@ -67,7 +67,7 @@ int folder_create_of(const char *folder, const char *lineage, store_body *body, 
                      struct error *err) MUST_USE;
 /* Writes the sidecar that names the lineage, atomically. */
 int folder_write_lineage(const char *folder, const char *lineage, struct error *err) MUST_USE;
-/* "" where there is none. */
+/* "" if absent. */
 int folder_read_lineage(const char *folder, char ret[UUID_SIZE], struct error *err) MUST_USE;
 
 /* state.c: small values of "meta" */
@@ -99,7 +99,7 @@ int move_check(const struct state *state, struct store_txn *txn, struct error *e
 
 /* Fails where this state held the lease and does not any more: to be called in every transaction that writes. */
 int lease_check(struct state *state, struct store_txn *txn, struct error *err) MUST_USE;
-/* Whether somebody, dead or alive, holds the lease; *ret_alive as in struct lease_holder. */
+/* Whether the lease is held, by a dead or living process; *ret_alive as in struct lease_holder. */
 int lease_is_alive(struct store_txn *txn, bool *ret_alive, struct error *err) MUST_USE;
 
 #endif

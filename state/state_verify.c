@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `berth state verify`: everything there is, read and decoded. What is wrong is listed, and the reading goes on; only a store
- * that cannot be read at all is an error. Beside the form of each value it compares what must agree between them: serials and
- * run numbers with the state's own, fingerprints with specs, bindings with the records of their dependents.
+ * `berth state verify`: everything there is, read and decoded. Faults are listed, and the reading
+ * goes on; only a store that cannot be read at all is an error. Beside the form of each value it
+ * compares what must agree between them: serials and run numbers with the state's own, fingerprints
+ * with specs, bindings with the records of their dependents.
  */
 #include "base/array.h"
 #include "state/codec.h"
@@ -76,7 +77,7 @@ static int check_sighting(struct verify *verify, struct arena *arena, const char
         return 0;
 }
 
-/* The environment may be gone: somebody deleted it with --allow has-dependents. */
+/* The environment may be gone: it was deleted with --allow has-dependents. */
 static int check_binding(struct verify *verify, struct store_txn *txn, const char *key, const char *bytes,
                          size_t length, struct error *err) {
         struct binding binding;

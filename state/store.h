@@ -72,9 +72,10 @@ int store_open_layout(const char *folder, enum store_layout layout, enum store_m
 void store_close(struct store *store); /* NULL is fine */
 
 /*
- * Sessions' records are not synced with each commit: that costs milliseconds, and an execution commits three times. What is
- * committed survives the death of any process; a power loss takes the store back to the last store_sync(), whole. One thread
- * at a time calls it. Where the layout is a state's, there is nothing to do.
+ * Sessions' records are not synced with each commit: that costs milliseconds, and an execution
+ * commits three times. A commit survives the death of any process; a power loss takes the store
+ * back to the last store_sync(), whole. One thread at a time calls it. Where the layout is a
+ * state's, there is nothing to do.
  */
 int store_sync(struct store *store, struct error *err) MUST_USE;
 #define STORE_SYNCED_FILE "synced"
@@ -97,12 +98,12 @@ int store_rehearse(struct store *store, store_body *body, void *context, store_t
 /* For a store that is a copy of what is kept elsewhere: that its file was removed or replaced fails no write. */
 void store_may_vanish(struct store *store);
 
-/* 1 and the value, or 0 where there is none. */
+/* 1 and the value, or 0 if absent. */
 int store_get(struct store_txn *txn, enum store_database database, const char *key, struct slice *ret,
               struct error *err) MUST_USE;
 int store_put(struct store_txn *txn, enum store_database database, const char *key, const void *data,
               size_t length, struct error *err) MUST_USE;
-/* What is not there is deleted already. */
+/* A missing key counts as deleted. */
 int store_delete(struct store_txn *txn, enum store_database database, const char *key,
                  struct error *err) MUST_USE;
 int store_count(struct store_txn *txn, enum store_database database, size_t *ret, struct error *err) MUST_USE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must be known of the store's files before LMDB opens them. A file may be open once in a process: closing a
- * second descriptor of it would drop the first one's POSIX locks, and with them LMDB's idea of who reads. So open
- * files are listed by device and inode.
+ * Checks of the store's files before LMDB opens them. A file may be open once in a process: closing
+ * a second descriptor of it would drop the first one's POSIX locks, and with them LMDB's idea of
+ * who reads. So open files are listed by device and inode.
  */
 #include "state/store_file.h"
 

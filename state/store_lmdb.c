@@ -79,7 +79,10 @@ struct store {
         MDB_env *env;
         MDB_dbi databases[STORE_DATABASE_COUNT];
         char *path; /* of the data file */
-        /* Held for reading by each transaction, for writing while the map is replaced. Whoever wants it comes by the gate. */
+        /*
+         * Held for reading by each transaction, for writing while the map is replaced. A thread
+         * that wants it comes by the gate.
+         */
         pthread_rwlock_t map_lock;
         pthread_mutex_t map_gate;
         size_t map_size;
@@ -101,7 +104,7 @@ struct store_txn {
         const struct rehearsal *rehearsal; /* or NULL */
 };
 
-/* Whoever wants to know what would be written. */
+/* The receiver of a rehearsed transaction's writes. */
 struct rehearsal {
         store_told *told;
         void *context;
@@ -112,7 +115,7 @@ struct store_cursor {
         MDB_cursor *cursor;
         bool begun, backwards;
         const char *sought; /* where it begins, until it has begun; borrowed */
-        /* What was read since the map's pages were last let go. */
+        /* The range that was read since the map's pages were last let go. */
         uintptr_t low, high;
         size_t entries;
 };
@@ -194,7 +197,10 @@ static size_t map_size_for(size_t bytes) {
         return size;
 }
 
-/* Not while somebody waits to replace the map: else a steady stream of readers could keep it from growing for ever. */
+/*
+ * Not while a thread waits to replace the map: otherwise a steady stream of readers could keep it
+ * from growing forever.
+ */
 static void hold_map(struct store *store) {
         pthread_mutex_lock(&store->map_gate);
         pthread_rwlock_rdlock(&store->map_lock);
@@ -322,7 +328,10 @@ static int commit_txn(struct store_txn *txn, struct error *err) {
         return code == 0 ? 0 : fail_lmdb(txn->store->path, code, "write to", err);
 }
 
-/* A commit to a file that was removed or replaced would be lost, since nobody can open that file by its name any more. */
+/*
+ * A commit to a file that was removed or replaced would be lost, since no process can open that
+ * file by its name any more.
+ */
 static int check_place(const struct store *store, struct error *err) {
         mdb_filehandle_t descriptor;
 
@@ -494,9 +503,10 @@ int store_cursor_open(struct store_txn *txn, enum store_database database, bool 
 }
 
 /*
- * What the caller has been given and has copied need not stay mapped, else the whole file counts as this process's
- * memory. The pages remain in the kernel's cache, and come back where somebody still looks at them. Not while writing:
- * pages that the transaction has changed are LMDB's own memory, which would come back as zeros.
+ * What the caller has been given and has copied need not stay mapped, else the whole file counts as
+ * this process's memory. The pages remain in the kernel's cache, and come back if they are read
+ * again. Not while writing: pages that the transaction has changed are LMDB's own memory, which
+ * would come back as zeros.
  */
 static void release_mapped_pages(struct store_cursor *cursor) {
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = cursor->low & ~(page - 1);
@@ -619,8 +629,9 @@ static int make_env(struct store *store, size_t size, struct error *err) {
 }
 
 /*
- * LMDB's readers register in the lock file and so must write to it. Who may not (a read-only file system, no
- * permission, a full disk) reads without (MDB_NOLOCK): there may be writers then, see check_view_is_current().
+ * LMDB's readers register in the lock file and so must write to it. A process that may not (a
+ * read-only file system, no permission, a full disk) reads without (MDB_NOLOCK): there may be
+ * writers then, see check_view_is_current().
  */
 static int open_env(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
         char *lock TEXT_CLEANUP = path_join(folder, STORE_LOCK_FILE);
@@ -874,7 +885,7 @@ void store_close(struct store *store) {
         if (store->pinned) {
                 struct error ignored;
 
-                /* What cannot be synced now is what a power loss may take. */
+                /* Commits that cannot be synced now are those that a power loss may take. */
                 if (store_sync(store, &ignored) < 0)
                         log_debug("%s", ignored.message);
                 sym_mdb_txn_abort(store->pinned);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the server's refs is followed: the branch of that name, or the highest version among the tags that match.
- * Where there is none, the message names what there is instead.
+ * Which of the server's refs is followed: the branch of that name, or the highest version among the
+ * tags that match. If none matches, the message names those that are there.
  */
 #include "gitops/git/choose_ref.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source's folder: FOLDER/repository.git, FOLDER/next.git while that is made anew, FOLDER/previous.git as it was before that,
- * FOLDER/tmp for one run, FOLDER/lock.
+ * A source's folder: FOLDER/repository.git, FOLDER/next.git while that is made again,
+ * FOLDER/previous.git as it was before that, FOLDER/tmp for one run, FOLDER/lock.
  */
 #ifndef BERTH_GITOPS_GIT_FOLDER_H
 #define BERTH_GITOPS_GIT_FOLDER_H
@@ -9,8 +9,8 @@
 #include "gitops/git/git_parts.h"
 
 /*
- * Removes what an interrupted fetch left in a repository, and counts its packs and their bytes, indexes included: 0 where there
- * is none, or it cannot be read.
+ * Removes leftovers of an interrupted fetch from a repository, and counts its packs and their
+ * bytes, indexes included: 0 if it has none, or cannot be read.
  */
 void folder_tidy_packs(const char *repository, size_t *ret_packs, uint64_t *ret_bytes);
 

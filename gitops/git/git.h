@@ -93,7 +93,7 @@ struct git_answer {
         const char *signer;     /* who the judge says signed it; NULL where no verification was asked for */
         struct git_file *files; /* in byte order of their paths; only where moved or read_anyway */
         size_t file_count;
-        const char *const *warnings; /* "git:// ... nobody vouches for it" */
+        const char *const *warnings; /* "git:// ... not authenticated" */
         size_t warning_count;
         uint64_t bytes_received;
         bool fetched; /* more than an ls-remote was needed */
@@ -106,7 +106,7 @@ enum git_failure {
         GIT_HOST_UNTRUSTED, /* "HostUntrusted": TLS certificate, ssh host key */
         GIT_NOT_FOUND,      /* "NotFound": repository, branch, tag, path */
         GIT_REWRITTEN,      /* "HistoryRewritten" */
-        GIT_UNVERIFIED,     /* "VerificationFailed": unsigned, signed by somebody else, judge missing */
+        GIT_UNVERIFIED,     /* "VerificationFailed": unsigned, signed by another key, judge missing */
         GIT_UNSAFE_TREE,    /* "UnsafeTree": "..", absolute names, links, twins by case, .git, submodules */
         GIT_OVER_LIMIT,     /* "OverLimit" */
         GIT_LOCAL           /* "SourceFailed": the folder cannot be written, credentials cannot be read ... */
@@ -123,12 +123,16 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
               enum git_failure *ret_failure, struct error *err) MUST_USE;
 
 /*
- * Whether git_check() could use them at all, without asking anybody: for the Controller's manifest. The error says what
- * is wrong; `url` with a password in it is refused, and not repeated in the message.
+ * Whether git_check() could use them at all, without a connection: for the Controller's manifest.
+ * The error says what is wrong; `url` with a password in it is refused, and not repeated in the
+ * message.
  */
 int git_url_check(const char *url, struct error *err) MUST_USE;
 int git_tag_check(const char *pattern, struct error *err) MUST_USE;
-/* What has to be said of such a URL, as in git_answer.warnings; NULL: nothing. `verified`: commits' signatures are judged. */
+/*
+ * A warning about such a URL, as in git_answer.warnings; NULL: nothing. `verified`: commits'
+ * signatures are judged.
+ */
 const char *git_url_warning(const char *url, bool verified);
 
 /* The worker: a request on standard input, the answer on standard output. Returns the process's exit code. */

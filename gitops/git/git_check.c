@@ -22,7 +22,10 @@
 /* Beside the files: the header, and what the phases take. */
 #define HEADER_MAX ((size_t)64 * 1024 * 1024)
 
-/* The worker was killed by a fault. What lies in its folder may be the cause: it is removed, so that the next one fetches anew. */
+/*
+ * The worker was killed by a fault. The content of its folder may be the cause: it is removed, so
+ * that the next one fetches again.
+ */
 static int fail_dead(const struct git_request *request, const struct run_result *result,
                      enum git_failure *ret_failure, struct error *err) {
         char *repository TEXT_CLEANUP = path_join(request->folder, "repository.git");

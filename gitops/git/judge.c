@@ -260,7 +260,10 @@ static int read_keys(struct judging *judging, const json_t *asked, struct error 
         return file_write_atomic(judging->allowed, strbuf_text(&signers), signers.length, 0600, err);
 }
 
-/* A user of systemd's (DynamicUser=) has no line there: his name is a service's to tell, over a Unix socket. */
+/*
+ * A user of systemd's (DynamicUser=) has no line there: its name must be asked of a service, over a
+ * Unix socket.
+ */
 static bool is_in_passwd(uid_t user) {
         FILE *file = fopen("/etc/passwd", "re");
         struct passwd *entry;
@@ -291,11 +294,11 @@ static int enter_cage(const struct judging *judging, struct error *err) {
         for (size_t i = 0; i < PATH_FOLDERS_MAX && (folder = strsep(&rest, ":"));)
                 if (*folder)
                         programs[i++] = folder;
-        /* What does not hold here does not hold for the worker either, which says so. */
+        /* A weakness here is the worker's too, which reports it. */
         return cage_enter(&cage, &weak, err);
 }
 
-/* False once nobody asks any more. */
+/* False once the worker has gone. */
 static bool answer_one(struct judging *judging) {
         json_t *asked JSON_CLEANUP = receive_message(STDIN_FILENO), *answer JSON_CLEANUP = json_object();
         json_int_t payload = json_integer_or(asked, "payload", -1),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who signed a text, by gpgv and ssh-keygen: in a process of its own (this program as `berth git-judge`, not in the help), in
- * a cage without a network. The worker cannot start programs itself, and has another user where it was root's: ssh-keygen
- * asks for its user's name.
+ * Finds who signed a text, by gpgv and ssh-keygen: in a process of its own (this program as `berth
+ * git-judge`, not in the help), in a cage without a network. The worker cannot start programs
+ * itself, and has another user where it was root's: ssh-keygen asks for its user's name.
  *
  *         judge_start(&args, &judge, err);        before the worker goes into its own cage
  *         judge_ask(judge, &text, ...);           as often as there are signatures

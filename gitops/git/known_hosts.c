@@ -76,7 +76,7 @@ static bool pattern_matches(const char *pattern, size_t length, const char *text
         return at == length;
 }
 
-/* One of the patterns matches, and none that begins with an exclamation mark. */
+/* True if a pattern matches, and none that begins with an exclamation mark. */
 static bool names_host(struct part hosts, const char *target) {
         const char *at = hosts.text, *end = hosts.text + hosts.length;
         bool found = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libgit2 as this program wants it: no configuration but its own, nobody's agent or keyring, owners not checked (the
- * folder is ours, or of file:// somebody else's on purpose), objects bounded. Its last error is put into messages
- * only after a password in it was covered.
+ * libgit2 as this program wants it: no configuration but its own, no user's agent or keyring,
+ * owners not checked (the folder is ours, or for file:// another user's on purpose), objects
+ * bounded. Its last error is put into messages only after a password in it was covered.
  */
 #include "gitops/git/libgit2.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #ifdef GIT2_BOUNDS_OBJECTS
-/* Of one object that libgit2 holds in memory while it indexes a pack. */
+/* The bound of one object that libgit2 holds in memory while it indexes a pack. */
 #define OBJECT_MAX ((size_t)1024 * 1024 * 1024)
 #endif
 #define MAPPED_MAX ((size_t)1024 * 1024 * 1024)

@@ -78,7 +78,7 @@
 GIT_SYMBOLS(GIT_DECLARE)
 #undef GIT_DECLARE
 
-/* What was fetched last of a branch; of tags each under its name. */
+/* The last fetched commit of a branch; of tags each under its name. */
 #define FETCHED_REF "refs/berth/fetched"
 #define FETCHED_TAGS "refs/berth/tags/"
 #define TEXT_MAX 1024U
@@ -101,7 +101,10 @@ bool repository_is_out_of_memory(void); /* whether that was the last error */
 int repository_fail_broken(struct repository *repository, const char *what, const char *id,
                            enum git_failure *ret_failure, struct error *err);
 
-/* Refs of a repository on this machine, and of ours, whose names are wanted; one that leads nowhere is none. */
+/*
+ * Refs of a repository on this machine, and of ours, whose names are wanted; a dangling one is left
+ * out.
+ */
 int repository_list_here(struct repository *repository, bool (*wanted)(const char *name), struct arena *arena,
                          struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
                          struct error *err) MUST_USE;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in a repository that is open: history, commits, tags, trees, files. Asks nobody. */
+/* Content of an open repository: history, commits, tags, trees, files. Without a network. */
 #include "gitops/git/libgit2.h"
 
 #include <string.h>
 
 /*
- * An object that is not what it should be. If its bytes fit its name (the hash), the repository is not damaged: somebody, or some
- * tool, made the object this way. If not, the repository is fetched anew.
+ * An object that is not what it should be. If its bytes fit its name (the hash), the repository is
+ * not damaged: its author, or a tool, made the object this way. If not, the repository is fetched
+ * again.
  */
 static int fail_object(struct repository *repository, const char *what, const char *id, const git_oid *oid,
                        enum git_failure *ret_failure, struct error *err) {

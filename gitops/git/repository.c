@@ -104,7 +104,7 @@ static int open_ours(struct repository *repository) {
         return result;
 }
 
-/* One that cannot be opened is thrown away: all that is in it can be fetched again. */
+/* A repository that cannot be opened is thrown away: all that is in it can be fetched again. */
 static int open_or_make_ours(struct repository *repository, enum git_failure *ret_failure,
                              struct error *err) {
         const char *folder = repository->args->folder;

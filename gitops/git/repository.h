@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Git repository by libgit2, which nobody beside these knows: libgit2.c loads it and sets its options, repository.c opens,
- * lists and fetches, objects.c reads. In the worker alone: the options are the process's, and so one source's.
+ * A Git repository by libgit2, which is used in these files only: libgit2.c loads it and sets its
+ * options, repository.c opens, lists and fetches, objects.c reads. In the worker alone: the options
+ * are the process's, and so one source's.
  *
  *     repository_begin()             once: the library, and its options
  *     repository_open()              our bare repository, made where it is absent
@@ -9,8 +10,9 @@
  *     repository_fetch()             one ref's objects
  *     repository_commit() ...        and reads them
  *
- * A repository on this machine (URL_FILE) is read where it is: nothing is copied, and nothing in it is changed.
- * Where an object cannot be read that should be there, repository_is_broken(): throw it away, fetch anew.
+ * A repository on this machine (URL_FILE) is read where it is: nothing is copied, and nothing in it
+ * is changed. After an object that should be there cannot be read, repository_is_broken(): throw it
+ * away, fetch again.
  */
 #ifndef BERTH_GITOPS_GIT_REPOSITORY_H
 #define BERTH_GITOPS_GIT_REPOSITORY_H
@@ -43,7 +45,7 @@ struct commit_info {
         int64_t committed_ms;
 };
 
-/* What was signed, byte by byte, and the signature's armor. */
+/* The signed bytes, and the signature's armor. */
 struct signed_text {
         const char *payload, *signature;
         size_t payload_length, signature_length;
@@ -86,11 +88,14 @@ int repository_descends(struct repository *repository, const char *commit, const
 /* The arena holds its texts. Of this one and those below: GIT_UNSAFE_TREE where the object is something else than asked for. */
 int repository_commit(struct repository *repository, const char *id, struct arena *arena,
                       struct commit_info *ret, enum git_failure *ret_failure, struct error *err) MUST_USE;
-/* 1 with the signature, 0 where there is none. */
+/* 1 with the signature, 0 if unsigned. */
 int repository_commit_signature(struct repository *repository, const char *id, struct arena *arena,
                                 struct signed_text *ret, enum git_failure *ret_failure,
                                 struct error *err) MUST_USE;
-/* 1 with an annotated tag's bytes; 0 where `id` is none, or one that does not name `commit` itself. */
+/*
+ * 1 with an annotated tag's bytes; 0 if `id` is not a tag, or one that does not name `commit`
+ * itself.
+ */
 int repository_tag(struct repository *repository, const char *id, const char *commit, struct arena *arena,
                    const char **ret, size_t *ret_length, enum git_failure *ret_failure,
                    struct error *err) MUST_USE;

@@ -201,7 +201,7 @@ static int compare_files(const void *a, const void *b) {
         return strcmp(((const struct tree_file *)a)->path, ((const struct tree_file *)b)->path);
 }
 
-/* What is below the folders that wait, then sorted. */
+/* All below the folders that wait, then sorted. */
 static int read_all_folders(struct walk *walk, struct tree_file **ret, size_t *ret_count, struct error *err) {
         while (walk->folders_read < walk->folder_count) {
                 if (read_folder(walk, err) < 0)

@@ -14,7 +14,7 @@ struct tree_file {
         size_t length;
 };
 
-/* `path` may be NULL. In the arena, in byte order of their paths; NULL where there are none. */
+/* `path` may be NULL. In the arena, in byte order of their paths; NULL if empty. */
 int tree_read(struct repository *repository, const char *tree, const char *path,
               const struct git_limits *limits, struct arena *arena, struct tree_file **ret, size_t *ret_count,
               enum git_failure *ret_failure, struct error *err) MUST_USE;

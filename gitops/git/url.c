@@ -274,7 +274,7 @@ const char *git_url_warning(const char *url, bool verified) {
                           "put in commits; use https or ssh, or verify signatures";
 }
 
-/* USER:PASS/WORD@HOST: a slash that nobody escaped. What follows the colon of a port is digits. */
+/* USER:PASS/WORD@HOST: an unescaped slash. What follows the colon of a port is digits. */
 static bool holds_password(const char *start, const char *slash) {
         const char *colon = strchr(start, ':');
 

@@ -150,8 +150,8 @@ static const char *tag_name(const struct remote_ref *ref) {
 }
 
 /*
- * 1 with the signature of the tag itself. One that was signed as v1.0 vouches for no v9.0: whoever may write refs, and
- * has no key, could go back to it by that.
+ * 1 with the signature of the tag itself. A tag signed as v1.0 does not vouch for v9.0: an attacker
+ * who may write refs, and has no key, could go back to it by that.
  */
 static int tag_signature(struct repository *repository, const struct remote_ref *ref, struct arena *arena,
                          struct signed_text *ret, const char **ret_why, enum git_failure *ret_failure,

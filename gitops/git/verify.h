@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who signed a commit: gpgv and ssh-keygen are the judges, each by its exit code and by what it says for programs. A
- * signature that has expired, or is by a key that has expired or was revoked, counts for nothing.
+ * Verifies the signature of a commit: gpgv and ssh-keygen are the judges, each by its exit code and
+ * by its machine-readable output. A signature that has expired, or is by a key that has expired or
+ * was revoked, counts for nothing.
  *
  * Of a tag source the annotated tag's own signature counts as well as the commit's: either will do.
  */
@@ -19,7 +20,10 @@ int verify_commit(struct judge *judge, struct repository *repository, const stru
 /* OpenPGP keys as gpgv wants them: armor taken off. Appends to `keyring`; binary input stays as it is. */
 int keyring_add(const char *data, size_t length, struct strbuf *keyring, struct error *err) MUST_USE;
 
-/* Where the armor begins that ends a tag: the last line that begins one, as git has it. `size` where there is none. */
+/*
+ * Where the armor begins that ends a tag: the last line that begins one, as git has it. `size` if
+ * it has no armor.
+ */
 size_t verify_find_armor(const char *data, size_t size);
 
 /* Whether the tag says of itself, where the signature covers it, that this is its name. */

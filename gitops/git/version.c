@@ -5,8 +5,8 @@
  * form becomes one or two comparisons: 1.x is >=1.0.0 and below 2.0.0, where "below 2.0.0" also leaves out
  * prereleases of 2.0.0.
  *
- * Prereleases match only where the pattern names one, as in npm: nobody who writes 1.x wants 2.0.0-alpha, or
- * 1.3.0-rc1.
+ * Prereleases match only if the pattern names one, as in npm: an author who writes 1.x does not
+ * want 2.0.0-alpha, or 1.3.0-rc1.
  */
 #include "gitops/git/version.h"
 
@@ -208,7 +208,10 @@ static bool parse_partial(const char **at, struct partial *ret) {
                         break;
                 text++;
         }
-        /* What has no third number has no prerelease of its own, but for ">=1.2-0", which everybody writes. */
+        /*
+         * A pattern without a third number has no prerelease of its own, but for ">=1.2-0", which
+         * is common.
+         */
         if (!wild && !parse_suffixes(&text, &partial.version))
                 return false;
         *at = text;
@@ -226,7 +229,7 @@ static bool add_comparison(struct alternative *alternative, enum relation relati
         return true;
 }
 
-/* What comes before all prereleases of these numbers: "below 2" excludes 2.0.0-alpha. */
+/* A version before all prereleases of these numbers: "below 2" excludes 2.0.0-alpha. */
 static struct version lowest_of(struct version version) {
         version.prerelease = "";
         version.prerelease_length = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames: a length in digits, a line end, and so many bytes of JSON. The request is one frame; the answer is phases
- * ("+N" lines) while the worker works, then one frame, then the bytes of the files that it lists.
+ * Frames: a length in digits, a line end, and that many bytes of JSON. The request is one frame;
+ * the answer is phases ("+N" lines) while the worker works, then one frame, then the bytes of the
+ * files that it lists.
  *
  * The answer is not trusted. Every name is checked again as a path, every length against the limits and against the
  * bytes that came; files must be sorted and unique; nothing may be left over.
@@ -95,7 +96,7 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         append_frame(ret, object);
 }
 
-/* Takes one frame off the front. NULL where there is none. */
+/* Takes one frame off the front. NULL if there is no whole one. */
 static json_t *take_frame(const char **at, const char *end) {
         const char *line = memchr(*at, '\n', (size_t)(end - *at));
         size_t length = 0;

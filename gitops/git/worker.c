@@ -35,7 +35,10 @@
 #define REQUEST_MAX ((size_t)4 * 1024 * 1024)
 #define SECRET_MAX ((size_t)64 * 1024)
 #define KNOWN_HOSTS_MAX ((size_t)4 * 1024 * 1024)
-/* With this many packs, or where they have grown beyond the limit, all is fetched anew: what nobody refers to goes. */
+/*
+ * With this many packs, or where they have grown beyond the limit, all is fetched again:
+ * unreferenced objects go.
+ */
 #define PACKS_MAX 50U
 /*
  * What libgit2 may allocate, beside the manifests: a pack of half a megabyte can ask for any amount. Half of what the unit in
@@ -67,12 +70,12 @@ static void begin_phase(enum git_phase phase) {
         char text[3] = { '+', (char)('0' + phase), '\n' };
 
         if (write(STDOUT_FILENO, text, sizeof(text)) < 0)
-                _exit(1); /* nobody listens any more */
+                _exit(1); /* the reader has gone */
 }
 
 /*
- * The soft limit. It is low while libgit2 reads packs, and is raised by the manifests' part when these are read. Where the cage set
- * none, under sanitizers, there is none to lower.
+ * The soft limit. It is low while libgit2 reads packs, and is raised by the manifests' part when
+ * these are read. If the cage set none, under sanitizers, there is nothing to lower.
  */
 static void set_memory(rlim_t bytes) {
         struct rlimit limit;
@@ -333,8 +336,9 @@ static int fetch_missing(struct work *work, struct error *err) {
 }
 
 /*
- * All of it once more, beside what is there, and in its place once it is whole. What was there before is kept until the
- * next time: a commit that is in force may be in it alone, where history was rewritten since.
+ * All of it once more, beside what is there, and in its place once it is whole. The old content is
+ * kept until the next time: a commit that is in force may be in it alone, if history was rewritten
+ * since.
  */
 static int fetch_anew(struct work *work, struct error *err) {
         enum git_failure *ret_failure = work->ret_failure;

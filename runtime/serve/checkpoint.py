@@ -60,7 +60,7 @@ class TooLarge(Exception):
 
 
 class Late(BaseException):
-    """Not caught by whoever catches every Exception."""
+    """Not caught by code that catches every Exception."""
 
 
 class Broken(Exception):
@@ -155,7 +155,8 @@ def reduce_stream(stream):
 
 def reduce_cached(library):
     def reduce(function):
-        """By its name, as functools has it, it would be looked for among what is not restored yet. What it has cached is gone."""
+        """By its name, as functools has it, it would be looked for among what is not restored yet. Its cached results are
+        gone."""
         if function.__module__ != "__main__":
             return function.__qualname__
         known = function.cache_parameters() if hasattr(function, "cache_parameters") else {"maxsize": function.cache_info().maxsize, "typed": False}

@@ -383,7 +383,7 @@ def read_builtins(kernel):
             yield "builtins.%s" % name, functools.partial(lambda name, value, kernel: (name, value), name, value)
 
 
-# By what their names begin with.
+# By the beginning of their names.
 MANY = {
     "logging.getLogger(": (read_handlers, lambda kernel, found: write_handlers(kernel, [found])),
     "signal.signal(": (read_signals, lambda kernel, found: signal.signal(*found)),
@@ -431,7 +431,7 @@ def write_sources(kernel, found):
 
 
 def before_fork():
-    """What a fork changes in the child: Python seeds there anew, and threads are not there."""
+    """Resets the state that a fork changes in the child: Python seeds there again, and threads do not exist there."""
     random, threading = module_or_none("random", "getstate"), module_or_none("threading", "_active")
     pools = sys.modules.get("concurrent.futures.thread")
     others = [each for number, each in list(threading._active.items()) if number != threading.main_thread().ident] if threading else []

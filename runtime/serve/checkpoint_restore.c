@@ -56,7 +56,7 @@ static bool has_outcome(const json_t *outcomes, const char *name) {
         return false;
 }
 
-/* The file has ended, as it should or not. Whoever was to come and did not is lost. */
+/* The file has ended, as it should or not. A context that should have come and did not is lost. */
 static void end_file(struct runtime *runtime) {
         struct restoring *restoring = &runtime->restoring;
 

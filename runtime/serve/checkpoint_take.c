@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A checkpoint is taken of one context after the other. Its kernel gets the writing end of a pipe, forks, and the child writes what it
- * keeps: parts of checkpoint.h. They are checked, written anew and sent on as they come, so that nothing of it is held here; what the
- * caller does not take fills the pipe, and the child waits.
+ * A checkpoint is taken of one context after the other. Its kernel gets the writing end of a pipe,
+ * forks, and the child writes what it keeps: parts of checkpoint.h. They are checked, written again
+ * and sent on as they come, so that nothing of it is held here; what the caller does not take fills
+ * the pipe, and the child waits.
  *
- * A kernel that is late, with its child, is killed: it hangs in user code. One that says what cannot be is killed as well. Both cost that
- * context its variables, which the next execution says; the file says it of that context, and goes on with the next.
+ * A kernel that is late, with its child, is killed: it hangs in user code. One that sends an
+ * impossible part is killed as well. Both cost that context its variables, which the next execution
+ * says; the file says it of that context, and goes on with the next.
  */
 #include "runtime/serve/runtime_parts.h"
 
@@ -229,7 +231,7 @@ void checkpoint_take_read(struct runtime *runtime) {
         struct context *context = runtime->taking.context;
         struct error err;
 
-        /* Once a turn: others are to be heard, too. */
+        /* Once a turn: others must be read, too. */
         if (read_some(runtime, &err) < 0) {
                 close_descriptor(&runtime->taking.pipe);
                 runtime->taking.whole = false;

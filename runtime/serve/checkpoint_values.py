@@ -5,7 +5,7 @@
 
 import abc
 
-# What stands in for the library's own, and what pickles name besides.
+# Stand-ins for the library's own, and further names in pickles.
 HELPERS = (
     "make_cached", "make_cached_property", "make_bare", "make_view", "make_permuted", "make_storage", "make_tensor", "open_map", "singleton", "_make_skeleton_class", "_class_setstate",
 )  # fmt: skip

@@ -170,7 +170,7 @@ void context_prepare(struct runtime *runtime, const struct request *request) {
         json_decref(head);
 }
 
-/* What it runs is cut off with it; what it has left behind lives on. */
+/* A running execution is cut off with it; what it has left behind lives on. */
 void context_restart(struct runtime *runtime, const struct request *request) {
         struct context *context = context_get(runtime, request->context);
         const struct report report = { .type = REPORT_RESTARTED, .context = request->context };
@@ -220,7 +220,10 @@ static int heed(struct runtime *runtime, struct context *context, const struct k
                 report_prepared(runtime, context, word->missing, NULL);
                 return 0;
         case WORD_BEGUN:
-                /* Who begins has read what it is to run: else what it is sent would pile up with each. */
+                /*
+                 * A kernel that has begun has read its request: otherwise further ones would pile
+                 * up.
+                 */
                 if (!runs || execution->begun || word->n != execution->n ||
                     kernel_backlog(&context->kernel) > RUNTIME_KERNEL_BACKLOG)
                         return -1;
@@ -267,7 +270,10 @@ static void hear_one(struct runtime *runtime, struct context *context) {
                 break_off(runtime, context, "it spoke out of turn");
 }
 
-/* What one read has brought, and no more: the caller's loop sees to it that nobody waits for a kernel that goes on and on. */
+/*
+ * Only what one read has brought: the caller's loop makes sure that a kernel that goes on and on
+ * delays no other.
+ */
 void context_hear(struct runtime *runtime, struct context *context) {
         do
                 hear_one(runtime, context);
@@ -283,7 +289,7 @@ void context_tick(struct context *context) {
         process_kill(&context->kernel.process);
 }
 
-/* What it said before it died counts: what is in the socket is bounded by the socket. */
+/* Its words before its death count: the socket bounds them. */
 void context_end(struct runtime *runtime, struct context *context) {
         struct execution *execution = &runtime->execution;
         bool ran, was_ready;

@@ -41,7 +41,10 @@ static void read_meanwhile(struct runtime *runtime) {
 
         for (size_t i = 0; i < lingering; i++)
                 polled[3 + i] = (struct pollfd){ runtime->lingering[i], POLLIN, 0 };
-        /* SIGCHLD stays pending for whoever reaps: it ends this wait at once, so that time passes by sleeping only. */
+        /*
+         * SIGCHLD stays pending for the code that reaps: it ends this wait at once, so that time
+         * passes by sleeping only.
+         */
         if (poll(polled, (nfds_t)(3 + lingering), STEP_MS) <= 0)
                 return;
         for (int i = 0; i < 2; i++) {

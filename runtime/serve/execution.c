@@ -10,8 +10,8 @@
  * kernel from beginning: a task of an earlier execution. RUNTIME_GRACE_MS later everything that the
  * execution has started is killed, the kernel with it. What earlier executions have left behind is not touched.
  *
- * Honesty. An execution is `ok` only if the kernel said so itself, nobody had asked it to stop, and it lives; or if the shell
- * ended with 0.
+ * Honesty. An execution is `ok` only if the kernel said so itself, no stop had been requested, and
+ * it lives; or if the shell ended with 0.
  */
 #include "runtime/serve/runtime_parts.h"
 
@@ -80,7 +80,10 @@ static void take_rest(struct runtime *runtime, int stream) {
                             &execution->bytes[stream]);
 }
 
-/* Somebody may still write to it. The longest kept one goes where there are too many: who writes to it then gets SIGPIPE. */
+/*
+ * A process may still write to it. The longest kept one goes where there are too many: who writes
+ * to it then gets SIGPIPE.
+ */
 static void let_linger(struct runtime *runtime, int stream) {
         struct execution *execution = &runtime->execution;
         int *pipe = &execution->pipes[stream];
@@ -166,7 +169,7 @@ static void fail(struct runtime *runtime, const char *detail) {
         finish(runtime, &report);
 }
 
-/* What being asked to stop makes of an end; false where nobody had asked. */
+/* What being asked to stop makes of an end; false without a request. */
 static bool was_stopped(const struct execution *execution, struct report *report) {
         if (!execution->late && !execution->interrupted)
                 return false;
@@ -194,7 +197,7 @@ void execution_done(struct runtime *runtime, const struct kernel_word *word) {
         finish(runtime, &report);
 }
 
-/* An end that is nobody's success: how the process ended, in words, and in the error. */
+/* A failed end: how the process ended, in words, and in the error. */
 static void report_death(struct runtime *runtime, struct process_status status, bool was_ready,
                          struct report *report) {
         struct execution *execution = &runtime->execution;
@@ -254,7 +257,10 @@ void execution_shell_ended(struct runtime *runtime, struct process_status status
 
 /* --- stopping --- */
 
-/* To what it has started and that stands in the foreground: a daemon has a session of its own. */
+/*
+ * To the processes that it has started and that stand in the foreground: a daemon has a session of
+ * its own.
+ */
 static void send_interrupt(struct runtime *runtime) {
         struct execution *execution = &runtime->execution;
         pid_t leader = execution->context ? execution->context->kernel.process.pid : execution->shell.pid;
@@ -333,7 +339,10 @@ void execution_tick(struct runtime *runtime) {
                 execution->killed = true;
                 descendants_kill(&runtime->known, execution->context ? execution->context->kernel.process.pid
                                                                      : execution->shell.pid);
-                /* Its end comes as a signal. Where somebody got away, or a process hangs in the machine's kernel: again. */
+                /*
+                 * Its end comes as a signal. If a process got away, or hangs in the machine's
+                 * kernel: again.
+                 */
                 execution->kill_ms = now + 500;
         }
 }

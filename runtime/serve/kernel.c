@@ -236,7 +236,7 @@ void kernel_send_more(struct kernel *kernel) {
                         forget_what_was_sent(kernel);
                         return;
                 }
-                if (sent < 0) /* it has closed: what it was to hear is nobody's, and its end will be seen */
+                if (sent < 0) /* it has closed: the rest is dropped, and its end will be seen */
                         kernel->sent = kernel->unsent.length;
                 else
                         kernel->sent += (size_t)sent;

@@ -45,8 +45,10 @@ struct kernel_args {
 int kernel_start(const struct kernel_args *args, struct kernel *ret, struct error *err) MUST_USE;
 
 /*
- * `pipes`: NULL, or the two that are to be the kernel's standard output and error, or one that a checkpoint is written to, and -1; the
- * kernel's own then. At most one message with pipes at a time is on its way. What is not taken at once waits; what cannot be sent at all shows in the kernel's end.
+ * `pipes`: NULL, or the two that become the kernel's standard output and error, or one that a
+ * checkpoint is written to, and -1; the kernel's own then. At most one message with pipes at a time
+ * is on its way. Bytes that are not taken at once wait; what cannot be sent at all shows in the
+ * kernel's end.
  */
 void kernel_send(struct kernel *kernel, const json_t *head, const void *body, size_t length,
                  const int *pipes);
@@ -57,8 +59,9 @@ size_t kernel_backlog(const struct kernel *kernel);
 
 enum kernel_answer { KERNEL_WAIT = 0, KERNEL_WHOLE = 1, KERNEL_CLOSED = 2 };
 /*
- * One message, or none yet. -1: what came is none, and the kernel must be killed. Reads at most one message's bytes, and KERNEL_AHEAD_MAX:
- * as long as kernel_has_ahead(), there is more than the socket shows.
+ * One message, or none yet. -1: it is invalid, and the kernel must be killed. Reads at most one
+ * message's bytes, and KERNEL_AHEAD_MAX: as long as kernel_has_ahead(), there is more than the
+ * socket shows.
  */
 int kernel_receive(struct kernel *kernel, struct message *ret, struct error *err) MUST_USE;
 
@@ -69,10 +72,16 @@ bool kernel_has_ahead(const struct kernel *kernel);
  * ready the kernel gets none.
  */
 void kernel_interrupt(const struct kernel *kernel);
-/* Takes the status of a kernel that is dead, and releases it. What it has left behind lives on. */
+/*
+ * Takes the status of a kernel that is dead, and releases it. Processes that it has left behind
+ * live on.
+ */
 struct process_status kernel_reap(struct kernel *kernel);
 
-/* Starts a program as a child in a session of its own, with the limit on its data. What it leaves behind is not killed with it. */
+/*
+ * Starts a program as a child in a session of its own, with the limit on its data. Processes that
+ * it leaves behind are not killed with it.
+ */
 int kernel_start_process(const struct process_args *args, size_t memory_max, struct process *ret,
                          struct error *err) MUST_USE;
 

@@ -2,14 +2,15 @@
 """
 The kernel: runs the code of a session, one execution after the other, and keeps its variables.
 
-It is embedded in berth-runtime, which starts python3 with it; README.md tells what the two say to each other. Descriptor 3 is the
-socket to the runtime. User code runs in this very process and may do anything to it: nothing here is a fence. What is here is
-care that honest code, however broken, gets an honest answer, and that what breaks the kernel itself ends it, which the runtime sees.
+It is embedded in berth-runtime, which starts python3 with it; README.md tells what the two say to each other. Descriptor 3
+is the socket to the runtime. User code runs in this very process and may do anything to it: nothing here is a fence. The
+code here takes care that honest code, however broken, gets an honest answer, and that a fault that breaks the kernel itself
+ends it, which the runtime sees.
 
 Python 3.8 and newer, standard library only. Names of the kernel are in a namespace of its own, with builtins of its own.
 
-A session's first output waits for all that is imported here: what Python has not loaded by itself is in C, and of a library in
-Python only what is under it. The rest is imported when it is needed, or when nothing is to be done (own_module()).
+A session's first output waits for all that is imported here: what Python has not loaded by itself is in C, and of a library
+in Python only what is under it. Other modules are imported when they are needed, or when the kernel is idle (own_module()).
 """
 
 import sys
@@ -88,7 +89,7 @@ class State:
     begins = False  # `begun` was said, and user code is about to run
     early = False  # an interrupt came in between
     sending = 0  # it may not, because half a message would have left
-    interrupted = False  # it was to be, while sending
+    interrupted = False  # it should have been, while sending
     flags = 0  # of `from __future__`, kept from one execution to the next
     entered = False  # the main thread is in `context`
     context = None  # in which all code of the main thread runs: context variables hold from one execution to the next
@@ -179,8 +180,8 @@ def change_by_notebook(found):
 
 class Finder:
     """
-    What the kernel imports for itself is not looked for in the working folder, nor where user code has put things. And some modules
-    are changed when somebody imports them: Agg's show() shows nothing, and closes nothing.
+    What the kernel imports for itself is not looked for in the working folder, nor where user code has put things. And some
+    modules are changed when they are imported: Agg's show() shows nothing, and closes nothing.
     """
 
     changes = {
@@ -309,7 +310,7 @@ class Channel:
         self.lock = _thread.allocate_lock()
         self.closed = False
         self.pending = b""  # what came with a message, and belongs to the next ones
-        self.descriptors = []  # those that came, and were not given to anybody
+        self.descriptors = []  # those that came, and were not handed out
 
     def send(self, head, body=b"", last=False):
         """
@@ -394,7 +395,7 @@ os.register_at_fork(after_in_child=channel.forget)
 
 def on_interrupt(number, frame):
     """
-    The runtime sends SIGINT once `begun` was said. It may still come when the code has ended: then it is nobody's.
+    The runtime sends SIGINT once `begun` was said. It may still come when the code has ended: then it is ignored.
     """
     if not state.in_user:
         state.early = state.begins
@@ -415,7 +416,7 @@ def heed_interrupts():
 
 
 def clean(text, most):
-    """As UTF-8 without NUL, of at most so many bytes, and whether that is less than there was."""
+    """As UTF-8 without NUL, of at most `most` bytes, and whether that is less than there was."""
     data = str.encode(text, "utf-8", "backslashreplace").replace(b"\0", b"\\x00")
     return data[:most].decode("utf-8", "ignore"), len(data) > most
 
@@ -425,7 +426,7 @@ def name_of(kind):
 
 
 def note(text):
-    """For the user, on his standard error, whatever has become of sys.stderr."""
+    """For the user, on standard error, whatever has become of sys.stderr."""
     try:
         flush_streams()
         os.write(2, ("berth: %s\n" % text).encode("utf-8", "backslashreplace"))
@@ -444,8 +445,8 @@ def without_kernel(shown, depth=0):
 
 def format_error(error):
     """
-    Lines, as Python writes them. Of very many frames those at both ends are read: each costs some microseconds, and nobody can
-    interrupt it.
+    Lines, as Python writes them. For very many frames only both ends are read: each costs some microseconds, and this
+    cannot be interrupted.
     """
     traceback, at, count = load_traceback(), error.__traceback__, 0
     while at is not None:
@@ -474,7 +475,8 @@ def plain_traceback(error, name, value):
 
 
 def load_traceback():
-    """With what it imports only when it formats something: in 3.11 and newer a tree of the line, in 3.13 what reads the file."""
+    """With the modules that it imports only when it formats something: in 3.11 and newer a tree of the line, in 3.13 what
+    reads the file."""
     for name in ("ast", "tokenize", "unicodedata"):
         own_module(name)
     return own_module("traceback")
@@ -633,7 +635,7 @@ def shows_itself(value):
 
 
 def text_of(value, parts):
-    """Its repr, and whether that was cut. One that raises is no error where there are other forms."""
+    """Its repr, and whether that was cut. One that raises is not an error if there are other forms."""
     try:
         return clean(repr(value), TEXT_MAX)
     except (KeyboardInterrupt, SystemExit, MemoryError):
@@ -671,7 +673,7 @@ def draw_shown(figure):
 
 
 def show_figures(*arguments, **ignored):
-    """Every open figure is shown and closed. matplotlib is not imported for it: without it there is none."""
+    """Every open figure is shown and closed. matplotlib is not imported for it: without it there are no figures."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or not state.n or os.getpid() != own_pid or _thread.get_ident() != main_thread:
         return
@@ -692,7 +694,8 @@ saved_builtins["display"] = builtins.display = display
 
 
 def open_stream(descriptor, errors):
-    """A line is written at once, as on a terminal: lines of threads and processes do not mix, and nobody waits for a whole one."""
+    """A line is written at once, as on a terminal: lines of threads and processes do not mix, and no reader waits for a whole
+    one."""
     file = io.FileIO(descriptor, "w", closefd=False)
     file.name = "<stdout>" if descriptor == 1 else "<stderr>"
     stream = io.TextIOWrapper(io.BufferedWriter(file), encoding="utf-8", errors=errors, line_buffering=True)
@@ -716,7 +719,7 @@ def is_usable(stream):
 
 
 def mend_streams():
-    """Who closed or deleted them, by accident, gets new ones. Who put something else in their place, keeps it."""
+    """Code that closed or deleted them, by accident, gets new ones. Code that put something else in their place, keeps it."""
     for name, descriptor, errors in (("stdout", 1, "backslashreplace"), ("stderr", 2, "backslashreplace")):
         if not is_usable(getattr(sys, name, None)):
             setattr(sys, name, open_stream(descriptor, errors))
@@ -761,7 +764,7 @@ def move_descriptors(descriptors):
 
 
 def has_no_input():
-    """The one before had none, either, and nobody has touched what it got."""
+    """The one before had none, either, and its replacement is untouched."""
     stream = state.no_input
     try:
         if stream is None or getattr(sys, "stdin", None) is not stream or getattr(sys, "__stdin__", None) is not stream or stream.closed:
@@ -893,7 +896,7 @@ def has_work(loop):
 
 
 def go_on():
-    """What the loop has to do goes on until the runtime says something. What it prints comes with the next execution."""
+    """What the loop has to do goes on until the runtime says something. Output of that comes with the next execution."""
     loop, descriptor = state.loop, channel.socket.fileno()
     while not channel.pending and not loop.is_closed() and has_work(loop):
         try:
@@ -921,8 +924,8 @@ def go_on():
 
 def one_expression(source, filename, flags):
     """
-    Its code, or None where it is none: then there is more to it, or it is wrong, which the long way says. That goes by a tree of
-    Python's own, and back. Compiled once all the same: an escape that Python warns of would be warned of twice.
+    Its code, or None if it is not an expression: then there is more to it, or it is wrong, which the long way finds. That
+    goes by a tree of Python's own, and back. Compiled only once: an escape that Python warns of would be warned of twice.
     """
     if len(source) > 200 or "\n" in source or "\\" in source or ";" in source or "=" in source:
         return None
@@ -970,7 +973,7 @@ last_values = []
 
 
 def keep_value(value):
-    """As `_` and `Out[n]`. Only the last ones: each may be large. A `_` that is somebody else's stays (gettext.install())."""
+    """As `_` and `Out[n]`. Only the last ones: each may be large. A `_` that other code has set stays (gettext.install())."""
     if value is outputs:
         return
     names, kept = vars(builtins), value
@@ -1043,7 +1046,7 @@ def exit_code(error):
 
 
 def show_figures_after_error():
-    """What was drawn until then may say where it went wrong. The error is the first one, whatever happens here."""
+    """Figures that were drawn until then may show where it went wrong. The error is the first one, whatever happens here."""
     try:
         show_figures()
     except KeyboardInterrupt:
@@ -1111,7 +1114,7 @@ def mend_kernel():
 
 
 def mend_surroundings():
-    """What the next execution needs. Nobody waits for this one any more."""
+    """What the next execution needs. This one has been answered already."""
     if tuple(vars(builtins))[: len(saved_builtins)] != tuple(saved_builtins):
         for name, value in saved_builtins.items():
             vars(builtins).setdefault(name, value)
@@ -1168,7 +1171,7 @@ class Late(BaseException):
 
 
 def for_seconds(seconds, function):
-    """At most so long: then it is left where it waits, again and again."""
+    """At most this long: then it is left where it waits, again and again."""
     within = [True]
 
     def late(number, frame):
@@ -1287,7 +1290,7 @@ def leave():
 
 
 def prepare(head):
-    """Imports modules before anybody needs them."""
+    """Imports modules ahead of their use."""
     missing = []
     for name in head["modules"]:
         try:

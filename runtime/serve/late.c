@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads, tasks and processes print on when their execution has ended. Its pipes linger: they are read on, so that a server which
- * was left behind does not die of writing its log. What comes until the next execution of the context is told by that one, on its
- * standard error and marked, since nobody else could; later output is thrown away. Each stream is bounded.
+ * Threads, tasks and processes print on when their execution has ended. Its pipes linger: they are
+ * read on, so that a server which was left behind does not die of writing its log. Output until the
+ * next execution of the context is reported by that one, on its standard error and marked, since no
+ * other can; later output is thrown away. Each stream is bounded.
  */
 #include "runtime/serve/runtime_parts.h"
 

@@ -242,7 +242,7 @@ def update_display(value, *, display_id, **options):
 
 
 def clear_output(wait=False):
-    """What was shown stays."""
+    """Shown content stays."""
 
 
 def publish_display_data(data, metadata=None, source=None, *, transient=None, update=False, **ignored):
@@ -511,7 +511,7 @@ class Loader:
 
 
 def find_spec(name):
-    """Of what the image does not have."""
+    """For modules that the image does not have."""
     if name not in MODULES or (name != "IPython" and getattr(sys.modules.get("IPython"), "__spec__", None) and sys.modules["IPython"].__spec__.loader is not Loader):
         return None
     return ModuleSpec(name, Loader, is_package=name in PACKAGES)
@@ -760,7 +760,7 @@ def make_real():
 
 
 def expand(text):
-    """`{expression}` and `$name`, as IPython does it: where one of them is none, the text stays as it is."""
+    """`{expression}` and `$name`, as IPython does it: if one of them is undefined, the text stays as it is."""
     if "{" not in text and "$" not in text:
         return text
     names = dict(module.__dict__)

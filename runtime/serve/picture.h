@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Displays that are images lie in the working folder as files, too, for whoever works with files. */
+/*
+ * Displays that are images lie in the working folder as files, too, for code that works with files.
+ */
 #ifndef BERTH_RUNTIME_SERVE_PICTURE_H
 #define BERTH_RUNTIME_SERVE_PICTURE_H
 

@@ -28,7 +28,10 @@
 #include <unistd.h>
 
 #define MAPPED_LOOK_MS 1000
-/* The pause behind a look is so many times as long as the look, which many processes with many mappings make long. */
+/*
+ * The pause behind a look is MAPPED_PAUSES times as long as the look, which many processes with
+ * many mappings make long.
+ */
 #define MAPPED_PAUSES 20
 
 void runtime_report(struct runtime *runtime, const struct report *report) {
@@ -163,7 +166,7 @@ static void answer(struct runtime *runtime, const struct message *message) {
         }
         switch (request.type) {
         case REQUEST_EXECUTE:
-                /* A kernel that has died meanwhile is to be seen as dead. */
+                /* A kernel that has died meanwhile must be seen as dead. */
                 reap_children(runtime);
                 execution_start(runtime, &request);
                 return;
@@ -227,8 +230,9 @@ static int hear_caller(struct runtime *runtime, struct error *err) {
 }
 
 /*
- * What was sent goes from the front: a caller that is always a little behind never empties the buffer, which would keep all
- * that was ever printed. Bytes are moved only once more were sent than are left.
+ * Sent bytes are removed from the front: a caller that is always a little behind never empties the
+ * buffer, which would keep all that was ever printed. Bytes are moved only once more were sent than
+ * are left.
  */
 static void forget_what_was_sent(struct runtime *runtime) {
         size_t left = runtime->unsent.length - runtime->sent;
@@ -240,7 +244,7 @@ static void forget_what_was_sent(struct runtime *runtime) {
         runtime->sent = 0;
 }
 
-/* -1: nobody is there any more. */
+/* -1: the caller has gone. */
 static int tell_caller(struct runtime *runtime, struct error *err) {
         while (runtime->sent < runtime->unsent.length) {
                 ssize_t count = write(runtime->output, runtime->unsent.data + runtime->sent,
@@ -311,7 +315,7 @@ enum {
 };
 #define POLL_LINGERING (POLL_KERNELS + RUNTIME_CONTEXTS_MAX)
 
-/* One that is -1 is ignored by poll(2). */
+/* A descriptor of -1 is ignored by poll(2). */
 static void choose_what_to_watch(const struct runtime *runtime, struct pollfd *polled) {
         bool behind = runtime->unsent.length - runtime->sent > RUNTIME_BACKLOG;
         bool runs = runtime->execution.n > 0, holds = runtime->hold_until_ms > 0;
@@ -344,8 +348,9 @@ static void choose_what_to_watch(const struct runtime *runtime, struct pollfd *p
 }
 
 /*
- * Once an answer has left, whoever it wakes goes first: on the same processor he would stand behind us. A wait of a fraction of a
- * millisecond would do the same, but the clock that ends it has to be set, which takes 20 us in a virtual machine.
+ * Once an answer has left, the process that it wakes goes first: on the same processor it would
+ * stand behind us. A wait of a fraction of a millisecond would do the same, but the clock that ends
+ * it has to be set, which takes 20 us in a virtual machine.
  */
 static void prepare_for_next(struct runtime *runtime) {
         runtime->answered = false;
@@ -367,7 +372,7 @@ static int serve_once(struct runtime *runtime, struct error *err) {
                 return 0;
         if (polled[POLL_OUTPUT].revents && tell_caller(runtime, err) < 0)
                 return -1;
-        /* Who asks for something comes first. */
+        /* The caller's requests come first. */
         if (!polled[POLL_INPUT].revents)
                 read_lingering(runtime, polled + POLL_LINGERING, lingering);
         for (int i = 0; i < 2; i++) {

@@ -12,13 +12,14 @@
 #include "runtime/serve/runtime.h"
 
 /*
- * Most executions are over within this time, counted in whole ms. So long `started` waits for what follows it, and what earlier
- * executions have left in their pipes for whoever throws it away: everybody is woken once and not three times.
+ * Most executions are over within this time, counted in whole ms. For this time `started` waits for
+ * the message after it, and leftovers of earlier executions wait in their pipes to be thrown away:
+ * each process is woken once and not three times.
  */
 #define RUNTIME_HOLD_MS 2
 /* Kept for the caller at most, beside one message: who prints more than is taken waits. */
 #define RUNTIME_BACKLOG ((size_t)1 << 20)
-/* Who has closed its socket is dying, as a rule; else it is killed after this. */
+/* A kernel that has closed its socket is dying, as a rule; else it is killed after this. */
 #define RUNTIME_CLOSED_MS 1000
 /* Between a wish to stop and the kill. */
 #define RUNTIME_GRACE_MS 2000
@@ -28,10 +29,10 @@
 #define RUNTIME_DISPLAY_BYTES_MAX ((size_t)16 << 20)
 /* Pipes of executions that are over, which processes still write to. */
 #define RUNTIME_LINGERING_MAX 128
-/* A kernel that has so much to read takes nothing more. */
+/* A kernel with this many unread bytes takes nothing more. */
 #define RUNTIME_KERNEL_BACKLOG ((size_t)4 << 20)
 
-/* What came over the pipe of an execution after its end, up to the next one of its context. */
+/* Output over the pipe of an execution after its end, up to the next one of its context. */
 #define RUNTIME_LATE_MAX 32768
 struct late {
         int64_t n;    /* of that execution */
@@ -42,7 +43,7 @@ struct late {
 
 struct context {
         char name[65];
-        int64_t generation; /* of its kernel, or of the last one; 0: there was none */
+        int64_t generation; /* of its kernel, or of the last one; 0: none */
         struct kernel kernel;
         bool preparing;
         bool fresh;      /* nothing was executed in it yet */
@@ -50,7 +51,10 @@ struct context {
         bool restarted;  /* since that was asked for */
         int64_t kill_ms; /* when it is killed, since it has closed its socket; INT64_MAX: never */
         char lost[256];  /* why the last one does not live any more */
-        /* What it begins with, if it is fresh and was restored: [name], [{name, type, why}]; else NULL. */
+        /*
+         * Its restored names, if it is fresh and was restored: [name], [{name, type, why}]; else
+         * NULL.
+         */
         json_t *restored, *restored_lost;
         bool restoring; /* it was told to, and has not answered */
         bool expected;  /* it should be in the checkpoint that is being restored */
@@ -83,7 +87,7 @@ struct restoring {
         int64_t left; /* bytes to come */
         bool deaf;    /* they are thrown away */
         struct checkpoint_reader reader;
-        struct context *context; /* whose data come; NULL: nobody wants them */
+        struct context *context; /* whose data come; NULL: not wanted */
         int64_t until_ms, max_ms;
         char reason[256]; /* why not all of it was read */
         json_t *contexts; /* what became of each */
@@ -118,7 +122,8 @@ struct command {
 
 struct runtime {
         int input, output, folder; /* the working folder */
-        int64_t mapped_ms; /* when files that are mapped are looked at next; INT64_MAX: nobody can write there */
+        /* when files that are mapped are looked at next; INT64_MAX: no process can write there */
+        int64_t mapped_ms;
         struct message_reader requests;
         struct strbuf unsent;
         size_t sent;
@@ -146,7 +151,7 @@ struct runtime {
 
 void runtime_report(struct runtime *runtime, const struct report *report);
 void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason);
-/* Who lives now becomes known. */
+/* Finds the processes that live now. */
 void runtime_look_around(struct runtime *runtime);
 void runtime_look_at_mapped(struct runtime *runtime);
 /* How many of the known are no kernels. */
@@ -155,8 +160,9 @@ int64_t runtime_left(const struct runtime *runtime);
 /* --- ending.c --- */
 
 /*
- * Kernels (all of them, or the one of `only`) are told to end, and have RUNTIME_GRACE_MS for it: `atexit` runs and files are flushed.
- * What they print meanwhile is read. Whoever calls this ends or reaps them.
+ * Kernels (all of them, or the one of `only`) are told to end, and have RUNTIME_GRACE_MS for it:
+ * `atexit` runs and files are flushed. Their output meanwhile is read. The caller ends or reaps
+ * them.
  */
 void ending_of_kernels(struct runtime *runtime, const struct context *only);
 
@@ -165,7 +171,7 @@ void ending_of_kernels(struct runtime *runtime, const struct context *only);
 /* Where programs of the image are looked for. */
 const char *context_program_folders(void);
 
-/* The one of that name, made where there is none; NULL where there are too many. */
+/* The one of that name, made if absent; NULL where there are too many. */
 struct context *context_get(struct runtime *runtime, const char *name);
 /* Where it has no kernel, starts one. Python's first words go to the two descriptors. */
 int context_start(struct runtime *runtime, struct context *context, int output, int errors,
@@ -227,7 +233,10 @@ void command_ended(struct runtime *runtime, struct process_status status);
 
 /* --- execution.c --- */
 
-/* What is in a pipe now, and nothing that comes while it is read, as output of `n`; `bytes` counts it. */
+/*
+ * The present content of a pipe, without bytes that come while it is read, as output of `n`;
+ * `bytes` counts it.
+ */
 void execution_take_rest(struct runtime *runtime, int pipe, int64_t n, int stream, int64_t *total);
 
 void execution_start(struct runtime *runtime, const struct request *request);
