@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long it takes to see that nothing changed, or one file, in a workspace of so many files: all that stands between the end of an
- * execution and its list of files. The floor is nftw(3) through the same copy, with an lstat each.
+ * How long it takes to see that nothing changed, or one file, in a workspace of FILES files: all
+ * that stands between the end of an execution and its list of files. The floor is nftw(3) through
+ * the same copy, with an lstat each.
  * usage: agree FOLDER FILES TIMES     the folder is made, and is the caller's to remove
  */
 #include "base/files.h"

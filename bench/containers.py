@@ -49,7 +49,7 @@ def loop_devices():
 
 
 def what_is_there(server):
-    """Those of sandboxes' users, groups and mounts are the whole machine's: what somebody else runs there meanwhile shows."""
+    """Sandboxes' users, groups and mounts are the whole machine's: those of other programs show."""
     of_server = pathlib.Path(f"/proc/{server}")
     sockets = [line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
     return {

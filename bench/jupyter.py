@@ -20,7 +20,7 @@ PATIENCE_S = 120
 
 
 def install():
-    """A virtual environment of its own; why there is none, or None."""
+    """A virtual environment of its own; the reason of a failure, or None."""
     if (PLACE / "bin" / "jupyter-kernelgateway").exists():
         return None
     shutil.rmtree(PLACE, ignore_errors=True)

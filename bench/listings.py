@@ -30,7 +30,7 @@ def bench_wire(build, quick):
 
 
 def prepare(cloud, berth, environments, agents):
-    """Applied without a retention, which AWS lets nobody set faster than five times a second; it is there when it is declared."""
+    """Applied without a retention, which AWS allows five times a second only; it is there when it is declared."""
     plans.write_manifests(berth.stack, environments, agents)
     files = [(file, file.read_text()) for file in sorted(berth.stack.glob("environments-*.yaml"))]
     for file, text in files:
@@ -49,7 +49,7 @@ def prepare(cloud, berth, environments, agents):
 
 
 class Paced:
-    """A list as fast as AWS allows it: so many calls in any one second."""
+    """A list as fast as AWS allows it: `a_second` calls in any one second."""
 
     def __init__(self, a_second):
         self.sent, self.a_second = collections.deque(maxlen=a_second), a_second
@@ -98,7 +98,7 @@ def lists(cloud):
 
 
 def script(cloud):
-    """What somebody would write who only wants to see what is there; its imports and clients are not counted."""
+    """The calls of a script that only lists what exists; its imports and clients are not counted."""
     clients = {name: new_client(cloud, name) for name in ("sts", "lambda", "logs", "resourcegroupstaggingapi", "s3", "iam", "ecr")}
     start = time.perf_counter()
     clients["sts"].get_caller_identity()
@@ -140,7 +140,7 @@ def compare(cloud, berth, delay_s, times):
     ours, functions, groups, together, scripts, memory = [], [], [], [], [], 0
     throttled = 0
     for _ in range(times):
-        time.sleep(1.1)  # each begins with a second that nobody has used
+        time.sleep(1.1)  # each begins with an unused second
         mark = cloud.mark()
         seconds, peak = timed(berth, "plan", "--detailed-exitcode")
         throttled += sum(call["error"] in THROTTLED for call in cloud.calls(mark))

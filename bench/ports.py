@@ -15,7 +15,7 @@ from sessions import PATIENCE_S, Client, await_workers, say, serving, verdict
 
 BYTES, PIECE = 1 << 30, 1 << 20
 
-# Reads a number of 16 digits, sends so many bytes, and says how many it has read until the end.
+# Reads a number of 16 digits, sends that many bytes, and says how many it has read until the end.
 PEER = f"""import socket
 with socket.create_server(("127.0.0.1", PORT)) as made:
     print(made.getsockname()[1], flush=True)
@@ -85,5 +85,6 @@ def bench_ports(build, quick):
             plain.kill()
             plain.wait()
             ask(port, "DELETE", f"/v1/containers/{made['id']}")
-            # What is removed is ended by and by: a server that ends in between would leave that to the next one, and there is none.
+            # Removed containers end a little later: a server that ends in between would leave that to the next one, and there
+            # is none.
             await_workers()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An apply without a cloud: planned offline and carried out by the controller as ever, with its journal, history and sixteen
- * threads, but each change ends at its first step. What is left is what an apply costs the state, in a folder or in S3.
- * usage: pretend MANIFESTS STATE
+ * An apply without a cloud: planned offline and carried out by the controller as ever, with its
+ * journal, history and sixteen threads, but each change ends at its first step. What remains is the
+ * cost of the state, in a folder or in S3. usage: pretend MANIFESTS STATE
  */
 #include "controller/apply.h"
 #include "controller/plan.h"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What an agent that has run away costs somebody else: it forks, computes, fills its memory and its disk, prints without end and asks for
-more containers than it may have, all at once, up to its limits; meanwhile another owner runs code and makes sessions. Quiet and loud
-times alternate, so that whatever else the machine does troubles both. Where cgroups are of version 1 and root measures, the server and this
-program have a group of their own, as a service of systemd's has: else they share theirs with whatever else runs in the same login.
+The cost of a runaway agent for other owners: it forks, computes, fills its memory and its disk, prints without end and asks
+for more containers than it may have, all at once, up to its limits; meanwhile another owner runs code and makes sessions.
+Quiet and loud times alternate, so that whatever else the machine does troubles both. Where cgroups are of version 1 and
+root measures, the server and this program have a group of their own, as a service of systemd's has: else they share theirs
+with whatever else runs in the same login.
 """
 
 import contextlib
@@ -106,7 +107,8 @@ def running_away(port, parts, more):
         # By a connection of its own: the first would be idle for as long as the block lasts, and be closed by the server on a busy machine.
         with contextlib.closing(Client(port, "runaway")) as client:
             until = time.monotonic() + STILL_S
-            # What is removed is ended by and by; what a server leaves that ends in between the next one would clear away, and there is none.
+            # Removed containers end a little later; those that a server leaves the next one would clear away, and there is
+            # none.
             while (left := client.must("GET", "/v1/containers?limit=1000")["items"]) or workers():
                 if time.monotonic() > until:
                     sys.exit(f"what has run away does not end: {len(left)} containers, {workers()}")

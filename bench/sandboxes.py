@@ -78,7 +78,7 @@ def image_of_this_machine(path):
 
 @contextlib.contextmanager
 def podman():
-    """A command that runs print(42) by podman, in a store of its own that goes away; or why there is none."""
+    """A command that runs print(42) by podman, in a store of its own that goes away; or the reason of a failure."""
     if not shutil.which("podman") or not shutil.which("runc"):
         yield None, "podman or runc is not installed"
         return
@@ -166,7 +166,7 @@ def what_is_there():
 
 
 def print_leak(before, look=what_is_there):
-    """Mounts, users and /tmp are the whole machine's: what somebody else does there shows, and is given time to end."""
+    """Mounts, users and /tmp are the whole machine's: those of other programs show, and get time to end."""
     for _ in range(50):
         after = look()
         if all(after[name] <= count for name, count in before.items()):

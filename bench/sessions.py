@@ -201,7 +201,7 @@ def end_sessions(port):
 
 
 def memory_kib(pid):
-    """What is its own. The mapped file of its records is not: the kernel takes those pages back whenever it likes."""
+    """The process's own memory. The mapped file of its records is not: the kernel takes those pages back whenever it likes."""
     text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
     return int(re.search(r"^Anonymous:\s+(\d+)", text, re.MULTILINE).group(1))
 

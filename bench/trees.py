@@ -44,7 +44,7 @@ def bench_plan_of(cloud, berth, root, largest, times):
     alone, together, mark = [], [], cloud.mark()
     for _ in range(times):
         for folder, more, seconds in ((largest, [], alone), (root, ["--stacks"], together)):
-            time.sleep(1.1)  # each begins with a second that nobody has used
+            time.sleep(1.1)  # each begins with an unused second
             seconds.append(timed(berth, "plan", "-f", str(folder), *more, "--detailed-exitcode")[0])
     one, all_of_them = statistics.median(alone), statistics.median(together)
     print(

@@ -4,8 +4,9 @@
  * does it exist, whose is it) is what an import has to know, so no second way of reading is needed. The plan itself
  * is thrown away.
  *
- * What is recorded has an empty spec. So no field counts as set by Berth yet, and the next plan shows each one that
- * the manifest sets and the resource has otherwise, as an update that a person sees before it is made.
+ * The record has an empty spec. So no field counts as set by Berth yet, and the next plan shows
+ * each one that the manifest sets and the resource has otherwise, as an update that a person sees
+ * before it is made.
  */
 #include "controller/adopt.h"
 

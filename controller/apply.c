@@ -98,7 +98,7 @@ static void record_failure(struct applying *applying, struct work *work, struct 
                 error_context(err, "%s; besides", second.message);
 }
 
-/* What cannot be written down is not done: the change ends here, and nobody may wait for it. */
+/* A change that cannot be written down is not made: it ends here, and must not be waited for. */
 static int abandon_change(struct applying *applying, struct work *work) {
         if (work->subject->ops->abandon)
                 work->subject->ops->abandon(applying->provider, work->change);
@@ -130,11 +130,17 @@ static int take_journalled_step(struct applying *applying, struct work *work, st
                 if (write_journal(applying, work, false, stage, err) < 0)
                         return abandon_change(applying, work);
                 work->journaled_stage = stage;
-                /* Writing may take long, above all where the machine slept meanwhile: others may hold the lock by now. */
+                /*
+                 * Writing may take long, above all if the machine slept meanwhile: others may hold
+                 * the lock already.
+                 */
                 if (state_lease_check(applying->state, err) < 0)
                         return abandon_change(applying, work);
         }
-        /* The provider sets it anew each turn; what an earlier turn said must not hold up this one. */
+        /*
+         * The provider sets it again each turn; what an earlier turn said must not hold up this
+         * one.
+         */
         work->progress.not_before_ms = 0;
         result = work->subject->ops->step(applying->provider, work->change, &work->progress, &observed, err);
         turn->begun = work->progress.sent;
@@ -164,7 +170,10 @@ static int run_job(void *context, size_t job, struct turn *turn) {
         int result;
 
         begin_work(applying, work);
-        /* Also a stage that only waits makes no call more when somebody else may be at work. */
+        /*
+         * A stage that only waits must not make a further call either while another process may be
+         * at work.
+         */
         result = state_lease_check(applying->state, &ret->error) < 0
                          ? abandon_change(applying, work)
                          : take_journalled_step(applying, work, turn, &ret->error);

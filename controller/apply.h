@@ -2,9 +2,10 @@
 /*
  * Carries out a plan. The caller holds the state's lease.
  *
- * Before a stage's call its intent stands in the journal, after it its outcome; when a change is done, its record, its
- * sighting and its binding are written in one transaction with the journal's end. A run that dies at any point leaves
- * journal entries, and the next plan reads those resources anew instead of trusting the state.
+ * Before a stage's call its intent stands in the journal, after it its outcome; when a change is
+ * done, its record, its sighting and its binding are written in one transaction with the journal's
+ * end. A run that dies at any point leaves journal entries, and the next plan reads those resources
+ * again instead of trusting the state.
  */
 #ifndef BERTH_CONTROLLER_APPLY_H
 #define BERTH_CONTROLLER_APPLY_H

@@ -17,8 +17,8 @@ struct association {
 };
 
 /*
- * What disassociating (or reassociating) `environment` takes. Errors: no such environment (with the nearest name), nobody
- * uses it, all of them are disassociated already (or none is).
+ * What disassociating (or reassociating) `environment` takes. Errors: no such environment (with the
+ * nearest name), it has no user, all of them are disassociated already (or none is).
  */
 int association_find(struct state *state, const char *environment, bool out, struct arena *arena,
                      struct association *ret, struct error *err) MUST_USE;

@@ -2,8 +2,8 @@
 /*
  * From desired, recorded and observed to what has to be done with each subject. Pure.
  *
- *     wanted, not there            create (also where somebody else deleted it)
- *     wanted, there, ours          update; replace where a field cannot change in place, or where it has failed;
+ *     wanted, not there create (also if it was deleted outside of Berth) wanted, there, ours
+ *     update; replace where a field cannot change in place, or where it has failed;
  *                                  nothing where no field differs
  *     wanted, there, not ours      adopt, which a guard refuses unless the marks are ours
  *     not wanted, recorded         delete, also where nothing is there any more: the record has to go
@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-/* Ours by its marks, or by our own record of that very resource where somebody took the marks away. */
+/* Ours by its marks, or by our own record of that very resource if its marks were taken away. */
 bool subject_is_ours(const struct subject *subject) {
         const struct observation *observed = subject->observed;
 
@@ -129,7 +129,7 @@ static void plan_undesired(struct planning *planning, struct subject *subject) {
                 subject->settled = true;
                 return;
         }
-        /* A creation that failed since somebody else had that name: nothing of ours is there. */
+        /* A creation that failed because the name was taken: nothing of ours is there. */
         if (subject->record && subject->record->incomplete && !subject->record->id &&
             subject->observed->exists && !ours) {
                 subject->settled = true;
@@ -239,7 +239,7 @@ static void add_left(struct planning *planning, struct subject *subject, struct 
         }
 }
 
-/* What somebody else changed of the fields that were applied. */
+/* Changes by others to fields that were applied. */
 static void note_drift(struct planning *planning, struct subject *subject) {
         struct plan *plan = planning->plan;
         struct drift drift = { .address = subject->address };

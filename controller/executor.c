@@ -19,7 +19,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A signal may come to a thread that waits elsewhere: nobody waits longer than this without looking. */
+/*
+ * A signal may come to a thread that waits elsewhere: no thread waits longer than this without
+ * looking.
+ */
 #define LONGEST_WAIT_MS 100
 
 enum job_phase { PHASE_BLOCKED, PHASE_NEW, PHASE_READY, PHASE_PARKED, PHASE_RUNNING, PHASE_ENDED };
@@ -63,8 +66,9 @@ struct executor {
         unsigned next_lane;
         struct executor_stats stats;
         /*
-         * The jobs that have ended, in that order; the first `told` of them the caller knows of. Whoever is told may write to a
-         * terminal that somebody has stopped: it is done by the calling thread alone, without the lock, and no worker waits.
+         * The jobs that have ended, in that order; the first `told` of them the caller knows of.
+         * The receiver may write to a terminal that was stopped: the calling thread alone does
+         * that, without the lock, and no worker waits.
          */
         size_t *ended_jobs;
         size_t ended, told;
@@ -189,7 +193,7 @@ static void heed_interrupt(struct executor *executor) {
 
                 if (!waiting || (slot->begun && level == INTERRUPT_FINISH))
                         continue;
-                slot->blockers = SIZE_MAX / 2; /* nobody frees it any more */
+                slot->blockers = SIZE_MAX / 2; /* no other job frees it any more */
                 mark_ended(executor, job, slot->begun ? JOB_LEFT : JOB_NOT_STARTED);
                 if (!slot->begun && slot->had_a_turn && executor->ops->give_up)
                         executor->ops->give_up(executor->context, job);
@@ -264,8 +268,8 @@ static void count_queued(struct executor *executor, size_t job, bool queued) {
 }
 
 /*
- * One turn of a job, with the lock let go meanwhile. Nobody else touches a job that is RUNNING, not even an
- * interrupt.
+ * One turn of a job, with the lock let go meanwhile. No other thread touches a job that is RUNNING,
+ * not even an interrupt.
  */
 static void take_turn(struct executor *executor, size_t job) {
         struct slot *slot = &executor->slots[job];

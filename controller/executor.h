@@ -49,8 +49,8 @@ struct executor_ops {
         /* One turn, on any thread, never two at once for one job. -1: failed. */
         int (*run)(void *context, size_t job, struct turn *turn);
         /*
-         * Once for each job, in the order in which they end, on the calling thread: it may be slow, nobody waits for it. Jobs
-         * that depend on this one may have run meanwhile.
+         * Once for each job, in the order in which they end, on the calling thread: it may be slow,
+         * no worker waits for it. Jobs that depend on this one may have run meanwhile.
          */
         void (*ended)(void *context, size_t job, enum job_outcome outcome);
         /*

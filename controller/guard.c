@@ -76,8 +76,8 @@ static void guard_ownership(struct planning *planning, const struct subject *sub
 }
 
 /*
- * By what was applied, not by the manifest: taking out `protect: true` and the resource in one commit must not be
- * enough.
+ * By the applied spec, not by the manifest: taking out `protect: true` and the resource in one
+ * commit must not be enough.
  */
 static void guard_protection(struct planning *planning, struct change *change) {
         const char *verb = change->action == ACTION_DELETE ? "deleted" : "replaced";
@@ -112,7 +112,7 @@ static void guard_quota(struct planning *planning, struct change *change) {
                       });
 }
 
-/* A resource that has failed is of no use to anybody: replacing it needs no leave. */
+/* A failed resource cannot be used: replacing it needs no leave. */
 static void guard_replacement(struct planning *planning, struct subject *subject) {
         struct change *change = subject->change;
         const char *instead = change->kind->instead_of_replacing, *path = NULL;
@@ -279,8 +279,9 @@ static void guard_specialists(struct planning *planning, struct change *change) 
 }
 
 /*
- * Without settings of its own a plan may delete up to half of what is recorded, or up to four resources. Where only
- * maxDeletes is set there is no percentage, and the other way round. What is gone already does not count.
+ * Without settings of its own a plan may delete up to half of what is recorded, or up to four
+ * resources. Where only maxDeletes is set there is no percentage, and the other way round.
+ * Resources that are gone already do not count.
  */
 static void guard_mass_deletion(struct planning *planning) {
         const struct value *guards = value_get(planning->args->manifests->stack->spec, "guards");

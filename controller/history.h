@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who did what, when: one entry a run, written when it begins and again when it ends. */
+/* One entry a run, with its user and time: written when it begins and again when it ends. */
 #ifndef BERTH_CONTROLLER_HISTORY_H
 #define BERTH_CONTROLLER_HISTORY_H
 
 #include "controller/apply.h"
 
-/* Who works here, "user@host": in the arena. */
+/* The user of this process, "user@host": in the arena. */
 const char *history_who(struct arena *arena);
 
 int history_begin(const struct apply_args *args, const struct apply_result *result, int64_t wall_ms,

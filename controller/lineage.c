@@ -25,9 +25,9 @@ static const char *read_line(const char *path, struct arena *arena) {
 }
 
 /*
- * A name for this machine that another one with the same host name has not, so that a folder there is not taken for the
- * folder of that path here. Where the machine has no id of its own (containers), its boot has one. The id itself is
- * nobody's business: it goes out as a digest.
+ * A name for this machine that another one with the same host name has not, so that a folder there
+ * is not taken for the folder of that path here. Where the machine has no id of its own
+ * (containers), its boot has one. The id itself is private: it goes out as a digest.
  */
 const char *lineage_machine(struct arena *arena) {
         char host[256] = "localhost", digest[SHA256_HEX_SIZE];
@@ -124,7 +124,7 @@ int lineage_judge(const struct plan_args *args, const char *lineage, struct aren
         return 0;
 }
 
-/* Orphans of which the same is to be said. */
+/* Orphans with the same message. */
 struct orphan_group {
         const char *lineage; /* of a state that lives; else NULL */
         enum { ORPHANS_NOBODYS, ORPHANS_UNREAD, ORPHANS_PARTS, ORPHANS_OTHERS } of;
@@ -295,6 +295,6 @@ void lineage_note_orphans(const struct plan_args *args, struct plan *plan, struc
 int lineage_renew(const struct plan_args *args, struct error *err) {
         const struct lineage_ops *ops = args->provider_ops->lineage;
 
-        /* What is being taken down need not be said to live. */
+        /* A stack that is being taken down need not be said to live. */
         return ops ? ops->renew(args->provider, !args->destroy, err) : 0;
 }

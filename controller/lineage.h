@@ -18,7 +18,10 @@ enum lineage_life {
 /* *ret_said: "last applied by anna@ci-7 at 2026-01-31T08:00:00.000Z from /srv/team/.berth"; not set where it is gone. */
 int lineage_judge(const struct plan_args *args, const char *lineage, struct arena *arena,
                   enum lineage_life *ret, const char **ret_said, struct error *err) MUST_USE;
-/* What a plan's observing found of this stack's that nobody manages, or another state does: told in the plan. */
+/*
+ * Resources of this stack's that a plan found and that no state manages, or another state does:
+ * reported in the plan.
+ */
 void lineage_note_orphans(const struct plan_args *args, struct plan *plan, struct arena *arena);
 /* Before an apply's first change: fails where the lineage is no longer this state's to use; renews its note. */
 int lineage_renew(const struct plan_args *args, struct error *err) MUST_USE;

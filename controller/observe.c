@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Meeting reality: who we are, and what exists. What was seen is kept in the state for the next run's sweep.
+ * Meeting reality: who we are, and what exists. Sightings are kept in the state for the next run's
+ * sweep.
  *
  * The provider is asked kind by kind, with all names of a kind at once, so that it can read by lists. It is given what was
  * seen last time, and hands that back where its lists show that nothing moved. For a resource that an earlier run left
@@ -132,7 +133,7 @@ static int observe_kind(struct planning *planning, const struct kind_reading *re
         return 0;
 }
 
-/* Of kinds that nothing is declared or recorded of there may be orphans all the same. */
+/* Kinds without a declared or recorded resource may have orphans nevertheless. */
 static int observe_other_kinds(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;
         const struct observe_args nothing = { .refresh = REFRESH_FULL, .arena = planning->arena };
@@ -229,8 +230,9 @@ static int observe_kinds(struct planning *planning, struct error *err) {
 }
 
 /*
- * Whether the sighting has to be written anew. Specs are compared by address: providers hand back the very one they were
- * given where nothing moved. Most of a thousand resources have not moved, and a plan of them writes nothing.
+ * Whether the sighting must be written again. Specs are compared by address: providers hand back
+ * the very one they were given where nothing moved. Most of a thousand resources have not moved,
+ * and a plan of them writes nothing.
  */
 static bool is_news(const struct subject *subject) {
         const struct observation *now = subject->observed, *last = subject->last;
@@ -319,9 +321,10 @@ static int compare_identity(struct planning *planning, struct error *err) {
 }
 
 /*
- * Who we are is one more answer to wait for. A stack that was applied is looked for in the account that its state remembers, and
- * all is asked beside that, to be believed only if the account is the one. In any other the plan is refused, and what came is
- * thrown away. A stack that is nowhere yet asks for nothing before it knows where it is.
+ * Our own identity is one more answer to wait for. A stack that was applied is looked for in the
+ * account that its state remembers, and all is asked beside that, to be believed only if the
+ * account is the one. In any other the plan is refused, and what came is thrown away. A stack that
+ * is nowhere yet asks for nothing before it knows where it is.
  */
 static int begin_in_recorded_account(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes before what. Pure.
+ * The order of changes. Pure.
  *
  * Two things are worked out here. The list of changes, for people: what is made and updated from the Stack down to the
  * swarms, then what is deleted, the other way round. And of each change which others it waits for (depends_on), for the
  * executor, which heeds nothing else: what no edge forbids runs at the same time.
  *
- * Edges come from the kinds' references (struct kind_reference). Who names something waits until that has been made. Who
- * is deleted waits until nobody names it any more: until all changes, of any sort, of those who did have ended. An edge leads
- * to a change that is part of this plan, or there is none: what needs no change is there already, and what --target leaves
- * out is not waited for.
+ * Edges come from the kinds' references (struct kind_reference). A change that names a resource
+ * waits until that has been made. A deletion waits until the resource is not named any more: until
+ * all changes, of any sort, of those that named it have ended. An edge leads to a change that is
+ * part of this plan, or does not exist: a resource without a change is there already, and what
+ * --target leaves out is not waited for.
  *
  * There is no circle: references lead to kinds that come earlier, and of two changes that one reference joins, the deletion
  * always waits. Should a kind's row be wrong, the executor skips the circle's changes rather than hang.
@@ -70,9 +71,10 @@ static bool may_name(const struct kind *kind, const struct kind *named) {
 }
 
 /*
- * Before a resource is deleted, those who used it let go. Of a binding the state has kept who that is: the new manifests
- * no longer say it. Of another reference nobody knows, so every change of the kind that may have named it is waited for. The
- * Stack goes when all other deletions are done.
+ * Before a resource is deleted, those who used it let go. Of a binding the state has kept who that
+ * is: the new manifests no longer say it. For another reference that is not known, so every change
+ * of the kind that may have named it is waited for. The Stack goes when all other deletions are
+ * done.
  */
 static void wait_for_who_named_it(struct planning *planning, const struct subject *subject,
                                   struct edges *edges) {
@@ -140,7 +142,10 @@ static size_t *counter(struct plan_summary *summary, enum action action) {
         }
 }
 
-/* What is counted is what the plan's last line says; what it costs, and how long the quotas make that take, beside it. */
+/*
+ * Counts what the plan's last line says; what it costs, and how long the quotas make that take,
+ * beside it.
+ */
 void planning_count(struct planning *planning) {
         const struct provider_ops *ops = planning->args->provider_ops;
         struct plan *plan = planning->plan;

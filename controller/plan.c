@@ -72,8 +72,8 @@ static int make(const struct plan_args *args, struct arena *arena, struct plan *
 }
 
 /*
- * Who slept or was cut off while it read, until the lock passed to another, has seen things that changed under its eyes: what it
- * found, and what it stumbled over, says nothing.
+ * A run that slept or was cut off while it read, until the lock passed to another, has seen things
+ * that changed under its eyes: its findings, and its errors, mean nothing.
  */
 int plan_make(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
         struct plan plan;

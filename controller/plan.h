@@ -38,7 +38,7 @@ struct subject {
         bool settled;                     /* what is there is what shall be there */
 };
 
-/* What somebody else changed of what was applied: `before` was applied, `after` is there now. */
+/* Changes by others to what was applied: `before` was applied, `after` is there now. */
 struct drift {
         const char *address;
         bool gone; /* it exists no more; no fields then */
@@ -72,8 +72,8 @@ struct plan {
         size_t orphan_count;
         const char **others_orphans; /* the same of another state that lives, or may: adopt refuses them */
         size_t others_orphan_count;
-        const char **
-                remnants; /* parts of such resources, which nobody can adopt: "log group X of Environment/old" */
+        /* parts of such resources, which cannot be adopted: "log group X of Environment/old" */
+        const char **remnants;
         size_t remnant_count;
         const char **warnings;
         size_t warning_count;
@@ -110,7 +110,11 @@ struct plan_args {
         const char *const
                 *also; /* addresses that neither manifests nor state need to know: to be looked at */
         size_t also_count;
-        bool leave_drift; /* leaves out what only puts back what somebody else changed; the drift is told all the same */
+        /*
+         * leaves out changes that only put back what others changed; the drift is reported
+         * nevertheless
+         */
+        bool leave_drift;
         const struct allowance *allowances;
         size_t allowance_count;
 };

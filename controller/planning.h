@@ -63,7 +63,10 @@ void planning_count(struct planning *planning);
 void bindings_sort(struct binding *bindings, size_t count);
 const struct binding *bindings_of(const struct planning *planning, const char *environment,
                                   size_t *ret_count);
-/* Adds those that are seen where the state has none, or another one: somebody else wrote them. */
+/*
+ * Adds those that are seen where the state has none, or another one: they were written outside of
+ * Berth.
+ */
 void bindings_add_observed(struct planning *planning);
 /* Of overrides as the state has them, by dependent; NULL where it has none for that one. */
 const struct override *override_find(const struct override *overrides, size_t count, const char *dependent);

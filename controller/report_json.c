@@ -79,7 +79,7 @@ static json_t *summary_json(const struct plan_summary *summary) {
         return object;
 }
 
-/* Account and region are null where nobody was asked who we are. */
+/* Account and region are null if they were not asked for. */
 static void put_stack(json_t *object, const struct plan *plan) {
         json_put(object, "stack", json_from_text(plan->stack_name));
         json_put(object, "provider", json_from_text(plan->provider_name));

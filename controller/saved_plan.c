@@ -4,9 +4,9 @@
  * that is applied. It is checked before anything in it is read further, but what it vouches for may still come from
  * another version of Berth, so that each member is read as if it might be missing.
  *
- * A plan is applied by planning anew from the saved manifests, and comparing with what was saved. Nothing of the
- * saved list of changes is carried out by itself: guards hold as in any plan, and a change that is not needed any
- * more shows as a difference.
+ * A plan is applied by planning again from the saved manifests, and comparing with what was saved.
+ * Nothing of the saved list of changes is carried out by itself: guards hold as in any plan, and a
+ * change that is not needed any more shows as a difference.
  */
 #include "controller/saved_plan.h"
 
@@ -387,7 +387,10 @@ int saved_plan_restore_secrets(struct saved_plan *saved, const struct manifests 
         return 0;
 }
 
-/* Of a change, what has to be the same: refusals may have been allowed, reasons may be worded anew. */
+/*
+ * The part of a change that must be the same: refusals may have been allowed, reasons may have new
+ * words.
+ */
 static bool same_change(const json_t *saved, const json_t *now) {
         return json_equal(json_object_get(saved, "address"), json_object_get(now, "address")) &&
                json_equal(json_object_get(saved, "action"), json_object_get(now, "action")) &&

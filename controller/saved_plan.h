@@ -2,11 +2,12 @@
 /*
  * A plan in a file, to be applied later exactly as it was shown, or refused as `plan-stale`.
  *
- * The file holds what was desired (complete specs), the plan that was shown, and what it was made from: lineage and serial
- * of the state, account and region, and each changed resource's fingerprint (its RevisionId). Applying it plans anew from
- * the saved manifests and compares: guards hold as for any plan, and what moved is named. Sensitive values stand in it as
- * keyed hashes only; their texts are taken from the manifests when it is applied. A keyed hash over all of it, under the
- * state's secret key, tells a file that was edited, or made from another state.
+ * The file holds what was desired (complete specs), the plan that was shown, and what it was made
+ * from: lineage and serial of the state, account and region, and each changed resource's
+ * fingerprint (its RevisionId). Applying it plans again from the saved manifests and compares:
+ * guards hold as for any plan, and differences are named. Sensitive values stand in it as keyed
+ * hashes only; their texts are taken from the manifests when it is applied. A keyed hash over all
+ * of it, under the state's secret key, tells a file that was edited, or made from another state.
  */
 #ifndef BERTH_CONTROLLER_SAVED_PLAN_H
 #define BERTH_CONTROLLER_SAVED_PLAN_H

@@ -76,8 +76,8 @@ static void want_named(struct planning *planning, enum kind_id kind, const char 
 }
 
 /*
- * Marks the subject and, in turn, all that it cannot be made without: the Stack, and what its references name. One that
- * is to be deleted needs nothing. It ends because what is marked is not looked at again.
+ * Marks the subject and, in turn, all that it cannot be made without: the Stack, and what its
+ * references name. A deletion needs nothing. It ends because what is marked is not looked at again.
  */
 static void want_with_needs(struct planning *planning, struct subject *subject, bool *wanted) {
         struct plan *plan = planning->plan;
@@ -94,7 +94,10 @@ static void want_with_needs(struct planning *planning, struct subject *subject, 
         }
 }
 
-/* Whether what was applied of it names one of those that are wanted: 1, 0, or -1. The manifests may say otherwise by now. */
+/*
+ * Whether what was applied of it names one of those that are wanted: 1, 0, or -1. The manifests may
+ * say otherwise now.
+ */
 static int names_wanted(struct planning *planning, const struct subject *subject, const bool *wanted,
                         struct error *err) {
         const struct plan *plan = planning->plan;
@@ -119,8 +122,9 @@ static int names_wanted(struct planning *planning, const struct subject *subject
 }
 
 /*
- * The other way round, for what is to be destroyed: all that could not be without it goes as well. Of the Stack that is everything; else
- * one round over the subjects is enough, since references lead to kinds that come earlier.
+ * The other way round, for a destruction: all that could not be without it goes as well. Of the
+ * Stack that is everything; else one round over the subjects is enough, since references lead to
+ * kinds that come earlier.
  */
 static int want_who_needs_them(struct planning *planning, bool *wanted, struct error *err) {
         struct plan *plan = planning->plan;
@@ -139,7 +143,7 @@ static int want_who_needs_them(struct planning *planning, bool *wanted, struct e
         return 0;
 }
 
-/* The manifest asks for what was applied: nothing but somebody else's doing is to be changed. */
+/* The manifest asks for what was applied: the change only undoes others' changes. */
 static bool only_undoes(const struct subject *subject) {
         return subject->drifted && !subject->unfinished && subject->desired && subject->wish &&
                subject->record &&
@@ -165,9 +169,10 @@ static bool is_bound_to_what_is_left(const struct planning *planning, const stru
 }
 
 /*
- * The marks are made in three rounds, since each looks at the one before as a whole: what is asked for, with what it needs;
- * less what is excluded, with what cannot do without that; and then the changes of all others are taken away. What is
- * taken away is counted, and nothing else is forgotten of it: guards still see the subject.
+ * The marks are made in three rounds, since each looks at the one before as a whole: what is asked
+ * for, with what it needs; less what is excluded, with what cannot do without that; and then the
+ * changes of all others are taken away. Removed changes are counted, and nothing else is forgotten
+ * of them: guards still see the subject.
  */
 int planning_select(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;

@@ -2,7 +2,7 @@
 /*
  * The provider of a stack: found among those that the program has, and opened for the manifests and the state's folder.
  *
- * The controller knows no provider. Whoever calls it passes the registry on; `cli` is where it is filled.
+ * The controller knows no provider. The caller passes the registry on; `cli` is where it is filled.
  */
 #ifndef BERTH_CONTROLLER_STACK_PROVIDER_H
 #define BERTH_CONTROLLER_STACK_PROVIDER_H

@@ -21,7 +21,7 @@ static bool is_map(const struct value *value) {
         return value && value->type == VALUE_MAP;
 }
 
-/* What is there, of the members that are wished for. */
+/* The present values of the members that are wished for. */
 static struct value *overlay(const struct value *wish, const struct value *seen, const char *prefix,
                              const char *const *recorded_only, struct arena *arena) {
         struct value *result = value_new_map(arena);
@@ -77,8 +77,8 @@ static bool is_allowed(const struct plan_args *args, const char *id) {
 }
 
 /*
- * A state that can be seen is never taken from: whoever means to give it up removes its folder. On another machine nobody
- * can look, and a person has to say that it is gone.
+ * A state that can be seen is never taken from: its owner gives it up by removing its folder. A
+ * state on another machine cannot be seen, and a person has to say that it is gone.
  */
 static int judge_lineage(const struct plan_args *args, struct state_adoption *adoption, const char *lineage,
                          struct arena *arena, struct error *err) {
@@ -113,7 +113,7 @@ static int judge_lineage(const struct plan_args *args, struct state_adoption *ad
         return 0;
 }
 
-/* Our own lineage may have been taken over, and is now to be taken back: from whoever has it. */
+/* Our own lineage may have been taken over, and is taken back now: from its present holder. */
 static int add_own_taker(const struct plan_args *args, struct state_adoption *adoption, struct arena *arena,
                          struct error *err) {
         const char *own = state_lineage(args->state);
@@ -126,7 +126,7 @@ static int add_own_taker(const struct plan_args *args, struct state_adoption *ad
         return 0;
 }
 
-/* What is recorded: without a manifest, all that was seen of it. */
+/* The recorded spec: without a manifest, all that was seen of it. */
 static int describe(const struct plan_args *args, const struct subject *subject, struct arena *arena,
                     const struct value **ret, struct error *err) {
         const char *const *known = subject->ops->recorded_only;

@@ -33,8 +33,8 @@ struct state_adoption {
 };
 
 /*
- * What would be taken; changes nothing. `names` are addresses to take beside what the manifests declare. `args` as for a
- * plan; its refresh and `also` are set here. Fails where a name is nobody's.
+ * What would be taken; changes nothing. `names` are addresses to take beside what the manifests
+ * declare. `args` as for a plan; its refresh and `also` are set here. Fails for an unknown name.
  */
 int state_adopt_look(const struct plan_args *args, const char *const *names, size_t name_count,
                      struct arena *arena, struct state_adoption *ret, struct error *err) MUST_USE;

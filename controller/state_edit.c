@@ -4,7 +4,7 @@
  * leave the state at odds with itself: a binding to an environment that it does not know, a record under a name from
  * which the next apply would make a second resource, a resource that a journal entry still speaks of.
  *
- * Sightings are forgotten rather than moved: the next plan reads the resource anew.
+ * Sightings are forgotten rather than moved: the next plan reads the resource again.
  */
 #include "controller/state_edit.h"
 

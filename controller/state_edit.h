@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state changed by hand: forgetting a resource, recording it under another address, or going back to what the state was.
- * Nothing is done to the resources themselves. What has to be committed is found; the caller holds the lease, asks, and commits it.
+ * The state changed by hand: forgetting a resource, recording it under another address, or going
+ * back to what the state was. Nothing is done to the resources themselves. These functions find
+ * what to commit; the caller holds the lease, asks, and commits it.
  */
 #ifndef BERTH_CONTROLLER_STATE_EDIT_H
 #define BERTH_CONTROLLER_STATE_EDIT_H
@@ -27,8 +28,9 @@ int state_edit_forget(struct state *state, const char *address, struct arena *ar
                       struct error *err) MUST_USE;
 
 /*
- * Only for kinds whose resource is called by something else than the manifest's name: of the others a moved record would
- * lead the next apply to make a second resource under the new name and to leave the first one to nobody.
+ * Only for kinds whose resource is called by something else than the manifest's name: for the
+ * others a moved record would lead the next apply to make a second resource under the new name and
+ * to leave the first one without an owner.
  */
 int state_edit_move(struct state *state, const char *from, const char *to, struct arena *arena,
                     struct state_edit *ret, struct error *err) MUST_USE;

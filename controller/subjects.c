@@ -200,7 +200,7 @@ static void add_desired(struct planning *planning, struct known *known, struct s
         }
 }
 
-/* A Stack that no manifest declares is in no list of resources, but is made all the same. */
+/* A Stack that no manifest declares is in no list of resources, but is made nevertheless. */
 static bool stack_is_listed(const struct manifests *manifests) {
         return manifests_find(manifests, KIND_STACK, manifests->stack->name) != NULL;
 }

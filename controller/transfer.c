@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is to be done follows from what the two places say of themselves, whoever wrote that. So there is one way through, whether
- * it is begun, gone on with, or undone; and two that are under way at once cannot both get past the leases.
+ * The next step follows from what the two places say of themselves, whoever wrote that. So there is
+ * one way through, whether it is begun, gone on with, or undone; and two that are under way at once
+ * cannot both get past the leases.
  */
 #include "controller/transfer.h"
 
@@ -14,7 +15,7 @@
 
 /* Opening */
 
-/* *ret NULL where there is none: STATE_CREATE would make one. */
+/* *ret NULL if there is no state: STATE_CREATE would make one. */
 static int open_there(const struct transfer *transfer, const char *place, bool aside, struct state **ret,
                       struct error *err) {
         struct stack_state_args args = {
@@ -156,7 +157,7 @@ static int decide_from_gone(struct transfer *transfer, struct error *err) {
         return 0;
 }
 
-/* What is here was never used, or is no more. */
+/* The state here was never used, or is gone. */
 static int decide_from_waiting(struct transfer *transfer, struct error *err) {
         const struct state_move *source = &transfer->source_move, *target = &transfer->target_move;
 

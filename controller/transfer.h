@@ -3,7 +3,7 @@
  * `state migrate`: the state of a stack goes to another place, from a folder to S3, back, or on. At every moment it lives in one
  * place at the most, and where it was killed the same command finishes it (state/move.h has the steps).
  *
- *     transfer_begin -> (somebody is asked) -> transfer_carry_out -> transfer_close
+ *     transfer_begin -> (a person is asked) -> transfer_carry_out -> transfer_close
  */
 #ifndef BERTH_CONTROLLER_TRANSFER_H
 #define BERTH_CONTROLLER_TRANSFER_H
@@ -29,15 +29,18 @@ struct transfer {
         const struct transfer_args *args;
         struct arena *arena;
         enum transfer_work work;
-        const char *from, *to; /* in whole; `to` as given while there is none */
-        /* Owned; both leases are held while there is something to do. `target` NULL: there is none yet. */
+        const char *from, *to; /* in whole; `to` as given while it does not exist */
+        /*
+         * Owned; both leases are held while there is something to do. `target` NULL: not there yet.
+         */
         struct state *source, *target;
         struct state_move source_move, target_move;
 };
 
 /*
- * Opens both, takes the leases and finds out what is to be done. Changes nothing. ERROR_NOT_FOUND where there is no state to move;
- * fails where `to` has another one. All of *ret is to be closed, also where this fails.
+ * Opens both, takes the leases and finds the next step. Changes nothing. ERROR_NOT_FOUND where
+ * there is no state to move; fails where `to` has another one. The caller closes *ret, also after a
+ * failure.
  */
 int transfer_begin(const struct transfer_args *args, struct arena *arena, struct transfer *ret,
                    struct error *err) MUST_USE;

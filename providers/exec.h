@@ -78,7 +78,7 @@ struct exec_result {
         struct exec_limits {
                 int64_t memory_mb, cpu_millis, processes, workspace_mb, files, timeout_seconds;
         } limits;
-        /* What it reached, and was refused; NULL: it had no way out. */
+        /* Hosts that it reached, or was refused; NULL: it had no way out. */
         const struct exec_reached {
                 const char *host; /* NULL: none was named, or there were too many for a line each */
                 unsigned port;

@@ -69,7 +69,10 @@ static int check_layers(const json_t *manifest, const json_t *config, struct err
         return 0;
 }
 
-/* An object's member that is an object; where there is none, or null, an empty one is put there. NULL where it is something else. */
+/*
+ * An object's member that is an object; a missing one, or null, is replaced by an empty one. NULL
+ * where it is something else.
+ */
 static json_t *object_in(json_t *object, const char *name) {
         json_t *member = json_object_get(object, name);
 
@@ -89,7 +92,7 @@ static int set_label(json_t *config, const char *version, struct error *err) {
         return 0;
 }
 
-/* A history tells of each layer; where there is none, a part of one would tell of the wrong layer. */
+/* A history tells of each layer; if it is missing, a part of one would tell of the wrong layer. */
 static void add_to_config(json_t *config, const struct image_layer *layer) {
         json_t *history = json_object_get(config, "history");
 
@@ -100,7 +103,10 @@ static void add_to_config(json_t *config, const struct image_layer *layer) {
                                    "berth image runtime", "comment", IMAGE_RUNTIME_PATH));
 }
 
-/* What was read must be what the digests say: the caller's manifest came by one, and it names the configuration by another. */
+/*
+ * The bytes must be what the digests say: the caller's manifest came by one, and it names the
+ * configuration by another.
+ */
 static int check_image(const struct image_documents *image, const json_t *manifest, struct image_verdict *ret,
                        struct arena *arena, struct error *err) {
         image_rules_judge_manifest(manifest, image->type, ret, arena);
@@ -141,7 +147,7 @@ static void write_documents(json_t *manifest, const json_t *config, struct arena
         ret->manifest_digest = digest_of(ret->manifest, strlen(ret->manifest), arena);
 }
 
-/* Written anew, the same content would have other digests. */
+/* Written again, the same content would have other digests. */
 static void keep_documents(const struct image_documents *image, const char *config_digest,
                            struct arena *arena, struct image_layered *ret) {
         ret->same = true;

@@ -45,9 +45,10 @@ struct image_layered {
 };
 
 /*
- * Adds the layer on top, and the label. Nothing else of the configuration changes, not even its date, so that the same image and
- * layer give the same digests. Both documents come from strangers: a manifest and a configuration that do not fit each other, or
- * that are none of an image of linux/amd64, are errors.
+ * Adds the layer on top, and the label. Nothing else of the configuration changes, not even its
+ * date, so that the same image and layer give the same digests. Both documents come from outside: a
+ * manifest and a configuration that do not fit each other, or that are not of an image of
+ * linux/amd64, are errors.
  */
 int image_layer_add(const struct image_documents *image, const struct image_layer *layer, struct arena *arena,
                     struct image_layered *ret, struct error *err) MUST_USE;

@@ -14,7 +14,7 @@
 struct image_layer;
 struct provider;
 
-/* An image that the registry holds, or that somebody asks about, and the verdict on it. */
+/* An image that the registry holds, or that was asked about, and the verdict on it. */
 struct image_row {
         const char *repository;
         const char **tags;
@@ -33,7 +33,7 @@ struct image_row {
         const char *note; /* of what was imported: what of it was left out, a sentence; else NULL */
 };
 
-/* An image to be made. What is NULL is chosen by the provider. */
+/* An image to make. The provider chooses members that are NULL. */
 struct image_build_request {
         const char *name;   /* of the prebuilt image: "python" */
         const char *mirror; /* where packages come from, a URL */
@@ -87,10 +87,13 @@ void image_recipe_command(struct image_recipe *recipe, struct arena *arena, cons
 
 /* The registry of images, looked into by people. All of it after identify(); list, check and instructions change nothing. */
 struct image_ops {
-        /* By repository, newest first. `repository` NULL: all. One that does not exist is ERROR_NOT_FOUND. */
+        /* By repository, newest first. `repository` NULL: all. A missing one is ERROR_NOT_FOUND. */
         int (*list)(struct provider *provider, const char *repository, struct arena *arena,
                     struct image_row **ret, size_t *ret_count, struct error *err);
-        /* "REPOSITORY[:TAG|@DIGEST]", with or without the registry in front. What is missing is a row, too. */
+        /*
+         * "REPOSITORY[:TAG|@DIGEST]", with or without the registry in front. A missing image is a
+         * row, too.
+         */
         int (*check)(struct provider *provider, const char *reference, struct arena *arena,
                      struct image_row *ret, struct error *err);
         /* How to fill `repository`, or, where that is NULL, those that the manifests' environments use. */
@@ -98,8 +101,9 @@ struct image_ops {
                             const char *repository, struct arena *arena, struct image_instructions *ret,
                             struct error *err);
         /*
-         * Takes the image at `path` (an OCI layout or archive, a docker-archive) in as `name`, "REPOSITORY:TAG". One that
-         * could not run is a row with its problem, and is not taken in. NULL where the registry is not on this machine.
+         * Takes the image at `path` (an OCI layout or archive, a docker-archive) in as `name`,
+         * "REPOSITORY:TAG". An image that could not run is a row with its problem, and is not taken
+         * in. NULL where the registry is not on this machine.
          */
         int (*import)(struct provider *provider, const char *name, const char *path, struct arena *arena,
                       struct image_row *ret, struct error *err);

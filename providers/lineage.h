@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose a resource is, where several states may meet in one place. A name is nobody's own: two teams may both call their
- * stack "research". A lineage is: the UUID that a state is given when it is made.
+ * Whose a resource is, where several states may meet in one place. A name has no owner: two teams
+ * may both call their stack "research". A lineage is: the UUID that a state is given when it is
+ * made.
  *
  * The controller says it once for each plan, by set(), before anything else of that plan. From then on the provider puts
  * it among the marks of all that it makes, and calls what carries another one OWNER_OTHER, whatever its stack is called.
  * What carries the stack's name and no lineage was made by a Berth that knew none: it is the stack's, and gets one.
  *
- * Each apply renews a note in the place itself, which says that this lineage lives, who last applied it, and where its
- * state lies. A state that was lost is made again under a lineage of its own (berth state adopt); the note of the lost
- * one then says who has taken it over, and whoever still holds that state applies nothing with it any more.
+ * Each apply renews a note in the place itself, which says that this lineage lives, who last
+ * applied it, and where its state lies. A state that was lost is made again under a lineage of its
+ * own (berth state adopt); the note of the lost one then says who has taken it over, and a machine
+ * that still holds that state applies nothing with it any more.
  */
 #ifndef BERTH_PROVIDERS_LINEAGE_H
 #define BERTH_PROVIDERS_LINEAGE_H
@@ -39,8 +41,11 @@ struct lineage_note {
 struct orphan {
         enum kind_id kind;
         const char *name;
-        const char *
-                part; /* NULL: the resource itself; else what is left of it, which nobody can adopt: "log group X" */
+        /*
+         * NULL: the resource itself; otherwise a leftover of it, which cannot be adopted: "log
+         * group X"
+         */
+        const char *part;
         const char *id;
         const char *lineage; /* NULL: it tells none, or was not read for it */
         bool unread;         /* it was not read for it */
@@ -64,7 +69,7 @@ struct lineage_ops {
          * written, where there is a place for it that is the stack's to write to. May wait, and makes two calls.
          */
         int (*renew)(struct provider *provider, bool renews, struct error *err);
-        /* One lineage's note; ret->lineage NULL where there is none. May wait. */
+        /* One lineage's note; ret->lineage NULL if there is none. May wait. */
         int (*read)(struct provider *provider, const char *lineage, struct arena *arena,
                     struct lineage_note *ret, struct error *err);
         /* Writes into the notes of these, where they have any, that this lineage has taken them over; renews its own. */

@@ -66,7 +66,10 @@ struct provider_config {
         const struct provider_watch *watch; /* borrowed for the provider's life, or NULL */
 };
 
-/* Who calls, and where: a plan made for one account and region is not applied to another. */
+/*
+ * The caller's identity and place: a plan made for one account and region is not applied to
+ * another.
+ */
 struct caller_identity {
         const char *account; /* AWS account id, or the host */
         const char *region;
@@ -134,7 +137,7 @@ struct observation {
         size_t left_count;
 };
 
-/* Somebody else's doing that stays: something added that was never declared, or rights taken away. */
+/* A change by others that stays: something added that was never declared, or rights taken away. */
 struct left_drift {
         const char *path;           /* relative to spec, though no field */
         const struct value *before; /* as Berth made it, or NULL */
@@ -202,7 +205,7 @@ struct call_count {
         unsigned count;
 };
 struct cost {
-        struct arena *arena; /* set by whoever makes one; the rest is zeroed */
+        struct arena *arena; /* set by the code that makes one; the rest is zeroed */
         struct call_count *calls;
         size_t count;
 };
@@ -269,13 +272,16 @@ struct kind_ops {
          * once: kinds that need not one another are read side by side. It changes nothing but the time. May be NULL.
          */
         void (*read_ahead)(struct provider *provider, const struct observe_args *args);
-        /* The same, before read_ahead(): lists of all there is, for which nobody need know what there was. May be NULL. */
+        /*
+         * The same, before read_ahead(): lists of all that exists, which need no earlier sighting.
+         * May be NULL.
+         */
         void (*list_ahead)(struct provider *provider, struct arena *arena);
         /* Of how many resources a call of its longest list tells: the longest is begun first. 0: it has no lists by pages. */
         size_t page_size;
         /*
-         * One observation for each wanted name, in the same order, into `ret` (an array of args->count). What does not
-         * exist is an observation too (exists false). Stores nothing.
+         * One observation for each wanted name, in the same order, into `ret` (an array of
+         * args->count). A missing resource is an observation too (exists false). Stores nothing.
          */
         int (*observe)(struct provider *provider, const struct observe_args *args, struct observation *ret,
                        struct error *err);
@@ -290,9 +296,10 @@ struct kind_ops {
         int (*step)(struct provider *provider, const struct change *change, struct progress *progress,
                     struct observation *ret_observed, struct error *err);
         /*
-         * There will be no further step() of this change, though its last one wanted another turn: what it was about to do
-         * could not be written down, or an interrupt came before anything was sent. What it holds within this process, and
-         * others wait for, is let go. No call, and no waiting. May be NULL.
+         * There will be no further step() of this change, though its last one wanted another turn:
+         * what it was about to do could not be written down, or an interrupt came before anything
+         * was sent. Resources that it holds within this process, and others wait for, are released.
+         * No call, and no waiting. May be NULL.
          */
         void (*abandon)(struct provider *provider, const struct change *change);
 };
@@ -307,31 +314,39 @@ struct provider_ops {
         int (*open)(const struct provider_config *config, struct provider **ret, struct error *err);
         void (*close)(struct provider *provider); /* NULL is fine */
         /*
-         * The account that identify() will most likely name. 1: read_ahead() may be called before identify(), so that who we
-         * are is asked beside what exists. What was read is believed only if identify() then names that account. 0: identify()
-         * comes first. It may have to fetch credentials: -1 where there are none, and none to be had by another try. May be NULL.
+         * The account that identify() will most likely name. 1: read_ahead() may be called before
+         * identify(), so that who we are is asked beside what exists. Answers are believed only if
+         * identify() then names that account. 0: identify() comes first. It may have to fetch
+         * credentials: -1 if there are none, and another try would not help. May be NULL.
          */
         int (*expect)(struct provider *provider, const char *account, struct error *err);
-        /* Who and where we are, by one call at the most; also fails where credentials are missing. */
+        /*
+         * Our identity and place, by one call at the most; also fails where credentials are
+         * missing.
+         */
         int (*identify)(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                         struct error *err);
-        /* All kinds are observed, or nothing more will be: what read_ahead() began and nobody needs is ended. May be NULL. */
+        /*
+         * All kinds are observed, or nothing more will be: unneeded parts of what read_ahead()
+         * began are ended. May be NULL.
+         */
         void (*observed)(struct provider *provider);
         /* The least time, in milliseconds, that the provider's quotas allow for these calls. Pure. May be NULL: none. */
         int64_t (*floor_ms)(const struct cost *cost);
         /* NULL where this provider has nothing to do for the kind. */
         const struct kind_ops *(*ops)(const struct provider *provider, enum kind_id kind);
         const struct image_ops *images; /* images.h; NULL: it has no registry of images */
-        /* lineage.h; NULL: nobody but this stack can reach what it makes. */
+        /* lineage.h; NULL: only this stack can reach what it makes. */
         const struct lineage_ops *lineage;
 
         /* Runs code in a sandbox, and waits for its end: exec.h. NULL where this provider cannot. */
         int (*exec)(struct provider *provider, const struct exec_request *request, struct arena *arena,
                     struct exec_result *ret, struct error *err);
         /*
-         * Starts what any run needs, before it is known which or whether: it takes nobody's slot and no limit. NULL where there is
-         * nothing to start, or it cannot be: then exec does all of it. What was started ends with this process, whatever becomes
-         * of it. Lives in the arena. Both may be NULL.
+         * Starts what any run needs, before it is known which or whether: it takes no slot and no
+         * limit. NULL where there is nothing to start, or it cannot be: then exec does all of it.
+         * Processes started here end with this process, whatever becomes of it. Lives in the arena.
+         * Both may be NULL.
          */
         struct exec_ahead *(*exec_ahead)(struct arena *arena);
         void (*exec_ahead_end)(struct exec_ahead *ahead); /* NULL is fine, and so is one that was used */

@@ -16,8 +16,8 @@ bool tenancy_desired(const struct value *spec, const struct observation *observe
                      const struct value *recorded);
 
 /*
- * How many environments of tenants, active or idle, Lambda keeps in an account that may run so many executions at once: 2,500 for
- * 1,000 ("Tenant isolation" of its Developer Guide).
+ * How many environments of tenants, active or idle, Lambda keeps in an account that may run that
+ * many executions at once: 2,500 for 1,000 ("Tenant isolation" of its Developer Guide).
  */
 int64_t tenancy_environments(int64_t concurrency);
 

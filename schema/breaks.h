@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * U+0085, U+2028 and U+2029: libyaml takes them for line breaks, as YAML 1.1 did. YAML 1.2, editors and reviewers take them for
- * characters like others, so that libyaml would read as a field what everybody sees as the end of a comment. Each is replaced,
- * before libyaml reads a text, by a character of the same size that the text does not have; in what libyaml found it is put back.
+ * U+0085, U+2028 and U+2029: libyaml takes them for line breaks, as YAML 1.1 did. YAML 1.2, editors
+ * and reviewers take them for characters like others, so that libyaml would read as a field what
+ * readers see as the end of a comment. Each is replaced, before libyaml reads a text, by a
+ * character of the same size that the text does not have; in what libyaml found it is put back.
  * Places in the text remain the same.
  */
 #ifndef BERTH_SCHEMA_BREAKS_H

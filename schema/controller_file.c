@@ -9,7 +9,10 @@
 
 #define PART_MAX 512U
 
-/* The last "@" before the path, which ends "USER:PASSWORD"; NULL where there is none. A password may hold an "@" itself. */
+/*
+ * The last "@" before the path, which ends "USER:PASSWORD"; NULL without one. A password may hold
+ * an "@" itself.
+ */
 static const char *user_end(const char *authority) {
         size_t length = strcspn(authority, "/");
 
@@ -26,7 +29,7 @@ static void check_url_secret(struct loading *loading, const struct value *url) {
 
         if (!end || !memchr(scheme + 3, ':', (size_t)(end - (scheme + 3))))
                 return;
-        /* What is quoted of the line may be seen by others: logs, pipelines. */
+        /* The quoted part of the line may be seen by others: logs, pipelines. */
         problem_add_secret(loading, (struct secret_place){ .file = url->file,
                                                            .line = url->line,
                                                            .column = url->column,

@@ -131,7 +131,10 @@ static bool is_refused(const struct field *field, const char *text) {
         return field->refused && text_is_among(text, field->refused);
 }
 
-/* A text that Berth itself has nothing for, and that is near to one that it has: with nobody to look, this is all that can be said. */
+/*
+ * A text that Berth itself has nothing for, and that is near to one that it has: offline, this is
+ * all that can be said.
+ */
 static void warn_of_near(const struct decoder *decoder, const struct field *field, const struct node *node,
                          const struct frame *frame, const char *text) {
         const char *hint;

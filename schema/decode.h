@@ -57,7 +57,10 @@ static inline struct value decode_positioned(const struct decoder *decoder, cons
 }
 struct value decode_default(const struct field *field);
 
-/* decode_value(), but of a value with errors nothing but a list or a map stays; null else, so that nobody calls it missing. */
+/*
+ * decode_value(), but of a value with errors nothing but a list or a map stays; otherwise null, so
+ * that it is not reported as missing.
+ */
 static inline bool decode_readable(const struct decoder *decoder, const struct field *field,
                                    const struct node *node, const struct frame *frame, struct value *ret) {
         if (decode_value(decoder, field, node, frame, ret))

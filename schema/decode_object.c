@@ -14,7 +14,7 @@
 
 #define FIELDS_MAX 32U /* of one table */
 
-/* What was given of an object's fields, by the field's place in the table. */
+/* The given members of an object, by the field's place in the table. */
 struct given {
         const struct node *keys[FIELDS_MAX];
         bool has_value[FIELDS_MAX]; /* written, and not null, which is as good as not written */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a long line only so many characters around the place are shown. */
+/* Of a long line only WINDOW characters around the place are shown. */
 #define WINDOW 100U
 #define WINDOW_BEFORE 60U
 

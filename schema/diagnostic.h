@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong with manifests: gathered over all files, shown in one go. Everything lives in the arena given.
+ * Faults of manifests: gathered over all files, shown in one go. Everything lives in the arena
+ * given.
  */
 #ifndef BERTH_SCHEMA_DIAGNOSTIC_H
 #define BERTH_SCHEMA_DIAGNOSTIC_H

@@ -390,7 +390,9 @@ static void report_syntax(struct reader *reader, const char *base) {
         problem_error(reader->loading, place, hint, "not valid YAML: %s", message);
 }
 
-/* Where reading can go on after an error: the next line of "---" from `line` on; NULL where there is none. */
+/*
+ * Where reading can go on after an error: the next line of "---" from `line` on; NULL without one.
+ */
 static const char *next_document(struct source *source, const char *after, uint32_t line,
                                  uint32_t *ret_line) {
         for (;; line++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YAML laid out anew without losing a comment: libyaml's events, which know no comments, say only where blocks stand; the lines are
- * the text's own, moved.
+ * A new layout for YAML without losing a comment: libyaml's events, which know no comments, say
+ * only where blocks stand; the lines are the text's own, moved.
  *
  *   1. The text is cut into lines.
  *   2. The events give the blocks (lists and maps that go by indentation), each with the column that it stands at and the one that it
@@ -59,7 +59,7 @@ struct layout {
         size_t gap_count;
 };
 
-/* What is open while events come: a block's number, or NONE for a pair of brackets. */
+/* An open node while events come: a block's number, or NONE for a pair of brackets. */
 struct nest {
         size_t block;
         yaml_mark_t start;

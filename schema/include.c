@@ -2,13 +2,14 @@
 /*
  * The folders that a Stack includes: their files become part of the load, as if they lay in the stack's own folder.
  *
- * A path is relative to the file that says it, and worked out by its text alone, before anything is opened: whoever reads
- * the manifest sees where it leads. It stays within the tree. In a Git repository that is the repository, as Git itself finds
- * it: the nearest folder, going up, that holds a .git. So what a controller reads of a commit and what a command reads of a
- * work tree are the same. Elsewhere it is the folder above the one that was given.
+ * A path is relative to the file that says it, and worked out by its text alone, before anything is
+ * opened: a reader of the manifest sees where it leads. It stays within the tree. In a Git
+ * repository that is the repository, as Git itself finds it: the nearest folder, going up, that
+ * holds a .git. So what a controller reads of a commit and what a command reads of a work tree are
+ * the same. Elsewhere it is the folder above the one that was given.
  *
- * On disk the kernel walks the path (openat2(2)) and refuses links and other file systems, whatever was there a moment
- * before. A tree in memory comes from whoever called (struct manifest_tree).
+ * On disk the kernel walks the path (openat2(2)) and refuses links and other file systems, whatever
+ * was there a moment before. A tree in memory comes from the caller (struct manifest_tree).
  *
  * Only the stack's own files may hold its Stack, so what is included includes nothing itself, and the one circle that there
  * can be is a folder that holds the stack's own.

@@ -17,7 +17,7 @@
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: up to there each whole number is one of its kind */
 #define NAME_SHOWN 100               /* bytes of a member's name that messages repeat */
 
-/* A text that is to be replaced, once nothing looks at the old one any more (`patterns`). */
+/* A replacement text, set once the old one is not used any more (`patterns`). */
 struct replaced {
         struct replaced *next;
         json_t *value;

@@ -12,9 +12,10 @@
 #include <jansson.h>
 
 /*
- * NULL where the object is as the fields say (ended by a NULL name; `groups` may be NULL); else what is wrong with it, for whoever sent
- * it, in the arena: "timeoutSeconds must be 1 to 900, found 0". A whole number that was written as 5.0 becomes 5, and
- * a text of a field that has `plain` becomes what that gives.
+ * NULL where the object is as the fields say (ended by a NULL name; `groups` may be NULL);
+ * otherwise its fault, for the sender, in the arena: "timeoutSeconds must be 1 to 900, found 0". A
+ * whole number that was written as 5.0 becomes 5, and a text of a field that has `plain` becomes
+ * what that gives.
  */
 const char *json_check(json_t *object, const struct field *fields, const struct field_group *groups,
                        struct arena *arena);

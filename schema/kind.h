@@ -86,9 +86,12 @@ struct kind_reference {
         const char *path; /* as manifests have it: "environment", "agents[]", "selector.environments[]" */
         enum kind_id kind;
         const char *loaded_path; /* where the name stands once manifests are loaded; NULL: at `path` */
-        /* What is named is made before, goes after, and comes along with --target. */
+        /* The named resource is made before, goes after, and comes along with --target. */
         bool orders;
-        /* The state keeps who names it, and it is not deleted while somebody does: has-dependents. Of Environments only. */
+        /*
+         * The state keeps the users of the name, and it is not deleted while there are any:
+         * has-dependents. Of Environments only.
+         */
         bool binds;
         bool late;             /* no manifest need declare it: what the state knows will do */
         const char *otherwise; /* a hint where no name is near; may be NULL */
@@ -150,7 +153,10 @@ void kind_append_names(struct strbuf *to);
 const struct kind_reference *kind_binding(const struct kind *kind);
 /* Whether resources of some kind are bound to those of this one. */
 bool kind_is_bound_to(const struct kind *kind);
-/* The name that stands at a reference in a loaded spec, which may be NULL; NULL where there is none, or a list. */
+/*
+ * The name that stands at a reference in a loaded spec, which may be NULL; NULL if there is none,
+ * or a list.
+ */
 const char *kind_reference_name(const struct kind_reference *reference, const struct value *spec);
 const struct field *field_find(const struct field *fields, const char *name);
 /* "memoryMB", "image.tag", "variables.X": the field a dotted path under spec means, or NULL. */

@@ -10,7 +10,9 @@ static const char *const events[] = {
         "applied", "failed", "refused", "approval", "drift", "recovered", NULL
 };
 
-/* All of docs/guards.md but wrong-account and plan-stale: nobody can mean to let these through. */
+/*
+ * All of docs/guards.md but wrong-account and plan-stale: it is never right to let these through.
+ */
 static const char *const allowable[] = {
         "has-dependents",
         "not-owned",

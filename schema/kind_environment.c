@@ -460,7 +460,7 @@ static void check_own_account(struct loading *loading, const struct draft *envir
                 check_role_account(loading, role, account);
 }
 
-/* A name stands for what the Image says. One that no Image has was reported. */
+/* A name stands for what the Image says. A name without an Image was reported. */
 static void resolve_image(struct loading *loading, const struct draft *environment) {
         struct value *reference = (struct value *)value_get(environment->resource.spec, "image");
         const char *name = value_text_of(reference);

@@ -131,7 +131,7 @@ static void check_image(struct loading *loading, const struct draft *draft) {
         for (size_t i = 0; value_get(spec, "registry") && i < sizeof(settings) / sizeof(settings[0]); i++) {
                 const struct value *setting = value_get(spec, settings[i]);
 
-                /* createRepository: false is the default, and stands there where nobody wrote it. */
+                /* createRepository: false is the default, and stands there unwritten. */
                 if (setting && !(setting->type == VALUE_BOOLEAN && !setting->boolean && i == 0))
                         problem_error(loading, place_of(setting), "set it where the repository is made",
                                       "%s cannot be set in another registry: Berth only reads there",

@@ -103,8 +103,8 @@ const char *problem_place_text(struct loading *loading, struct place place);
 void problem_hide_secrets(struct loading *loading);
 void problem_add_secret(struct loading *loading, struct secret_place secret);
 /*
- * The file's text from line `start` to before line `end` tells no resource, and an error says why. What it names, nobody has to miss
- * elsewhere: problem_is_unread().
+ * The file's text from line `start` to before line `end` tells no resource, and an error says why.
+ * Names in it need not exist elsewhere: problem_is_unread().
  */
 void problem_note_unread(struct loading *loading, uint16_t file, uint32_t start, uint32_t end);
 bool problem_is_unread(const struct loading *loading, const char *name);
@@ -165,7 +165,7 @@ void check_draft(struct loading *loading, const struct draft *draft);
 void check_repository(struct loading *loading, const struct value *image);
 /* In resolve: its registry is in the Stack's region, where that is said. */
 void check_registry(struct loading *loading, const struct value *image);
-/* That a role's ARN, or a text that is none, names no account but this one. */
+/* Checks that a role's ARN, or another text, names no account but this one. */
 void check_role_account(struct loading *loading, const struct value *role, const struct value *account);
 /* That each text of the list, which may be NULL, stands in it once. */
 void check_names_once(struct loading *loading, const struct value *list);

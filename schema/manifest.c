@@ -201,7 +201,7 @@ static bool says(const struct source *source, const char *word) {
                memmem(source->bytes.data, source->bytes.length, word, strlen(word));
 }
 
-/* Files of other tools are passed over; of one that nobody could read it is not known whether it is one. */
+/* Files of other tools are passed over; whether an unreadable one is such a file is not known. */
 static bool may_hold_stack(struct loading *loading, uint16_t file) {
         size_t errors = loading->diagnostics->errors + loading->errors_hidden, drafts = loading->draft_count;
         bool unread = loading->sources[file].documents > 0;

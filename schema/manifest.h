@@ -4,9 +4,10 @@
  *
  *     manifests_load(path, &options, arena, &manifests, &diagnostics, &err)
  *
- * reads every manifest below `path`, checks each against its kind's fields and all of them against each other, fills
- * in defaults, applies the ResourceRanges, and replaces references by what they mean. What comes out is complete:
- * nobody after this looks at YAML or at another resource to know what an environment shall be.
+ * reads every manifest below `path`, checks each against its kind's fields and all of them against
+ * each other, fills in defaults, applies the ResourceRanges, and replaces references by what they
+ * mean. The result is complete: no later code looks at YAML or at another resource to know what an
+ * environment shall be.
  *
  * The spec of an Environment, complete:
  *   description text?, image {prebuilt: NAME} | {repository, tag, follow: pin|tag} | {repository, digest}
@@ -64,7 +65,7 @@ struct manifest_file {
         const char *name;  /* as diagnostics show it */
         const char *bytes; /* borrowed until the load returns; NULL where `length` is 0 */
         size_t length;
-        const char *path; /* within load_options.tree; NULL where there is none */
+        const char *path; /* within load_options.tree; NULL without one */
 };
 
 /* For files in memory: the tree that they are part of, from which a Stack may include further folders. */
@@ -82,7 +83,11 @@ struct manifest_tree {
 struct load_options {
         const char *provider;      /* overrides the Stack's, or NULL */
         bool missing_environments; /* gather them in `missing` instead of reporting them */
-        bool offline; /* nobody will look whether what is named is there: warn of texts that are near to a field's `known` ones */
+        /*
+         * the existence of names will not be checked: warn of texts that are near to a field's
+         * `known` ones
+         */
+        bool offline;
         const struct kind *
                 alone; /* a file with exactly one of this kind and nothing else, which any other load refuses; or NULL */
         const struct manifest_tree *tree; /* of files in memory; NULL: they can include nothing */
@@ -114,8 +119,9 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
                          struct diagnostics *diagnostics, struct error *err) MUST_USE;
 
 /*
- * The folders below `path`, itself included, in which a Stack stands: sorted, each once, in the arena. Nothing else is checked.
- * A folder with a file of ours that cannot be read is taken for one: whoever loads it is told what is wrong.
+ * The folders below `path`, itself included, in which a Stack stands: sorted, each once, in the
+ * arena. Nothing else is checked. A folder with a file of ours that cannot be read is taken for
+ * one: loading it reports the fault.
  */
 int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
                           struct error *err) MUST_USE;
@@ -130,7 +136,7 @@ int manifests_list_files(const char *path, struct arena *arena, const char *cons
 int manifests_hold_stack(const struct manifest_file *files, size_t count, bool *ret,
                          struct error *err) MUST_USE;
 
-/* Binary search; NULL where there is none. */
+/* Binary search; NULL if there is none. */
 const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name);
 /* The slice of one kind: *ret_count resources from the returned one on. */
 const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind,

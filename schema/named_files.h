@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that a manifest names: of credentials, keys, certificates. The loader knows fields alone; what takes this machine (that a
- * file is there, and can be read) is checked here, for programs that have a manifest of their own. What is wrong is a diagnostic
- * with its line.
+ * Files that a manifest names: of credentials, keys, certificates. The loader knows fields alone;
+ * what takes this machine (that a file is there, and can be read) is checked here, for programs
+ * that have a manifest of their own. Faults are diagnostics with their lines.
  *
  *     named_files_begin(&files, path, elsewhere, arena, &diagnostics);
  *     key = named_files_member(&files, spec, "keyFile");
@@ -36,7 +36,10 @@ int named_files_end(struct named_files *files, const char *what, struct error *e
 
 /* A path as the manifest means it: a relative one begins at the manifest's folder. In the arena. */
 const char *named_files_path(const struct named_files *files, const char *text);
-/* The path of a file that is there and can be read; NULL where there is none, or `value` (which may be NULL) is no text. */
+/*
+ * The path of a file that is there and can be read; NULL if there is none, or `value` (which may be
+ * NULL) is not a text.
+ */
 const char *named_files_check(struct named_files *files, const char *field, const struct value *value);
 const char *named_files_member(struct named_files *files, const struct value *map, const char *field);
 

@@ -2,9 +2,10 @@
 /*
  * Texts against the patterns of the field tables.
  *
- * The C library's matcher takes microseconds, and a large stack has a hundred thousand texts. So the pattern of names is
- * matched by hand, and a text that matched a moment ago is not matched again: variables and tags repeat from one resource
- * to the next. What is remembered is a table of REMEMBERED slots, in which a newer text takes an older one's place.
+ * The C library's matcher takes microseconds, and a large stack has a hundred thousand texts. So
+ * the pattern of names is matched by hand, and a text that matched a moment ago is not matched
+ * again: variables and tags repeat from one resource to the next. The memory is a table of
+ * REMEMBERED slots, in which a newer text takes an older one's place.
  *
  * Patterns are told apart by their address: they are the tables' own static texts.
  */

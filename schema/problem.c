@@ -2,9 +2,9 @@
 /*
  * Diagnostics with the line that they are about.
  *
- * The line is copied with the diagnostic, and secrets in it are covered with stars at the very end, when the places of all
- * of them are known. A line is quoted as it is, or not at all: where a text could not be read, nobody knows which part of
- * it is the secret.
+ * The line is copied with the diagnostic, and secrets in it are covered with stars at the very end,
+ * when the places of all of them are known. A line is quoted as it is, or not at all: if a text
+ * could not be read, it is unknown which part of it is the secret.
  */
 #include "base/array.h"
 #include "base/sorted.h"
@@ -22,7 +22,7 @@
 /* Nearest names cost time in proportion to how many there are: not for the thousandth error of a kind. */
 #define SUGGESTIONS_MAX 200U
 #define LONG_LIST 64U
-/* More than so many bytes or places that could not be read are not looked through for each name. */
+/* More than these bytes or places that could not be read are not looked through for each name. */
 #define UNREAD_MAX ((size_t)1 << 20)
 #define UNREAD_COUNT_MAX 64U
 

@@ -2,9 +2,10 @@
 /*
  * ResourceRanges applied to environments: what several allow together, and what an environment gets by default.
  *
- * For each environment and field the schema's limits are narrowed by each range whose labels match, and who narrowed them
- * last is remembered, so that a message can name that range and its line. A value that people wrote must lie within what is
- * left. One that is a default (line 0) is chosen: the ranges' own default, or the schema's if that lies within, or the least.
+ * For each environment and field the schema's limits are narrowed by each range whose labels match,
+ * and who narrowed them last is remembered, so that a message can name that range and its line. A
+ * value that people wrote must lie within what is left. A default (line 0) is chosen: the ranges'
+ * own default, or the schema's if that lies within, or the least.
  */
 #include "base/array.h"
 #include "schema/loading.h"
@@ -12,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What is left of one field for one environment, and by whose doing. */
+/* The limits that remain of one field for one environment, and the ranges that set them. */
 struct limit {
         const char *field;
         int64_t least, most;

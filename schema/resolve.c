@@ -86,8 +86,8 @@ static void sort_drafts(struct loading *loading) {
 }
 
 /*
- * The Stack that nobody declared. It has what its fields would have by default, and no place in a file. It is not among the
- * resources: `validate` counts what people wrote.
+ * The Stack that no manifest declared. It has what its fields would have by default, and no place
+ * in a file. It is not among the resources: `validate` counts what people wrote.
  */
 static const struct resource *default_stack(struct loading *loading) {
         struct resource *stack = arena_alloc(loading->arena, sizeof(*stack));
@@ -165,9 +165,9 @@ static const char *suggest_of_kind(struct loading *loading, enum kind_id kind, c
 }
 
 /*
- * No manifest declares it, but the state may know it: an environment whose manifest was removed while somebody still uses it.
- * That is a guard's to say, who sees both (has-dependents). The diagnostic is kept for the case that the state knows it no
- * more than the manifests do.
+ * No manifest declares it, but the state may know it: an environment whose manifest was removed
+ * while it is still used. That is a guard's to say, who sees both (has-dependents). The diagnostic
+ * is kept for the case that the state knows it no more than the manifests do.
  */
 static void add_missing(struct loading *loading, const struct draft *dependent, const char *environment,
                         struct diagnostic diagnostic) {

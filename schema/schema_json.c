@@ -65,7 +65,10 @@ static void put_limits(json_t *schema, const struct field *field, const char *le
         json_put(schema, most, json_integer(field->maximum));
 }
 
-/* Control characters stand as escapes, since a pattern is read by people, too. No text holds a NUL, so what is not in a set is none. */
+/*
+ * Control characters stand as escapes, since a pattern is read by people, too. No text holds a NUL,
+ * so a set never needs one.
+ */
 static void append_pattern(const struct writer *writer, struct strbuf *to, const char *pattern) {
         const char *from = pattern;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a load: found, read, checked to be text. Errors of one file are diagnostics and the others are read
- * all the same; only a path that leads nowhere fails the load.
+ * The files of a load: found, read, checked to be text. Errors of one file are diagnostics and the
+ * others are read nevertheless; only a path that leads nowhere fails the load.
  *
  * A file counts as a document found even if it could not be read: an unreadable file must not pass for a stack
  * without resources.
@@ -101,7 +101,10 @@ static int compare_sources(const void *a, const void *b) {
         return strcmp(((const struct source *)a)->path, ((const struct source *)b)->path);
 }
 
-/* A pipe named like a manifest would make Berth wait for ever: only regular files are read, unless people name another. */
+/*
+ * A pipe named like a manifest would make Berth wait forever: only regular files are read, unless
+ * people name another.
+ */
 static bool is_readable_kind(int descriptor, bool named) {
         struct stat status;
 

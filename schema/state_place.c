@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scheme is what RFC 3986 calls so, with ":" behind it: "s3:", "https:", "file:". A path may begin like that as well, but
- * nobody means it to: a slash or the end must follow, or the scheme is one that Berth knows ("s3:bucket" lacks its slashes).
+ * A scheme is what RFC 3986 calls so, with ":" behind it: "s3:", "https:", "file:". A path may
+ * begin like that as well, but that is never meant: a slash or the end must follow, or the scheme
+ * is one that Berth knows ("s3:bucket" lacks its slashes).
  */
 #include "schema/state_place.h"
 
@@ -46,7 +47,7 @@ static bool is_like_an_address(const char *name) {
         return dots == 3;
 }
 
-/* What is wrong with a bucket's name, or NULL. */
+/* The fault of a bucket's name, or NULL. */
 static const char *problem_of_bucket(const char *name) {
         static const char *const beginnings[] = { "xn--", "sthree-", "amzn-s3-demo-" };
         static const char *const endings[] = { "-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3" };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays of a value know no capacity: it follows from the count, by value_capacity(), which grows in steps that
- * double with the size. So a list may be added to in place, and a copy made of it has the same room. Whoever changes
- * a value must have made it: one that was shared may be looked at by others.
+ * Arrays of a value know no capacity: it follows from the count, by value_capacity(), which grows
+ * in steps that double with the size. So a list may be added to in place, and a copy made of it has
+ * the same room. Only the maker of a value may change it: a shared one may be read by others.
  *
  * Comparison and fingerprints look at maps by name. Small ones are sorted on the stack as they are walked; nearly all
  * maps are small.

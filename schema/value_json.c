@@ -121,8 +121,9 @@ static struct value map_from_json(struct arena *arena, const json_t *json) {
                 struct member *member;
 
                 /*
-                 * A map has each name once. Berth writes no "$x", only "$$x" for it; where somebody did, "$x" stands, and "$$x"
-                 * beside it is left out. "$$$x" is "$$x", and no such case.
+                 * A map has each name once. Berth writes no "$x", only "$$x" for it; if the file
+                 * has it nevertheless, "$x" stands, and "$$x" beside it is left out. "$$$x" is
+                 * "$$x", and no such case.
                  */
                 if (escaped && name[2] != '$' && json_object_get(json, name + 1))
                         continue;

@@ -18,7 +18,10 @@ static void emit(yaml_emitter_t *emitter, yaml_event_t *event, int made) {
                 abort();
 }
 
-/* A text that no reader takes for a number, a date, a truth or nothing: it begins with a letter, and is none of the words for those. */
+/*
+ * A text that no reader takes for a number, a date, a truth or nothing: it begins with a letter,
+ * and is not one of the words for those.
+ */
 static bool is_plain(const char *text) {
         static const char *const words[] = { "y",    "n",     "yes",  "no",  "on",  "off",
                                              "true", "false", "null", "inf", "nan", NULL };

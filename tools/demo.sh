@@ -113,7 +113,7 @@ demo_sandboxes() {
     typed "${exec[@]}" --env literature escape.py
 }
 
-# start_server: in the background, with one client beside whoever may open its socket; until it serves.
+# start_server: in the background, with one client beside the users that may open its socket; until it serves.
 start_server() {
     : >"$DEMO_LOGS/serve.log"
     berth serve -f ../server.yaml "$@" >"$DEMO_LOGS/serve.log" 2>&1 </dev/null &
@@ -122,7 +122,7 @@ start_server() {
     wait_for "berth serve" "$SERVER" grep -q 'it serves what was applied' "$DEMO_LOGS/serve.log"
 }
 
-# A session, over the death of its server, and what somebody else sees of it. Said where it cannot be had, and no reason to end.
+# A session, over the death of its server, and the view of another owner. Said where it cannot be had, and no reason to end.
 demo_session() {
     local session port token=$PWD/../colleague.token more=()
 

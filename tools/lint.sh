@@ -73,8 +73,9 @@ third_party_stays_in_one_module() {
     done
 }
 
-# With threads about, a fork copies locks that nobody frees; and what is started elsewhere is bounded by nobody. A sandbox's first
-# process begins in its cgroup, which posix_spawn cannot do; the worker of a command on the host has no threads, and gives up its rights in between.
+# Beside threads, a fork copies locks that are never freed; and a process that is started elsewhere has no bounds. A sandbox's
+# first process begins in its cgroup, which posix_spawn cannot do; the worker of a command on the host has no threads, and gives
+# up its rights in between.
 programs_are_started_in_one_place() {
     product_files | grep -Ev '^(process|providers/local/sandbox)/|^approvals/shell_worker\.c$' | xargs -r grep -nEw '(v?fork|posix_spawnp?) ?\(' || true
 }
@@ -90,8 +91,8 @@ each_header_compiles_alone() {
         -Wno-unused-function -Werror -I. -Itests/unit "${has[@]}" "${flags[@]}" '{}'
 }
 
-# Names that nobody defined, or defined twice, and imports for nothing. A test's parameter may have the name of the fixture that it
-# imports: what stands that far to the right is one.
+# Undefined names, names defined twice, and unused imports. A test's parameter may have the name of the fixture that it imports:
+# what stands that far to the right is one.
 python_names_are_sound() {
     tracked '*.py' | xargs -r flake8 --isolated --select=F |
         awk -F: '!/ F811 / || $3 < 9' || true
@@ -109,7 +110,7 @@ formatting() {
 # On to the end, so that one run shows every warning.
 clang_builds_it() {
     configure clang
-    # Which ninja says even where it is to be quiet.
+    # Ninja says that even if it should be quiet.
     cmake --build --preset clang -- --quiet -k 0 | sed '/^ninja: no work to do\.$/d'
 }
 

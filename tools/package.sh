@@ -27,7 +27,8 @@ package_sources() {
     fi
 }
 
-# package_unpack RELEASE WHERE [COMMIT]: a fresh Debian that can build, with the sources there; nobody else's until descriptor 7 is closed.
+# package_unpack RELEASE WHERE [COMMIT]: a fresh Debian that can build, with the sources there; locked until descriptor 7 is
+# closed.
 package_unpack() {
     local root=$ROOTS/$1-making
     mkdir -p "$ROOTS"
@@ -38,7 +39,8 @@ package_unpack() {
     cp -r build/tools/cloudpickle-* "$root$2/build/tools/"
 }
 
-# package_make RELEASE FOLDER [WHERE]: the package of the release, in the folder. WHERE it is built, in the fresh Debian, is all the same.
+# package_make RELEASE FOLDER [WHERE]: the package of the release, in the folder. WHERE it is built, in the fresh Debian, does
+# not matter.
 package_make() {
     local release=$1 folder=$2 where=${3:-/usr/src/berth} root=$ROOTS/$1-making epoch
     epoch=$(git log -1 --format=%ct)
@@ -77,8 +79,8 @@ package_commit_before() {
     return 1
 }
 
-# package_before RELEASE DEB COMMIT FOLDER: a package in which the programs are those of COMMIT, an older version's. What stands around
-# them is DEB's, since there were versions before there were packages.
+# package_before RELEASE DEB COMMIT FOLDER: a package in which the programs are those of COMMIT, an older version's. The files
+# around them are DEB's, since there were versions before there were packages.
 package_before() {
     local release=$1 root=$ROOTS/$1-making where=/usr/src/berth
     package_unpack "$release" "$where" "$3"

@@ -167,7 +167,7 @@ def draw(berth, folder, story, target, serve=None):
 
 
 class Server:
-    """`berth serve` of the folder's stack, with its process id in serve.pid; begun anew by each call."""
+    """`berth serve` of the folder's stack, with its process id in serve.pid; begun again by each call."""
 
     def __init__(self, berth, folder):
         self.berth, self.folder, self.process = berth, folder, None

@@ -13,7 +13,7 @@ PRESET_PACKAGES=(libcmocka-dev git)
 RUN_PACKAGES=(bubblewrap python3)
 TEST_PACKAGES=(python3 skopeo bubblewrap graphviz groff-base zsh fish
     chromium fonts-dejavu-core apache2-bin gnupg gpgv openssh-client libwrap0 mmdebstrap curl jq openssl zstd mount)
-# Their programs are used by tests, but installed they would start services on somebody's machine.
+# Their programs are used by tests, but installed they would start services on the user's machine.
 UNPACKED_PACKAGES=(openssh-server prometheus)
 # Debian 13 has promtool in a package of its own, and a sshd that wants one library more.
 if [ "$(. /etc/os-release 2>/dev/null && echo "${VERSION_ID:-}")" != 12 ]; then

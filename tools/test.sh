@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ./dev test: build, ctest, pytest. Sourced by dev. pytest runs last, so that its closing line is the run's. --quick: tests/e2e/quick.py.
 
-# A sanitizer's report must fail the test in which it happens: Berth's own exit codes are 0 to 4, so this is
-# none of them, and a test that expects 1 does not take a crash for it.
+# A sanitizer's report must fail the test in which it happens: Berth's own exit codes are 0 to 4, so this is another one, and a
+# test that expects 1 does not take a crash for it.
 sanitizer_environment() {
     local common=exitcode=86:halt_on_error=1
     export ASAN_OPTIONS=$common:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1

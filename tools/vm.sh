@@ -72,8 +72,8 @@ vm_make_python() {
     cp "$VENV/.requirements.sha256" "$disk.sha256"
 }
 
-# vm_make_tree RELEASE PRESET JOB ARGUMENT ...: the tree, the program, the package if one was made, and what is to be done, below the
-# folder "berth".
+# vm_make_tree RELEASE PRESET JOB ARGUMENT ...: the tree, the program, the package if one was made, and the work to do, below
+# the folder "berth".
 vm_make_tree() {
     local release=$1 preset=$2 staged=build/vm/tree
     shift 2
@@ -143,13 +143,13 @@ vm_boot() {
     exec 9>"build/vm/$name.lock"
     flock -n 9 || die "another ./dev vm runs a machine of this name: $name"
     rm -f "build/vm/$name".{status,xml,console}
-    # What costs an emulated processor much. Code is translated anew at each address where it lies: with random ones, for each
+    # What costs an emulated processor much. Code is translated again at each address where it lies: with random ones, for each
     # process. Pages are cleared byte by byte where the processor is said to be quick at that (rep_good is 112, and "erms").
     # Guards against other programs on the processor guard nothing. The quick clock is the right one in this machine.
     [ "$accel" != tcg ] || kernel+=" norandmaps clearcpuid=112 mitigations=off clocksource=tsc tsc=reliable"
     local console=(-serial "file:build/vm/$name.console" -append "$kernel systemd.show_status=no berth.ways=$(IFS=, && echo "$*")")
-    # Output comes by a port of its own, not by the console, on which the kernel speaks as well. Not by "-chardev stdio":
-    # at the end of standard input that hangs up, and who writes in the machine waits for ever.
+    # Output comes by a port of its own, not by the console, on which the kernel speaks as well. Not by "-chardev stdio": at the
+    # end of standard input that hangs up, and a writer in the machine waits forever.
     local ports=(-device virtio-serial
         -chardev file,id=output,path=/dev/stdout,append=on -device virtserialport,chardev=output,name=berth.output
         -chardev "file,id=results,path=build/vm/$name.xml" -device virtserialport,chardev=results,name=berth.results

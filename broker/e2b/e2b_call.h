@@ -15,7 +15,7 @@ void e2b_call_begin_by_access(struct server_request *request);
 void e2b_call_begin_by_traffic(struct server_request *request);
 /* For a `begin` of its own: false where the request was answered. */
 bool e2b_call_admit_by_access(struct server_request *request) MUST_USE;
-/* Who was not let in has no call. */
+/* A caller that was not admitted has no call. */
 void e2b_call_end(struct server_request *request);
 /* The sandbox that a request for one is about. */
 const char *e2b_call_sandbox(const struct server_request *request);
@@ -29,7 +29,10 @@ struct e2b_member {
         json_type type;
         bool required;
 };
-/* The body as an object, an empty one where there is none; NULL where the request was answered with what is wrong. */
+/*
+ * The body as an object, an empty one if absent; NULL where the request was answered with what is
+ * wrong.
+ */
 const json_t *e2b_call_body(struct server_request *request, const struct e2b_member *members);
 
 /*

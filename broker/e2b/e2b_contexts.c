@@ -34,7 +34,7 @@ static const char *label_of(const char *kernel, struct arena *arena) {
         return arena_printf(arena, E2B_CONTEXTS_LABEL "%s", kernel);
 }
 
-/* False where the kernel is nobody's; whoever changed the labels by hand has made it so. */
+/* False if the kernel has no context; an owner that changed the labels by hand has caused that. */
 static bool read_label(const json_t *session, const char *kernel, struct arena *arena,
                        struct e2b_context *ret) {
         const char *text = json_text(json_object_get(session, "labels"), label_of(kernel, arena)),
@@ -82,7 +82,7 @@ static int write_labels(const struct server_request *request, const json_t *labe
         return 0;
 }
 
-/* Gives *context a kernel that nobody has. */
+/* Gives *context an unused kernel. */
 static int add(const struct server_request *request, struct e2b_context *context, struct problem *problem) {
         json_t *session JSON_CLEANUP = NULL, *labels;
         struct e2b_context other;
@@ -275,7 +275,7 @@ void e2b_contexts_restart(struct server_request *request) {
                 answers_json(request, 200, json_null());
 }
 
-/* Its memory goes at once, and whoever gets the kernel next finds it empty. */
+/* Its memory goes at once, and the next context of the kernel finds it empty. */
 void e2b_contexts_remove(struct server_request *request) {
         struct e2b_context context = E2B_CONTEXT_MAIN;
         struct problem problem;

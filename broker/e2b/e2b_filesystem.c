@@ -54,7 +54,7 @@ static bool read_path(struct server_request *request, const json_t *body, const 
 
         if (e2b_call_path(path, request->arena, ret, &problem) == 0)
                 return true;
-        /* What lies elsewhere is not there, for who only looks. */
+        /* A path elsewhere does not exist, for a mere look. */
         if (found && *path == '/')
                 problem.code = PROBLEM_NOT_FOUND;
         return call_refuse(request, &problem);

@@ -154,7 +154,7 @@ static bool is_wanted(const json_t *session, const struct wanted *wanted) {
                clock_parse(json_text(session, "createdAt")) > wanted->after_ms;
 }
 
-/* All of the owner's that are wanted, in order: as many as `sessions.perOwner` lets him have. */
+/* All matching sandboxes of the owner, in order: at most `sessions.perOwner`. */
 static int gather(const struct call *call, const struct wanted *wanted, json_t *ret,
                   struct problem *problem) {
         struct engine_filter filter = { .environments = wanted->environments,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A display is told as it comes, but for the last expression's: its text is in the result alone, so it waits for that. Whoever stops
- * waiting closes the connection, which interrupts the code; the line that is sent each 5 s shows a proxy in between that he has.
+ * A display is told as it comes, but for the last expression's: its text is in the result alone, so
+ * it waits for that. A client that stops waiting closes the connection, which interrupts the code;
+ * the line that is sent each 5 s lets a proxy in between notice that.
  */
 #include "broker/e2b/e2b_run.h"
 
@@ -44,7 +45,7 @@ static void write_output(struct strbuf *to, const char *stream, json_t *text) {
                                  (json_int_t)(clock_wall_ms() * NS_PER_MS)));
 }
 
-/* Output that is no UTF-8, as text: what is none of it becomes U+FFFD. */
+/* Output that is not UTF-8, as text: invalid bytes become U+FFFD. */
 static json_t *text_of_base64(const json_t *base64) {
         size_t length = json_string_length(base64), bad;
         char *bytes TEXT_CLEANUP = malloc(length + 1);

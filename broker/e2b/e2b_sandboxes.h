@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sandboxes of E2B's API. `metadata` are the session's labels, `timeout` is its end: ttlSeconds is set so that it ends then, and
- * idleSeconds to the most there is. One that is paused is parked, and has no end but the session's: 14 days from its start.
+ * Sandboxes of E2B's API. `metadata` are the session's labels, `timeout` is its end: ttlSeconds is
+ * set so that it ends then, and idleSeconds to the most there is. A paused one is parked, and has
+ * no end but the session's: 14 days from its start.
  */
 #ifndef BERTH_BROKER_E2B_E2B_SANDBOXES_H
 #define BERTH_BROKER_E2B_E2B_SANDBOXES_H
@@ -20,7 +21,10 @@ void e2b_sandboxes_set_timeout(struct server_request *request);
 void e2b_sandboxes_pause(struct server_request *request);
 void e2b_sandboxes_kill(struct server_request *request);
 
-/* What was applied, in the request's arena: their memory and storage stand in what is told of a sandbox. */
+/*
+ * The applied environments, in the request's arena: answers about a sandbox have their memory and
+ * storage.
+ */
 struct e2b_environments {
         struct applied_environment *items;
         size_t count;

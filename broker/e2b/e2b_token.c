@@ -40,7 +40,7 @@ const char *e2b_token_make(const uint8_t key[SHA256_SIZE], enum e2b_token_kind k
                             hex_of(mac, sizeof(mac), arena));
 }
 
-/* False where it is no hex of so many bytes. */
+/* False if it is not hex of that length. */
 static bool read_hex(const char *hex, size_t length, uint8_t *ret) {
         for (size_t i = 0; i < length; i++) {
                 int high = digest_from_hex(hex[2 * i]), low = high < 0 ? -1 : digest_from_hex(hex[2 * i + 1]);

@@ -132,7 +132,7 @@ const struct answers_code *answers_code_at(size_t n) {
         pthread_once(&once, list_engine_codes);
         if (n < OWN_COUNT)
                 return &own_codes[n];
-        n += 1 - OWN_COUNT; /* the first of the engine's is none */
+        n += 1 - OWN_COUNT; /* the first of the engine's stands for no problem */
         return n < PROBLEM_CODE_COUNT ? &engine_codes[n] : NULL;
 }
 

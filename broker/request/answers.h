@@ -10,7 +10,10 @@
 
 #include <jansson.h>
 
-/* What a code means; of the engine's (sessions/problem.h) and of the server's own. Aborts where there is none of that name. */
+/*
+ * The meaning of a code; of the engine's (sessions/problem.h) and of the server's own. Aborts for
+ * an unknown name.
+ */
 struct answers_code {
         unsigned status;
         const char *code, *title;
@@ -47,7 +50,7 @@ void answers_nothing(struct server_request *request);
 void answers_refusal(struct server_request *request, const struct problem *problem);
 /* The state cannot be read: why stands in the log, and is no client's business. */
 void answers_state_failed(struct server_request *request, const struct error *err);
-/* What is refused before it is routed, or has no route: server_config.say. */
+/* A refusal before routing, or for a path without a route: server_config.say. */
 void answers_unrouted(struct server_request *request, unsigned status, const char *why);
 
 #endif

@@ -41,8 +41,9 @@ bool body_is_said_json(const struct server_request *request);
 /* Answers 415: JSON is taken, and the body is not said to be JSON. */
 void body_refuse_type(struct server_request *request);
 /*
- * The body as JSON, a list or an object, borrowed as below. NULL where it is none, with the reason in *ret_why; or where the request
- * was answered, since there is no room for it now: *ret_why is NULL then.
+ * The body as JSON, a list or an object, borrowed as below. NULL if it is neither, with the reason
+ * in *ret_why; or where the request was answered, since there is no room for it now: *ret_why is
+ * NULL then.
  */
 json_t *body_parse(struct body *body, struct server_request *request, const char **ret_why);
 

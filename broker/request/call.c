@@ -63,7 +63,7 @@ static bool join_engine(struct server_request *request, struct call *call, unsig
         return true;
 }
 
-/* Who calls is known. */
+/* For a known caller. */
 static bool admit_known(struct server_request *request, struct call *call, enum operation_needs needs) {
         unsigned rights = request->route->mark;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operations begin and end with: who calls, whether he may, how much he has under way, the engine, the query. All of it is known
- * before a byte of the body is read.
+ * The beginning and end of operations: the caller, its rights, what it has under way, the engine,
+ * the query. All of it is known before a byte of the body is read.
  *
  *      { .method = "GET", .path = "/v1/...", .answer = ..., CALL(BROKER_EXECUTE) }
  */
@@ -22,8 +22,8 @@ struct call {
         struct engine_caller caller;
         struct door_caller door;
         struct body body; /* JSON, where the route takes it */
-        json_t *query; /* by the operation's table, which it fits (operation.h); NULL where there is none */
-        void *more;    /* the route's own */
+        json_t *query;    /* by the operation's table, which it fits (operation.h); NULL without one */
+        void *more;       /* the route's own */
         struct load_held carried; /* call_carry() */
         bool entered;
 };
@@ -42,7 +42,10 @@ struct call *call_of(struct server_request *request);
 
 /* For a `begin` of its own: false where the request was answered. */
 bool call_admit(struct server_request *request) MUST_USE;
-/* The same for who was let in before, and is told by what he sends now. What `caller` borrows lives as long as the request. */
+/*
+ * The same for a caller that was admitted before, and is known by what it sends now. What `caller`
+ * borrows lives as long as the request.
+ */
 bool call_admit_as(struct server_request *request, const struct door_caller *caller) MUST_USE;
 
 /*
@@ -60,8 +63,9 @@ bool call_refuse_value(struct server_request *request, const char *why);
 /* `body` is the SHA-256 of what was asked, in hex. */
 struct engine_once call_once(const struct server_request *request, const char *body);
 /*
- * For what leaves no record of its own: true where it is to be done now, and call_once_end() follows with its answer, or NULL where it was
- * not done. False where the request was answered: by the answer of the first request with this key, with its status; or with what is
+ * For operations that leave no record of their own: true if it must be done now, and
+ * call_once_end() follows with its answer, or NULL if it was not done. False where the request was
+ * answered: by the answer of the first request with this key, with its status; or with what is
  * wrong.
  */
 bool call_once_begin(struct server_request *request, const char *session, struct engine_once *ret) MUST_USE;

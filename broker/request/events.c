@@ -128,7 +128,10 @@ static void write_comment(void *context, struct strbuf *to) {
         strbuf_append(to, COMMENT);
 }
 
-/* The stream's end is the event `done`: whoever sees it end without, as the server stops, asks again. */
+/*
+ * The stream's end is the event `done`: a client that sees an end without it, as the server stops,
+ * asks again.
+ */
 void events_answer(struct server_request *request, struct engine_follower *follower,
                    json_t *(*finish)(void *context, struct server_request *request, json_t *result),
                    void *context) {

@@ -69,7 +69,7 @@ static bool read_query(struct server_request *request, const struct field *field
         return true;
 }
 
-/* Lists of words (Prefer) may stand as often as they like: who looks for a word looks by himself. */
+/* Lists of words (Prefer) may repeat: a reader of them looks by itself. */
 static bool read_headers(struct server_request *request, const struct field *fields, json_t *headers) {
         for (const struct field *field = fields; field && field->name; field++) {
                 const char *value = server_header(request, field->name);

@@ -14,7 +14,10 @@
 
 #include <jansson.h>
 
-/* What must be known before an operation is answered. Each asks for all that the one before it does. */
+/*
+ * Needs that are met before an operation is answered. Each asks for all that the one before it
+ * does.
+ */
 enum operation_needs {
         OPERATION_NEEDS_SESSIONS, /* the engine of sessions */
         OPERATION_NEEDS_OWNER,    /* for whom the client asks */
@@ -30,7 +33,7 @@ struct operation_answer {
         const struct field *shape, *other; /* of JSON: one of the two; NULL for bytes and texts */
         bool list;                         /* a page of such: {items, cursor} */
         const struct shape_events *events; /* of a stream of events */
-        const char *const *headers;        /* those that it has beside everybody's, ended by NULL; or NULL */
+        const char *const *headers;        /* further ones, beside the common ones, ended by NULL; or NULL */
 };
 
 struct operation {

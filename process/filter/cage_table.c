@@ -20,7 +20,7 @@ static const char *const everywhere[] = {
         "utimensat", "utimes", "write", "writev",
         /* memory; mmap is below */
         "brk", "madvise", "membarrier", "mincore", "mprotect", "mremap", "msync", "munmap",
-        /* itself, but no other: neither fork nor kill; what aborts dies all the same */
+        /* itself, but no other: neither fork nor kill; a process that aborts dies nevertheless */
         "alarm", "arch_prctl", "capget", "exit", "exit_group", "futex", "futex_wait", "futex_wake", "get_robust_list",
         "getcpu", "getegid", "geteuid", "getgid", "getgroups", "getitimer", "getpgrp", "getpid", "getppid",
         "getresgid", "getresuid", "getrlimit", "getrusage", "gettid", "getuid", "prlimit64", "rseq",
@@ -51,7 +51,10 @@ static const char *const starting[] = {
 /* sendmsg and the like on the pair of sockets by which a judge is asked. */
 static const char *const answering[] = { "recvfrom", "recvmsg", "sendmsg", "sendto", "shutdown", NULL };
 
-/* What stands between a sandbox and the network, once all libraries are loaded: sockets, and no file at all. */
+/*
+ * The process between a sandbox and the network, once all libraries are loaded: sockets, and no
+ * file at all.
+ */
 static const char *const proxying[] = {
         "accept4", "bind", "close", "connect", "dup", "fcntl", "getpeername", "getsockname", "getsockopt", "ppoll", "poll",
         "read", "readv", "recvfrom", "recvmsg", "sendmsg", "sendto", "setsockopt", "shutdown", "write", "writev",

@@ -6,7 +6,10 @@
 #include "providers/aws/shared/provider_aws.h"
 #include "providers/tenancy.h"
 
-/* How many sessions there can be, each in an environment of its own. Who may not ask is told so: nothing else depends on it. */
+/*
+ * How many sessions there can be, each in an environment of its own. Without the right to ask, the
+ * finding says so: nothing else depends on it.
+ */
 void aws_examine(struct provider *provider, bool test, struct arena *arena, struct finding *ret, size_t max,
                  size_t *ret_count) {
         struct aws_request request = lambda_get_account_settings();

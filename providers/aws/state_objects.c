@@ -23,8 +23,8 @@
 
 #define OBJECT_LIMIT ((size_t)1 << 30) /* bytes of an answer */
 /*
- * A lease is renewed with 15 s left: a kept connection that has died quietly must not use them up. What is large takes as long as its
- * bytes move (30 s without any end each request).
+ * A lease is renewed with 15 s left: a kept connection that has died quietly must not use them up.
+ * A large transfer takes as long as its bytes move (30 s without any end each request).
  */
 #define SMALL_BYTES 16384
 #define SMALL_TIMEOUT_MS 6000
@@ -131,7 +131,9 @@ static int list(struct object_store *store, const char *prefix, struct arena *ar
                 if (s3_read_objects(&response, arena, &page, err) < 0)
                         return -1;
                 for (size_t i = 0; i < page.count; i++) {
-                        /* What was not asked for may be shorter than what is cut off. */
+                        /*
+                         * A key beyond the request may be shorter than the prefix that is cut off.
+                         */
                         if (!text_begins_with(page.objects[i].key, whole))
                                 continue;
                         keys = array_grow(arena, keys, count, sizeof(*keys));

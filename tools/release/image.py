@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-image.py ROOT EPOCH OUTPUT: makes an image (an OCI archive) of the package berth that is installed in ROOT: the program, the libraries that it
-needs, and what the controller runs to verify commits and to speak SSH. No shell, no package manager, nobody's password; one user of its own.
-Sandboxes are not made in it: they need what a container should not have. The same ROOT and EPOCH give the same bytes.
+image.py ROOT EPOCH OUTPUT: makes an image (an OCI archive) of the package berth that is installed in ROOT: the program, the
+libraries that it needs, and what the controller runs to verify commits and to speak SSH. No shell, no package manager, no
+password; one user of its own. Sandboxes are not made in it: they need what a container should not have. The same ROOT and
+EPOCH give the same bytes.
 """
 
 import gzip

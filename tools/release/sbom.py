@@ -32,7 +32,7 @@ def package(name, version, licence, supplier, purl, **more):
 
 
 def files_of(deb):
-    """[(path, SHA-1, SHA-256)]: SPDX wants the first of each file, and whoever checks, the second."""
+    """[(path, SHA-1, SHA-256)]: SPDX wants the first of each file, and checkers the second."""
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "data.tar"
         with archive.open("wb") as out:

@@ -50,8 +50,8 @@ blocks=$(($(stat -c %s "$folder/system.tar") / 4096 * 6 / 5))
 genext2fs --block-size 4096 --size-in-blocks "$blocks" --number-of-inodes 100000 --tarball "$folder/system.tar" "$folder/system.img"
 rm -f "$folder/system.tar"
 truncate -s 4G "$folder/system.img"
-# Podman and whoever else has overlays on the disk asks for file types; extents are for room that is set aside for a file, and with the
-# journal it comes up again after the power was cut.
+# Podman and other programs with overlays on the disk ask for file types; extents are for room that is set aside for a file, and
+# with the journal it comes up again after the power was cut.
 tune2fs -O filetype,extent,has_journal "$folder/system.img"
 e2fsck -f -y "$folder/system.img" || [ $? -eq 1 ]
 resize2fs "$folder/system.img"

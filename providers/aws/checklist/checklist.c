@@ -152,7 +152,10 @@ void aws_checklist_run(const struct aws_checklist *asked, struct arena *arena, s
         list.bucket = aws_bucket(provider);
         list.owner = provider->stack_name;
         list.name = arena_printf(arena, "%s-doctor", provider->prefix);
-        /* No stack's name has an underscore. An environment that Lambda still has of an earlier check is none of this one's. */
+        /*
+         * No stack's name has an underscore. An environment that Lambda still has of an earlier
+         * check does not count for this one.
+         */
         list.objects = arena_printf(arena, "doctor_%s_", provider->stack_name);
         list.table = value_get_text(value_get(provider->stack, "sessions"), "table");
         for (size_t i = 0; i < CHECKLIST_TENANTS; i++)

@@ -9,7 +9,8 @@
  *     workspaces/sessions/doctor_{stack}_*                objects in the stack's bucket
  *     (doctor, {stack}-*)                                 records in the Stack's table for sessions
  *
- * What has one of these names and not the tag is somebody else's, and stays. The checklist is in docs/aws.md.
+ * A resource with one of these names and without the tag is another owner's, and stays. The
+ * checklist is in docs/aws.md.
  */
 #ifndef BERTH_PROVIDERS_AWS_CHECKLIST_CHECKLIST_H
 #define BERTH_PROVIDERS_AWS_CHECKLIST_CHECKLIST_H
@@ -25,8 +26,8 @@ struct aws_checklist {
 };
 
 /*
- * At most `max` findings, in the arena; AWS_CHECKLIST_MAX are enough. One that is optional and does not work was not tried: its detail says
- * why. Everything else that does not work has failed.
+ * At most `max` findings, in the arena; AWS_CHECKLIST_MAX are enough. An optional one that does not
+ * work was not tried: its detail says why. Everything else that does not work has failed.
  */
 #define AWS_CHECKLIST_MAX 16
 void aws_checklist_run(const struct aws_checklist *asked, struct arena *arena, struct finding *ret,

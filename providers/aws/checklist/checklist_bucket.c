@@ -126,7 +126,7 @@ static int try_forms(const struct checklist *list, struct error *err) {
         return 0;
 }
 
-/* What was posted has the tag that lifecycle rules go by. */
+/* A posted object has the tag that lifecycle rules go by. */
 static int try_tag(const struct checklist *list, struct error *err) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request =

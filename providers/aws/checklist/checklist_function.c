@@ -20,7 +20,7 @@
 #define ACTIVE_MS (INT64_C(5) * 60 * 1000)
 #define LOOK_MS 1000
 #define REMOVE_MS 60000
-#define UNKNOWN_MS 10000 /* a new function may be unknown to the next call so long */
+#define UNKNOWN_MS 10000 /* the time for which a new function may be unknown to the next call */
 #define FUNCTION_S 60
 #define MEMORY_MB 512
 #define EXECUTION_MS 30000
@@ -41,7 +41,7 @@ static int pause_ms(const struct checklist *list, int64_t ms, struct error *err)
 
 /* --- the function --- */
 
-/* One that the runtime is in. */
+/* Finds one that the runtime is in. */
 static int find_model(struct checklist *list, json_t **ret, struct error *err) {
         for (size_t i = 0; i < list->asked->environment_count; i++) {
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files checklist*.c share with each other and with nobody else. */
+/* Shared by the files checklist*.c alone. */
 #ifndef BERTH_PROVIDERS_AWS_CHECKLIST_CHECKLIST_PARTS_H
 #define BERTH_PROVIDERS_AWS_CHECKLIST_CHECKLIST_PARTS_H
 
@@ -24,7 +24,7 @@ struct checklist {
         const char *name;    /* of the function and of the repository */
         const char *objects; /* what ids of sessions begin with, also those of an earlier check */
         const char *table;   /* NULL: the Stack has none */
-        const char *sessions[CHECKLIST_TENANTS]; /* ids that nobody's session has; tenants, too */
+        const char *sessions[CHECKLIST_TENANTS]; /* ids that no session has; tenants, too */
         bool has_function;
         int64_t n[CHECKLIST_TENANTS]; /* the last execution of each, and where it ran */
         char boot[CHECKLIST_TENANTS][INVOCATION_BOOT_SIZE];
@@ -36,14 +36,14 @@ struct checklist {
 void checklist_found(struct checklist *list, const char *name, const struct error *err, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
 void checklist_skipped(struct checklist *list, const char *name, const char *why);
-bool checklist_is_over(const struct checklist *list); /* somebody wants it to end */
+bool checklist_is_over(const struct checklist *list); /* an interrupt came */
 
 /* --- checklist_function.c --- */
 
 /* Makes the function. -1: err. ERROR_NOT_FOUND: there is no function that it could be like. */
 int checklist_make_function(struct checklist *list, struct error *err) MUST_USE;
 void checklist_invocations(struct checklist *list);
-/* 0: it is gone, or was none of ours. */
+/* 0: it is gone, or was not ours. */
 int checklist_remove_function(struct checklist *list, bool before, struct error *err) MUST_USE;
 
 /* --- checklist_bucket.c --- */

@@ -22,7 +22,7 @@ static json_t *key_of(const struct checklist *list, const char *name) {
                 dynamodb_text(arena_printf(list->arena, "%s-%s", list->provider->stack_name, name))));
 }
 
-/* One that must not be there yet. */
+/* It must not exist yet. */
 static json_t *making(const struct checklist *list, const char *name) {
         int64_t now_s = aws_client_wall_ms(list->client) / 1000;
 

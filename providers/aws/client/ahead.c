@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line of listings (a single call is a listing of one page), and a few threads: each takes the first one, makes the call
- * that is due, leaves the answer, and puts the listing back behind the others where another page follows. A page's successor
- * is entered before the page itself is given out: whoever takes the page and calls for the next one finds it. Lists stand before
- * single calls: a chain of pages is what a plan waits for, and should not take its turn behind a thousand others at each of them.
+ * A line of listings (a single call is a listing of one page), and a few threads: each takes the
+ * first one, makes the call that is due, leaves the answer, and puts the listing back behind the
+ * others where another page follows. A page's successor is entered before the page itself is given
+ * out: a caller that takes the page and asks for the next one finds it. Lists stand before single
+ * calls: a chain of pages is what a plan waits for, and should not take its turn behind a thousand
+ * others at each of them.
  *
- * Answers that nobody has taken yet are counted by the bytes of their bodies. Beyond the limit only what somebody waits for
- * is taken from the line, so that nothing waits for room that only the one who waits could make.
+ * Answers that were not taken yet are counted by the bytes of their bodies. Beyond the limit only
+ * listings with a waiting caller are taken from the line, so that nothing waits for room that only
+ * that caller could make.
  */
 #include "providers/aws/client/ahead.h"
 
@@ -122,7 +125,7 @@ static void stand_in_line(struct ahead *ahead, struct listing *listing) {
         pthread_cond_broadcast(&ahead->changed);
 }
 
-/* NULL: there is none, or no room for its answer. */
+/* NULL: none, or no room for its answer. */
 static struct listing *take_from_line(struct ahead *ahead) {
         bool room = ahead->waiting_bytes < WAITING_BYTES_MAX;
         struct listing **link = &ahead->line, *listing;
@@ -172,7 +175,7 @@ static void make_call(struct ahead *ahead, struct listing *listing) {
         answer->bytes = answer->response.body.length;
         more = answer->result == 0 && listing->next &&
                listing->next(&answer->response, &listing->first, listing->context, listing->arena, &next);
-        /* Parsed, it is all that anybody looks at. */
+        /* Once parsed, the body is not read any more. */
         if (answer->response.json)
                 strbuf_release(&answer->response.body);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was asked ahead of a client's aws_call(): client.h has the contract, client.c is who takes. */
+/*
+ * Calls that were begun ahead of a client's aws_call(): client.h has the contract, client.c takes
+ * the answers.
+ */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_AHEAD_H
 #define BERTH_PROVIDERS_AWS_CLIENT_AHEAD_H
 
@@ -12,8 +15,8 @@ ahead_new(struct aws_client *client); /* borrowed; no thread is started before s
 void ahead_free(struct ahead *ahead); /* NULL is fine */
 
 /*
- * The answer to a call like this, once it has come: true, with *ret_result and `response` or err as aws_call() would leave
- * them. False where nobody asked ahead for it. Each answer is taken once.
+ * The answer to a call like this, once it has come: true, with *ret_result and `response` or err as
+ * aws_call() would leave them. False if it was not asked ahead. Each answer is taken once.
  */
 bool ahead_take(struct ahead *ahead, const struct aws_request *request, struct aws_response *response,
                 int *ret_result, struct error *err);

@@ -4,8 +4,8 @@
  * or, from a proxy on the way, anything. All end as code, text and request id in struct aws_response; where the body
  * says nothing, the code is made from the status. Texts are cut to one line, since they go into messages and logs.
  *
- * An answer of 2xx that is not what its protocol says is an error by itself. An empty list that is none must not be
- * taken for "nothing exists": the plan would make everything anew.
+ * An answer of 2xx that is not what its protocol says is an error by itself. A malformed list must
+ * not be taken for "nothing exists": the plan would make everything again.
  */
 #include "providers/aws/client/answer.h"
 
@@ -65,7 +65,10 @@ static json_t *parse_json(const struct http_response *answer, json_error_t *prob
         return json;
 }
 
-/* Only what can be such a word ("ReservedFunctionConcurrentInvocationLimitExceeded"): it is quoted, whoever has answered. */
+/*
+ * Only a text that can be such a word ("ReservedFunctionConcurrentInvocationLimitExceeded"): it is
+ * quoted, whichever server has answered.
+ */
 static void take_reason(struct aws_response *ret, const char *reason) {
         size_t length = reason ? strlen(reason) : 0;
 

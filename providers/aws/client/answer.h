@@ -24,9 +24,10 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
                 struct aws_response *ret, struct error *err) MUST_USE;
 
 /*
- * For an answer of an endpoint that is not AWS's own: that may be any server which this machine can reach and whoever named
- * the endpoint cannot. So that its answers cannot be read out through messages, a code stays only in the form that AWS's
- * codes have, and the request id goes. error_message stays, for decisions: messages leave it out, see explain.h.
+ * For an answer of an endpoint that is not AWS's own: that may be any server which this machine can
+ * reach and the author of the endpoint's URL cannot. So that its answers cannot be read out through
+ * messages, a code stays only in the form that AWS's codes have, and the request id goes.
+ * error_message stays, for decisions: messages leave it out, see explain.h.
  */
 void answer_withhold(struct aws_response *response);
 

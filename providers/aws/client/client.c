@@ -60,8 +60,9 @@ static int64_t signing_time(struct aws_client *client) {
 }
 
 /*
- * Takes over AWS's clock where the request was signed far off it: true, since it is worth signing anew. Requests that were
- * on their way together may all find that out; what counts is each one's own time, not what another has mended meanwhile.
+ * Takes over AWS's clock if the request was signed far off it: true, since it is worth signing
+ * again. Requests that were on their way together may all find that out; what counts is each one's
+ * own time, not what another has mended meanwhile.
  */
 static bool mend_clock(struct aws_client *client, const struct http_response *answer, int64_t signed_ms) {
         char date[64];
@@ -102,7 +103,7 @@ static enum retry_reason reason_to_retry(struct aws_client *client, const struct
         return reason;
 }
 
-/* What is left of a file. */
+/* The rest of a file. */
 struct sending {
         const struct aws_file *file;
         uint64_t sent;
@@ -290,7 +291,7 @@ static int64_t reserve(struct aws_client *client, const struct aws_request *requ
         return go_ms;
 }
 
-/* Waits are short slices where somebody else than the clock's interrupt may end them. */
+/* Waits are short slices if another interrupt than the clock's may end them. */
 #define SLICE_MS 50
 
 /* clock->sleep_until(); of what finishes something that was begun, on after an interrupt that asks for no more than that. */
@@ -564,7 +565,7 @@ static void share_quotas(struct aws_client *client, const char *account) {
         atomic_store(&client->quotas, client->shared_quotas);
 }
 
-/* Nobody is at the set of the account that was expected any more once what was asked ahead has ended. */
+/* The set of the expected account is unused once the calls ahead have ended. */
 static void forget_expected(struct aws_client *client) {
         aws_ahead_end(client);
         atomic_store(&client->quotas, client->own_quotas);

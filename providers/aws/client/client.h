@@ -14,10 +14,10 @@
  *             return result;      STEP_AGAIN: no quota token yet, or a try failed that is worth another; -1: it failed
  *     (the answer is in `response`)
  *
- * aws_step_call() uses progress->reserved, attempts and not_before_ms, and has reset the first two whenever it returns
- * anything but STEP_AGAIN; it sets progress->sent. A try whose answer was lost is made again: whoever creates something must take "exists already"
- * for an answer and look whether it is his own.
- * A client may be used by many threads at once.
+ * aws_step_call() uses progress->reserved, attempts and not_before_ms, and has reset the first two
+ * whenever it returns anything but STEP_AGAIN; it sets progress->sent. A try whose answer was lost
+ * is made again: a caller that creates something must take "exists already" for an answer and check
+ * whether it is its own. A client may be used by many threads at once.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_CLIENT_H
 #define BERTH_PROVIDERS_AWS_CLIENT_CLIENT_H
@@ -162,8 +162,8 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
                   struct aws_response *response, struct error *err) MUST_USE;
 
 /*
- * One try, on a connection of its own, for what must not be done twice; no quota is waited for, and nothing is tried again. What it came
- * to, beside 0 and -1 as of aws_call():
+ * One try, on a connection of its own, for what must not be done twice; no quota is waited for, and
+ * nothing is tried again. Its result, beside 0 and -1 as of aws_call():
  */
 enum aws_try {
         AWS_TRY_DONE,
@@ -182,23 +182,26 @@ int aws_wait_until(struct aws_client *client, int64_t monotonic_ms, const struct
                    struct error *err) MUST_USE;
 
 /*
- * Asking ahead: a call is begun in the background, and its answer waits for the aws_call() that asks for the very same
- * thing, which gets it as if it had made the call itself, errors and all. So reading stays written in the order of what is
- * known, while calls that need not one another are on their way together. What is asked ahead and never called for costs
- * nothing but the call.
+ * Asking ahead: a call is begun in the background, and its answer waits for the aws_call() that
+ * asks for the very same thing, which gets it as if it had made the call itself, errors and all. So
+ * reading stays written in the order of what is known, while calls that need not one another are on
+ * their way together. An answer that was asked ahead and is never taken costs nothing but the call.
  */
 void aws_ahead(struct aws_client *client, const struct aws_request *request); /* copied */
 /*
- * A listing: its first page, and after each page that came what `next` makes of it, false behind the last one. `next` is
- * called on another thread, with the copies of `first` and `context` (a text, or NULL); *ret may refer to both and to the
- * arena, and must become what aws_call() will be asked for. Pages wait in bounded memory; what somebody waits for goes on
- * all the same.
+ * A listing: its first page, and after each page that came what `next` makes of it, false behind
+ * the last one. `next` is called on another thread, with the copies of `first` and `context` (a
+ * text, or NULL); *ret may refer to both and to the arena, and must become what aws_call() will be
+ * asked for. Pages wait in bounded memory; a page with a waiting caller goes on nevertheless.
  */
 typedef bool aws_next_request(const struct aws_response *page, const struct aws_request *first,
                               const char *context, struct arena *arena, struct aws_request *ret);
 void aws_ahead_pages(struct aws_client *client, const struct aws_request *first, aws_next_request *next,
                      const char *context);
-/* Ends what is under way and forgets what nobody called for. From then on calls are made when they are called. */
+/*
+ * Ends what is under way and forgets answers that were not taken. From then on calls are made when
+ * they are called.
+ */
 void aws_ahead_end(struct aws_client *client);
 
 /*
@@ -209,15 +212,17 @@ int aws_call_accepting(struct aws_client *client, const struct aws_request *requ
                        struct aws_response *response, struct error *err) MUST_USE;
 
 /*
- * GET of an absolute, presigned URL: unsigned, no Authorization; only https, or http to a loopback endpoint. What has not
- * come after ten seconds and the try under way is ERROR_UNREACHABLE: there are networks without a way to AWS's buckets.
+ * GET of an absolute, presigned URL: unsigned, no Authorization; only https, or http to a loopback
+ * endpoint. An answer that has not come after ten seconds and the try under way is
+ * ERROR_UNREACHABLE: there are networks without a way to AWS's buckets.
  */
 int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
                         struct error *err) MUST_USE;
 
 /*
- * A presigned request of any method, once, as whoever has no keys makes it: 0 with the status, whatever it is, and the answer's body. Unlike
- * all else it may go without TLS, to show that S3 refuses that. `content_type` and `body` may be NULL.
+ * A presigned request of any method, once, as a client without keys makes it: 0 with the status,
+ * whatever it is, and the answer's body. Unlike all else it may go without TLS, to show that S3
+ * refuses that. `content_type` and `body` may be NULL.
  */
 int aws_send_presigned(struct aws_client *client, const char *method, const char *url,
                        const char *content_type, const void *body, size_t length, size_t limit,

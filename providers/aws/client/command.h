@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command line of somebody's configuration: taken apart without a shell, and run with its output and time bounded. */
+/*
+ * A command line of the user's configuration: taken apart without a shell, and run with its output
+ * and time bounded.
+ */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_COMMAND_H
 #define BERTH_PROVIDERS_AWS_CLIENT_COMMAND_H
 

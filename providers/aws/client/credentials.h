@@ -16,9 +16,10 @@
  *     the container's server       AWS_CONTAINER_CREDENTIALS_*
  *     the instance's metadata      IMDSv2
  *
- * and puts the Stack's assumeRole on top. Keys with an end are fetched again before it comes: from 15 minutes before
- * by whoever passes first, while the others go on with the old ones; from 10 minutes before everybody waits for it, but
- * keys that were fetched within the last minute are used as they are: some live no longer than that.
+ * and puts the Stack's assumeRole on top. Keys with an end are fetched again before it comes: from
+ * 15 minutes before by the first thread that passes, while the others go on with the old ones; from
+ * 10 minutes before all threads wait for it, but keys that were fetched within the last minute are
+ * used as they are: some live no longer than that.
  *
  * Keys live in pages of their own that no core dump contains, and are overwritten when the last user lets go.
  */
@@ -123,8 +124,9 @@ void credentials_chain_free(struct credentials_chain *chain);
 int credentials_chain_get(struct credentials_chain *chain, struct credentials **ret,
                           enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) MUST_USE;
 /*
- * The same of keys that live for another `life_ms`: what is signed with them is used for so long. Where those at hand end sooner the source is
- * asked, once a minute at most; it may have no others yet, and then *ret are those that there are.
+ * The same for keys that live for another `life_ms`: what is signed with them is used for that
+ * time. Where those at hand end sooner the source is asked, once a minute at most; it may have no
+ * others yet, and then *ret are those that there are.
  */
 int credentials_chain_get_long(struct credentials_chain *chain, int64_t life_ms, struct credentials **ret,
                                enum retry_reason *ret_reason, int64_t *ret_asked_ms,

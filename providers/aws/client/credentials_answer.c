@@ -28,7 +28,7 @@ static int two_digits(const char **at) {
         return (text[0] - '0') * 10 + (text[1] - '0');
 }
 
-/* "+01:00", "-0130", "+01" in minutes; false where it is none. */
+/* "+01:00", "-0130", "+01" in minutes; false if it is invalid. */
 static bool read_offset(const char *text, int *ret_minutes) {
         int sign = *text == '-' ? -1 : 1, hours, minutes = 0;
 

@@ -10,7 +10,10 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Milliseconds since 1970 of "2026-01-31T12:00:00Z", with fractions or an offset ("+01:00") too; -1 where it is none. */
+/*
+ * Milliseconds since 1970 of "2026-01-31T12:00:00Z", with fractions or an offset ("+01:00") too; -1
+ * if it is invalid.
+ */
 int64_t credentials_answer_time_ms(const char *text);
 
 /* The answer of `operation` (AssumeRole, AssumeRoleWithWebIdentity) for the role `arn`. */

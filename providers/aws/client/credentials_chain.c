@@ -2,12 +2,13 @@
 /*
  * The order of sources, and the keys in use with their refreshing.
  *
- * The first source that has something to say is used for the client's whole life; one that is set up wrong is an error, and
- * no later one is asked in its place, since whoever set it up meant it.
+ * The first source that has something to say is used for the client's whole life; one that is set
+ * up wrong is an error, and no later one is asked in its place, since its setting was meant.
  *
- * Keys that expire are refreshed as botocore does it. With less than ADVISORY_MS left one thread tries, and nobody waits: a
- * failure is kept quiet for a minute. With less than MANDATORY_MS left all wait for one thread that fetches. The lock
- * `fetching` is held while a source is asked, which may take seconds; `lock` only while pointers are looked at.
+ * Keys that expire are refreshed as botocore does it. With less than ADVISORY_MS left one thread
+ * tries, and no other waits: a failure is kept quiet for a minute. With less than MANDATORY_MS left
+ * all wait for one thread that fetches. The lock `fetching` is held while a source is asked, which
+ * may take seconds; `lock` only while pointers are looked at.
  */
 #include "providers/aws/client/credentials.h"
 
@@ -94,7 +95,7 @@ static struct credentials_source *find_source(const struct credentials_settings 
         struct credentials_source *source = NULL;
         int found;
 
-        /* Whatever the variables hold: whoever names a profile that does not exist has mistyped it. */
+        /* Whatever the variables hold: a named profile that does not exist is a typing mistake. */
         if (profiles_check(settings->profiles, settings->profile, settings->profile_named_by, err) < 0)
                 return NULL;
         found = find_in_order(settings, false, &source, &tried, err);
@@ -213,7 +214,7 @@ int credentials_chain_get(struct credentials_chain *chain, struct credentials **
         }
         pthread_mutex_lock(&chain->fetching);
         current = take_current(chain, &freshness,
-                               &failed_lately); /* whoever held the lock may have brought some */
+                               &failed_lately); /* the holder of the lock may have brought some */
         if (current) {
                 *ret = current;
                 result = 0;
@@ -246,7 +247,7 @@ int credentials_chain_get_long(struct credentials_chain *chain, int64_t life_ms,
                 return 0;
         pthread_mutex_lock(&chain->fetching);
         pthread_mutex_lock(&chain->lock);
-        /* Whoever held the lock may have brought some. */
+        /* The holder of the lock may have brought some. */
         if (chain->current && chain->current != *ret) {
                 credentials_unref(*ret);
                 *ret = credentials_ref(chain->current);

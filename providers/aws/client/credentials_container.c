@@ -43,7 +43,10 @@ int credentials_container_check_url(const char *url, const char *what, struct er
                 if (strcmp(parts.host, hosts[i]) == 0)
                         return 0;
         }
-        /* Loopback addresses, but no names under .localhost: whoever answers DNS would decide where they lead. */
+        /*
+         * Loopback addresses, but no names under .localhost: a DNS server would decide where they
+         * lead.
+         */
         length = strlen(parts.host);
         if (http_is_loopback(parts.host) &&
             !(length > 10 && strcmp(parts.host + length - 10, ".localhost") == 0))
@@ -54,7 +57,7 @@ int credentials_container_check_url(const char *url, const char *what, struct er
                          what, parts.host);
 }
 
-/* The header's value, read anew each time: the file is renewed. Empty where none is set. */
+/* The header's value, read again each time: the file is renewed. Empty where none is set. */
 static int read_token(struct strbuf *ret, struct error *err) {
         const char *path = setting_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
         const char *value = setting_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");

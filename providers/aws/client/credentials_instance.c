@@ -146,8 +146,8 @@ static int check_role(struct strbuf *role, struct error *err) {
 }
 
 /*
- * Keys whose time is over are taken all the same, and asked for again in a while: the service gives them out when it cannot
- * renew them, and AWS then accepts them for longer ("static stability" in the SDKs).
+ * Expired keys are taken nevertheless, and asked for again in a while: the service gives them out
+ * when it cannot renew them, and AWS then accepts them for longer ("static stability" in the SDKs).
  */
 static int read_keys(const struct instance_source *self, const struct strbuf *answer,
                      struct credentials **ret, struct error *err) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A role of IAM Identity Center, by the token of whoever has signed in (sso_token.h):
+ * A role of IAM Identity Center, by the token of a user that has signed in (sso_token.h):
  *
  *     GET https://portal.sso.{sso_region}.amazonaws.com/federation/credentials?role_name=...&account_id=..., unsigned
  *     x-amz-sso_bearer_token: the token

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A role by a token of somebody whom it trusts (Kubernetes, a CI system), which stands in a file that they renew:
+ * A role by a token of an issuer that it trusts (Kubernetes, a CI system), which stands in a file
+ * that the issuer renews:
  *
  *     POST / on the regional STS host, unsigned
  *     Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=...&RoleSessionName=...&WebIdentityToken=...
@@ -31,7 +32,7 @@ struct web_identity_source {
         char *origin;
 };
 
-/* The file is read anew each time: whoever gives the tokens replaces it. */
+/* The file is read again each time: the issuer of the tokens replaces it. */
 static int make_form(const struct web_identity_source *self, struct strbuf *form, struct error *err) {
         struct strbuf token = STRBUF_SECRET;
         int result = file_read(self->token_file, TOKEN_LIMIT, &token, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a service is reached. A URL that somebody configured wins: the Stack's, then variables, then the profile's,
- * in botocore's order. Without one the host is made from the table in service_facts.c for the region's partition,
- * with FIPS and dual stack where asked for.
+ * Where a service is reached. A configured URL wins: the Stack's, then variables, then the
+ * profile's, in botocore's order. Without one the host is made from the table in service_facts.c
+ * for the region's partition, with FIPS and dual stack where asked for.
  *
  * The patterns: %r the region, %f "-fips" or nothing, %s the partition's domain, %d its domain for dual stack, %c that of its
  * sign-in.
@@ -22,7 +22,7 @@ static bool is_on(const struct endpoint_settings *settings, const char *variable
         return setting_is_true(setting_get(variable, settings->profiles, settings->profile, key));
 }
 
-/* The URL that somebody set in place of the partition's, and in `origin` the setting's name. */
+/* The configured URL in place of the partition's, and in `origin` the setting's name. */
 static bool find_configured(const struct endpoint_settings *settings, const struct service *facts,
                             struct strbuf *url, struct strbuf *origin) {
         const char *value = settings->stack_url;

@@ -149,7 +149,7 @@ static int read_headers(const uint8_t *at, size_t length, struct texts *texts, s
         return 0;
 }
 
-/* One that is whole and whose lengths fit each other. */
+/* A message that is whole and whose lengths fit each other. */
 static int read_message(const struct event_stream *stream, const uint8_t *at, size_t total,
                         struct error *err) {
         size_t headers = number_at(at + 4);

@@ -7,8 +7,8 @@
  * in network order; a header is the length of its name (1), the name, its type (1) and a value of that type ("Amazon event stream
  * encoding" in the S3 API Reference; the same everywhere). There is no library for it in Debian: aws-c-event-stream came later.
  *
- * Pieces may be cut anywhere. What comes is not believed: a message that is too long, whose checksums do not fit, or whose headers are not
- * what they say ends the reading, for good.
+ * Pieces may be cut anywhere. The input is not trusted: a message that is too long, whose checksums
+ * do not fit, or whose headers are not what they say ends the reading, for good.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_EVENT_STREAM_H
 #define BERTH_PROVIDERS_AWS_CLIENT_EVENT_STREAM_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A failed call in one sentence: which call, the status, AWS's code and words, the request id; and what to do about
- * it, where the code says enough to know. The words of an endpoint that is not AWS's own are not quoted: whoever
- * answers there could write into logs, or echo what was sent.
+ * A failed call in one sentence: which call, the status, AWS's code and words, the request id; and
+ * what to do about it, where the code says enough to know. The words of an endpoint that is not
+ * AWS's own are not quoted: a server there could write into logs, or echo what was sent.
  */
 #include "providers/aws/client/explain.h"
 
@@ -129,7 +129,10 @@ int explain_answer(const struct circumstances *circumstances, const struct aws_r
         if (response->request_id[0])
                 strbuf_printf(&text, " (request %s)", response->request_id);
         append_hint(circumstances, response, &text);
-        /* Whether a 404 means that something does not exist its code says, to whoever made the call: a proxy has 404s too. */
+        /*
+         * The code decides whether a 404 means that something does not exist, for the caller: a
+         * proxy has 404s too.
+         */
         return error_set(err, "%s", strbuf_text(&text));
 }
 

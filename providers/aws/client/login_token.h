@@ -36,8 +36,8 @@ struct login_token_source {
 char *login_token_path(const char *session);
 
 /*
- * The value of the header DPoP for a POST to `url` at `now_ms`, with the key in PEM; `id` is to be another one each time. Pure
- * but for the number that each signature by ECDSA takes.
+ * The value of the header DPoP for a POST to `url` at `now_ms`, with the key in PEM; `id` must be
+ * another one each time. Pure but for the number that each signature by ECDSA takes.
  */
 int login_token_prove(const char *pem, const char *url, int64_t now_ms, const char *id, struct strbuf *ret,
                       struct error *err) MUST_USE;

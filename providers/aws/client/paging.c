@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server that names pages in a circle would be asked for ever, and each round would fill more memory. To remember all
- * tokens would be to keep the listing twice. So one is kept, and another one in its place after 1, 2, 4, 8 ... pages
- * (Brent's algorithm): once the distance is as long as the circle, and the kept token lies in it, it comes round again. The
- * bound on pages is for a server that always has a new token.
+ * A server that names pages in a circle would be asked forever, and each round would fill more
+ * memory. To remember all tokens would be to keep the listing twice. So one is kept, and another
+ * one in its place after 1, 2, 4, 8 ... pages (Brent's algorithm): once the distance is as long as
+ * the circle, and the kept token lies in it, it comes round again. The bound on pages is for a
+ * server that always has a new token.
  */
 #include "providers/aws/client/paging.h"
 

@@ -11,9 +11,8 @@
 
 /* Zeroed before the first page. */
 struct aws_paging {
-        const char
-                *token; /* what the next page is asked for with; NULL: the first one, or there is none left */
-        const char *kept; /* an earlier token, to be met again by a listing that goes in a circle */
+        const char *token; /* what the next page is asked for with; NULL: the first one, or none left */
+        const char *kept;  /* an earlier token, to be met again by a listing that goes in a circle */
         unsigned pages, keep_at;
 };
 

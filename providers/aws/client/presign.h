@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests to S3 that somebody else makes, who has no keys: they are good for one object, or one folder, until their time is over, and say
- * nothing of the keys but their id ("Authenticating Requests: Using Query Parameters", "Authenticating Requests in Browser-Based Uploads Using
- * POST" in the S3 API Reference). A session token goes with them. Nothing is sent.
+ * Requests to S3 that a client without keys makes: they are good for one object, or one folder,
+ * until their time is over, and say nothing of the keys but their id ("Authenticating Requests:
+ * Using Query Parameters", "Authenticating Requests in Browser-Based Uploads Using POST" in the S3
+ * API Reference). A session token goes with them. Nothing is sent.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_PRESIGN_H
 #define BERTH_PROVIDERS_AWS_CLIENT_PRESIGN_H

@@ -24,7 +24,10 @@ void quota_lock_init(pthread_mutex_t *lock, bool shared) {
         pthread_mutexattr_destroy(&attributes);
 }
 
-/* Whoever was killed with it may have left one turn half written: a time that is wrong by at most what it was about to be. */
+/*
+ * A killed holder may have left one turn half written: a time that is wrong by at most its last
+ * change.
+ */
 void quota_lock(pthread_mutex_t *lock) {
         if (pthread_mutex_lock(lock) == EOWNERDEAD)
                 pthread_mutex_consistent(lock);
@@ -101,8 +104,8 @@ static bool is_at_rest(const struct quota_bucket *bucket, int64_t now_us) {
 }
 
 /*
- * A reservation, not a lock: the caller is given the next free moment, and nobody waits here. The pace is the rate times a
- * factor, which each throttled answer lowers and time raises again.
+ * A reservation, not a lock: the caller is given the next free moment, and does not wait here. The
+ * pace is the rate times a factor, which each throttled answer lowers and time raises again.
  *
  * One list alone is never in AWS's way: each page is counted before its answer, and the next one is asked for after it. So it
  * has the next turn as soon as the second is over, not an interval later.
@@ -125,7 +128,10 @@ int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
         if (alone)
                 /* A whole millisecond: earlier, quota_start() would not have it. */
                 go_us = (later(go_us, bucket->calls[first_free_call(bucket)].free_us) + 999) / 1000 * 1000;
-        /* Who has to wait at all does not start the next burst: that would follow the last one a second later, for ever. */
+        /*
+         * A caller that has to wait at all does not start the next burst: that would follow the
+         * last one a second later, forever.
+         */
         else if (!burst || go_us / 1000 > now_ms || bucket->factor < 1.0)
                 go_us = later(go_us, bucket->last_us + interval_us(bucket));
         *earliest_us =

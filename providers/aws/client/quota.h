@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping within AWS's request quotas by reservation: a caller is told when it may go, and waits wherever it likes, or
- * lets its change be parked. Nobody holds a lock or a thread meanwhile.
+ * Keeping within AWS's request quotas by reservation: a caller is told when it may go, and waits
+ * wherever it likes, or lets its change be parked. No lock and no thread is held meanwhile.
  *
- * AWS counts by the second: so many calls in any one of them. A bucket remembers its last so many turns, and gives a turn
- * once the earliest of them is a second old, and a little more. Who asks one call after another, as lists do, may have
- * turns at once until the second is full (`burst`), and one list alone has the next ones as the second passes. Who wants a turn for each of a thousand changes gets them in equal
- * intervals: fifteen first calls on new connections arrive at any time within their handshakes, too near to the next ones.
- * Where AWS throttles all the same, because others in the account use the quota too, the bucket slows down and then
- * recovers, and gives equal intervals only.
+ * AWS counts by the second: a number of calls in any one of them. A bucket remembers that many
+ * turns, and gives a turn once the earliest of them is a second old, and a little more. A caller
+ * that makes one call after another, as lists do, may have turns at once until the second is full
+ * (`burst`), and one list alone has the next ones as the second passes. A caller that wants a turn
+ * for each of a thousand changes gets them in equal intervals: fifteen first calls on new
+ * connections arrive at any time within their handshakes, too near to the next ones. If AWS
+ * throttles nevertheless, because others in the account use the quota too, the bucket slows down
+ * and then recovers, and gives equal intervals only.
  *
  * A turn is a plan. A disk, a stopped process or a busy machine can hold up a whole second's turns, and they would all be
  * taken at once: so each call says when it starts, and is given another turn where this second is full already.
@@ -62,9 +64,9 @@ int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst);
  */
 int64_t quota_start(struct quota_bucket *bucket, int64_t now_ms, bool burst);
 /*
- * The call that was made at `start_ms` is answered: AWS has counted it by now at the latest, and one of several that were
- * made together counts from then on. Equal intervals count from when they were made: they need only the little room that is
- * in the rate.
+ * The call that was made at `start_ms` is answered: AWS has counted it already, and one of several
+ * that were made together counts from then on. Equal intervals count from when they were made: they
+ * need only the little room that is in the rate.
  */
 void quota_answered(struct quota_bucket *bucket, int64_t start_ms, int64_t now_ms);
 /* A call was throttled. */

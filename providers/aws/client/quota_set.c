@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AWS counts calls by account and region, whoever makes them: a controller with many stacks in one account shares one
- * set of buckets. Sets are shared once the account is known, by the first call of STS; until then a client has one of
- * its own. The clock is part of what must be the same, so that tests with clocks of their own do not meet.
+ * AWS counts calls by account and region, of all clients together: a controller with many stacks in
+ * one account shares one set of buckets. Sets are shared once the account is known, by the first
+ * call of STS; until then a client has one of its own. The clock is part of what must be the same,
+ * so that tests with clocks of their own do not meet.
  */
 #include "providers/aws/client/quota_set.h"
 

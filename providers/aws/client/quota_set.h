@@ -12,7 +12,7 @@
 struct quota_set {
         struct quota_bucket *buckets; /* QUOTA_COUNT: our own, or several processes' (quota_shared.h) */
         struct quota_bucket own[QUOTA_COUNT];
-        /* The registry's; of a set that is nobody else's `account` is NULL. */
+        /* The registry's; for an unshared set `account` is NULL. */
         char *account, *region;
         int64_t (*monotonic_ms)(const struct clock *clock); /* the clock's */
         double scale;
@@ -22,7 +22,7 @@ struct quota_set {
 
 /* A set of its own, for a client that does not know its account yet. `scale` of all rates, for tests. */
 struct quota_set *quota_set_new(double scale);
-/* The set of that account and region, made where there is none. Clocks and scales do not mix. */
+/* The set of that account and region, made if absent. Clocks and scales do not mix. */
 struct quota_set *quota_set_share(const char *account, const char *region, const struct clock *clock,
                                   double scale);
 /* Both kinds; the last user's release frees it. NULL is fine. */

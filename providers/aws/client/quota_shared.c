@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file in memory, without a name, that all of them have mapped. Its size is sealed, so that nobody's mapping ever lacks a page.
- * What stands in it was written by this same program; the variable may come from anywhere, so that the descriptor is taken for
- * nothing that it is not: seals, size and mark have to be right.
+ * A file in memory, without a name, that all of them have mapped. Its size is sealed, so that no
+ * mapping ever lacks a page. What stands in it was written by this same program; the variable may
+ * come from anywhere, so that the descriptor is taken for nothing that it is not: seals, size and
+ * mark have to be right.
  */
 #include "providers/aws/client/quota_shared.h"
 
@@ -31,7 +32,7 @@ struct table {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct table *table; /* NULL: we share with nobody */
+static struct table *table; /* NULL: not shared */
 
 static int prepare(int descriptor, struct error *err) {
         struct table *fresh = MAP_FAILED;
@@ -98,7 +99,7 @@ struct quota_bucket *quota_shared_find(const char *account, const char *region) 
                 memcpy(place->region, region, strlen(region) + 1);
                 for (int kind = 0; kind < QUOTA_COUNT; kind++)
                         quota_init_shared(&place->buckets[kind], quota_default_rate((enum quota_kind)kind));
-                /* Last: whoever dies before it leaves a place that is made anew. */
+                /* Last: a process that dies before it leaves a place that is made again. */
                 table->count++;
         }
         pthread_mutex_unlock(&table->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what a kind asks for to the bytes that are sent, in the order of dependence: host and path (the bucket may be
- * in either), query, body, headers; then the signature over all of them. Pure, so that every request can be compared
- * with botocore's, byte by byte.
+ * From a kind's request to the bytes that are sent, in the order of dependence: host and path (the
+ * bucket may be in either), query, body, headers; then the signature over all of them. Pure, so
+ * that every request can be compared with botocore's, byte by byte.
  */
 #include "providers/aws/client/request.h"
 

@@ -33,7 +33,7 @@ void request_sign(const struct aws_request *request, const struct endpoint *endp
 
 /* Its URL, without a signature; the operation is of S3. */
 void request_url(const struct aws_request *request, const struct endpoint *endpoint, struct strbuf *ret);
-/* The URL of one of S3's that somebody else sends: sigv4_presign(). */
+/* The URL of a request to S3 that another client sends: sigv4_presign(). */
 void request_presign(const struct aws_request *request, const struct endpoint *endpoint,
                      const struct sigv4_keys *keys, int64_t wall_ms, int64_t seconds, struct strbuf *ret);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The "standard" mode of the SDKs: which failures are worth another try, a wait that doubles up to 20 s with a random
- * part, and a quota of 500 tokens for a client's tries, so that an outage is not made worse by everybody trying
- * again. Throttling costs no tokens here: the pace is lowered instead (quota.c), and such a call is tried for longer.
+ * The "standard" mode of the SDKs: which failures are worth another try, a wait that doubles up to
+ * 20 s with a random part, and a quota of 500 tokens for a client's tries, so that many clients
+ * that try again do not make an outage worse. Throttling costs no tokens here: the pace is lowered
+ * instead (quota.c), and such a call is tried for longer.
  *
  * What a server asks for (Retry-After) is heeded up to a minute.
  */

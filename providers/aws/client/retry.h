@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether to try again, and when: the SDKs' standard mode, with more patience for throttling, since the quotas are
- * shared with everybody else in the account and being slowed down is no failure.
+ * Whether to try again, and when: the SDKs' standard mode, with more patience for throttling, since
+ * the quotas are shared with all others in the account and being slowed down is not a failure.
  *
  *     reason              tries at the most              draws on the retry quota
  *     throttled           8                              no: the rate buckets slow down instead
@@ -13,8 +13,9 @@
  * The delay before retry n (from 0) is rand(0,1) x min(2^n, 20) seconds, and at least what x-amz-retry-after (ms) or
  * Retry-After (s) ask for, up to 60 s.
  *
- * A try whose answer was lost may have been carried out. It is repeated all the same, as the SDKs do: whoever creates
- * something must take "exists already" for an answer, by looking whether it is his.
+ * A try whose answer was lost may have been carried out. It is repeated nevertheless, as the SDKs
+ * do: a caller that creates something must take "exists already" for an answer, by checking whether
+ * it is its own.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_RETRY_H
 #define BERTH_PROVIDERS_AWS_CLIENT_RETRY_H
@@ -31,7 +32,7 @@ enum retry_reason {
         RETRY_TRANSIENT,
         RETRY_TIMED_OUT,
         RETRY_CLOCK, /* the server thinks our clock is wrong: only if correcting it changes anything */
-        RETRY_KEYS   /* the session has expired: only if newer keys are to be had */
+        RETRY_KEYS   /* the session has expired: only if newer keys exist */
 };
 
 /* `status` and `code` are looked at where an answer came. */

@@ -16,7 +16,7 @@ const char *setting_get(const char *variable, const struct profiles *profiles, c
 /* AWS_REGION, AWS_DEFAULT_REGION, or the profile's region: as above. */
 const char *setting_region(const struct profiles *profiles, const char *profile);
 
-/* "true" in any case: how the SDKs write a yes. NULL is none. */
+/* "true" in any case: how the SDKs write a yes. NULL: not set. */
 bool setting_is_true(const char *value);
 
 /* To be released with free(); NULL gives NULL. */

@@ -18,7 +18,7 @@
 #include <strings.h>
 #include <time.h>
 
-/* A piece of somebody else's text. */
+/* A piece of a borrowed text. */
 struct span {
         const char *text;
         size_t length;

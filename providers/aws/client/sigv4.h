@@ -42,7 +42,7 @@ struct sigv4_request {
 struct sigv4_keys {
         const char *access_key;
         const char *secret_key;
-        const char *token; /* NULL where there is none */
+        const char *token; /* NULL: none */
 };
 
 /* What signing gives: three or four headers to send, and the steps that lead there, for tests and debugging. */
@@ -69,8 +69,9 @@ void sigv4_sign(const struct sigv4_request *request, const struct sigv4_keys *ke
                 struct sigv4_result *ret);
 
 /*
- * The query of a presigned request, with the signature, encoded, without "?": request->query first. It is good for `seconds` from `date` on.
- * Only `host` should be among the headers: whoever sends it must send the same. A body is not signed.
+ * The query of a presigned request, with the signature, encoded, without "?": request->query first.
+ * It is good for `seconds` from `date` on. Only `host` should be among the headers: the sender must
+ * send the same. A body is not signed.
  */
 void sigv4_presign(const struct sigv4_request *request, const struct sigv4_keys *keys, const char *date,
                    int64_t seconds, struct strbuf *ret_query);

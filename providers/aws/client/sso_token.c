@@ -104,7 +104,7 @@ static int ask_for_token(const struct sso_token_source *source, const char *body
         return result;
 }
 
-/* Puts new texts into `token` where a new token is to be had. */
+/* Puts new texts into `token` if a new token can be had. */
 static int renew_token(const struct sso_token_source *source, const char *path, json_t *token,
                        struct error *err) {
         int64_t now_ms = source->clock->wall_ms(source->clock);

@@ -18,8 +18,8 @@ extern const struct kind_ops aws_image_ops;
 /* `retain` as the text of a lifecycle policy. Pure. */
 const char *image_policy_text(const struct value *retain, struct arena *arena);
 /*
- * A lifecycle policy as `retain`, whatever the order and the priorities of its rules; where it is none that `retain`
- * could have made, {policy: TEXT}. Pure.
+ * A lifecycle policy as `retain`, whatever the order and the priorities of its rules; if `retain`
+ * could not have made it, {policy: TEXT}. Pure.
  */
 struct value *image_policy_read(const char *text, struct arena *arena);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list takes one call for a thousand repositories, one for a thousand images of each, and one for a hundred manifests; the
- * answers are asked for ahead, since each repository's are independent of the others'. What an image lacks is told in its
- * row: one that nobody may read does not end the list.
+ * A list takes one call for a thousand repositories, one for a thousand images of each, and one for
+ * a hundred manifests; the answers are asked for ahead, since each repository's are independent of
+ * the others'. A fault of an image is told in its row: one that cannot be read does not end the
+ * list.
  */
 #include "providers/aws/image/image_catalog.h"
 
@@ -134,7 +135,7 @@ static int add_repositories(struct catalog *catalog, const json_t *repositories,
                 const char *name = json_text(item, "repositoryName");
                 struct aws_request images;
 
-                /* A repository without a name is none that could be asked for. */
+                /* A repository without a name could not be asked for. */
                 if (!name)
                         continue;
                 images = ecr_describe_images(name, NULL, catalog->arena);

@@ -35,9 +35,9 @@ static void add_logins(const struct provider *provider, struct arena *arena, con
 }
 
 /*
- * What the other account must say: whoever plans and applies here may read the repository, and so may Lambda for functions of
- * this stack (Amazon ECR User Guide, "Lambda cross-account permissions"). The quotes around it are the shell's: no part of it
- * has one.
+ * The other account's part: this account's users may read the repository, and so may Lambda for
+ * functions of this stack (Amazon ECR User Guide, "Lambda cross-account permissions"). The quotes
+ * around it are the shell's: no part of it has one.
  */
 static const char *repository_policy(const struct provider *provider, struct arena *arena) {
         static const char actions[] = "\"Action\":[\"ecr:BatchGetImage\",\"ecr:GetDownloadUrlForLayer\"]";

@@ -23,7 +23,11 @@
 struct sight {
         const struct wanted *wanted;
         const char *repository;
-        bool elsewhere; /* in another registry, where nothing is Berth's: nobody looks there but for environments' images */
+        /*
+         * in another registry, where nothing is Berth's: only environments' images are looked at
+         * there
+         */
+        bool elsewhere;
         bool owns; /* createRepository, now or when it was applied */
         bool found;
         bool scan_on_push, immutable_tags;
@@ -196,7 +200,7 @@ static int find_tags(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
-/* Where `retain` is neither declared nor recorded, the repository's policy is nobody's business of Berth's. */
+/* If `retain` is neither declared nor recorded, the repository's policy does not concern Berth. */
 static bool wants_policy(const struct sight *sight) {
         const struct value *desired = sight->wanted->desired ? sight->wanted->desired->spec : NULL;
 
@@ -314,7 +318,7 @@ static struct sweep prepare_sweep(struct provider *provider, const struct observ
         return sweep;
 }
 
-/* What was there the last time is taken to be there. */
+/* A repository that existed the last time is assumed to exist. */
 void image_read_ahead(struct provider *provider, const struct observe_args *args) {
         struct sweep sweep = prepare_sweep(provider, args);
         struct aws_request repositories = ecr_describe_repositories(NULL, args->arena);
@@ -343,7 +347,7 @@ void image_read_ahead(struct provider *provider, const struct observe_args *args
         }
 }
 
-/* Of an orphan that is to be taken, nobody but its tags knows which repository it is. */
+/* For an orphan that is adopted, only its tags tell which repository it is. */
 static int find_nameless(struct sweep *sweep, struct error *err) {
         struct tagged_resource *resources;
         size_t count, nameless = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `retain` and ECR's lifecycle policies, which are compared by what they mean: rules in any order, with any priority and
- * description. A policy with any other rule, or with the same one twice, is none of ours: it is kept whole as {policy: TEXT},
- * which is equal to no `retain`, so that it is never replaced without a word. Pure.
+ * `retain` and ECR's lifecycle policies, which are compared by what they mean: rules in any order,
+ * with any priority and description. A policy with any other rule, or with the same one twice, is
+ * foreign: it is kept whole as {policy: TEXT}, which is equal to no `retain`, so that it is never
+ * replaced without a word. Pure.
  */
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"

@@ -73,7 +73,7 @@ static int check_released_owner(struct stage_turn *turn) {
                 turn->provider,
                 aws_tags_from_json(json_object_get(response.json, "tags"), turn->progress->arena),
                 turn->progress->arena, &owner);
-        /* Somebody took our tags away, or put theirs there: it is not ours to delete any more. */
+        /* Others took our tags away, or put theirs there: it is not ours to delete any more. */
         if (ownership != OWNER_SELF)
                 remember(turn, "kept");
         return STAGE_OVER;
@@ -179,7 +179,7 @@ static int create_repository(struct stage_turn *turn) {
         return *response.error_code ? stage_enter(turn, STAGE_EXISTING) : STAGE_OVER;
 }
 
-/* Made by an earlier try whose answer was lost, or somebody was faster. */
+/* Made by an earlier try whose answer was lost, or by a faster tool. */
 static int check_existing(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         struct aws_request request =

@@ -23,7 +23,7 @@ json_t *dynamodb_text(const char *text);
 json_t *dynamodb_number(uint64_t number);
 /* Borrowed, of an item's attribute; NULL where it is absent or no text. */
 const char *dynamodb_text_of(const json_t *item, const char *name);
-/* Of an item's attribute that is a whole number of at most 64 bits; -1 where it is none. */
+/* Of an item's attribute that is a whole number of at most 64 bits; -1 if it is not a number. */
 int dynamodb_number_of(const json_t *item, const char *name, uint64_t *ret) MUST_USE;
 
 /* GetItem {TableName, Key, ConsistentRead true} -> {"Item"?}. */
@@ -46,8 +46,9 @@ struct dynamodb_query {
  */
 struct aws_request dynamodb_query(const struct dynamodb_query *query, struct arena *arena);
 /*
- * Scan {TableName, ConsistentRead true, Select COUNT, FilterExpression[, ExclusiveStartKey]} -> {"Count", "LastEvaluatedKey"?}: counts
- * in at most 1 MiB of items. Reads whatever the filter leaves out as well: for people's questions, never while somebody waits for code.
+ * Scan {TableName, ConsistentRead true, Select COUNT, FilterExpression[, ExclusiveStartKey]} ->
+ * {"Count", "LastEvaluatedKey"?}: counts in at most 1 MiB of items. Reads all that the filter
+ * leaves out as well: for people's questions, never while a client waits for code.
  */
 struct aws_request dynamodb_count(const char *table, const char *filter, json_t *names, json_t *after,
                                   struct arena *arena);

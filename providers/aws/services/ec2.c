@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * EC2's answers have hundreds of forms and all follow one rule: an element holds items, or members, or text. So they are turned
- * into values by that rule, and who reads them names what he wants.
+ * EC2's answers have hundreds of forms and all follow one rule: an element holds items, or members,
+ * or text. So they are turned into values by that rule, and a reader names what it wants.
  */
 #include "providers/aws/services/ec2.h"
 

@@ -10,7 +10,7 @@
  * ecr_batch_get_image(), ecr_download_url() and ecr_describe_images() turn it into registryId and repositoryName. The others
  * do not: what changes anything is only ever sent to the stack's own registry, which has no repository of such a name.
  */
-size_t ecr_registry_in_front(const char *repository); /* its length; 0: there is none */
+size_t ecr_registry_in_front(const char *repository); /* its length; 0: none */
 
 /* DescribeRepositories {maxResults 1000[, nextToken]} -> {repositories: [{repositoryName, repositoryArn,
  * imageTagMutability, imageTagMutabilityExclusionFilters?, imageScanningConfiguration: {scanOnPush}}], nextToken?} */
@@ -18,7 +18,10 @@ struct aws_request ecr_describe_repositories(const char *token, struct arena *ar
 /* Its following pages, and those of ecr_describe_images(), for aws_ahead_pages(). */
 bool ecr_next_page(const struct aws_response *page, const struct aws_request *first, const char *context,
                    struct arena *arena, struct aws_request *ret);
-/* DescribeRepositories {repositoryNames: [repository]}: RepositoryNotFoundException where there is none. */
+/*
+ * DescribeRepositories {repositoryNames: [repository]}: RepositoryNotFoundException if there is
+ * none.
+ */
 struct aws_request ecr_describe_repository(const char *repository, struct arena *arena);
 /* Which tags can be moved: a boolean, and with true a list of those that can nevertheless, or NULL. Both NULL: as it is. */
 struct ecr_mutability {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AWS Lambda (rest-json), one function a call. Quotas: GetFunction 100 a second, every other call here 15 a second
- * together; so whoever waits polls with GetFunction.
+ * AWS Lambda (rest-json), one function a call. Quotas: GetFunction 100 a second, every other call
+ * here 15 a second together; so a caller that waits polls with GetFunction.
  */
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_LAMBDA_H
 #define BERTH_PROVIDERS_AWS_SERVICES_LAMBDA_H

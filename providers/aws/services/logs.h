@@ -23,7 +23,7 @@ struct aws_request logs_associate_key(const char *group, const char *key, struct
 struct aws_request logs_delete_group(const char *group, struct arena *arena);
 /* PutRetentionPolicy {logGroupName, retentionInDays}; only the days that AWS lists are taken. */
 struct aws_request logs_put_retention(const char *group, int64_t days, struct arena *arena);
-/* DeleteRetentionPolicy {logGroupName}: events are kept for ever. */
+/* DeleteRetentionPolicy {logGroupName}: events are kept forever. */
 struct aws_request logs_delete_retention(const char *group, struct arena *arena);
 /*
  * ListTagsForResource {resourceArn} -> {"tags": {}}; `arn` is the group's without the ":*" at its end.

@@ -342,7 +342,10 @@ static int64_t read_time(const struct xml_node *node, struct arena *arena) {
         return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) ? (int64_t)timegm(&parts) * 1000 : 0;
 }
 
-/* One without a key cannot be named and is left out; whoever compares an ETag must know that it may be "". */
+/*
+ * One without a key cannot be named and is left out; a caller that compares an ETag must know that
+ * it may be "".
+ */
 static void read_object(const struct xml_node *node, bool encoded, struct arena *arena,
                         struct s3_page *page) {
         const char *size = xml_text(node, "Size", arena), *etag = xml_text(node, "ETag", arena),
@@ -417,7 +420,7 @@ int s3_read_objects(const struct aws_response *response, struct arena *arena, st
 bool s3_next_objects(const struct aws_response *page, const struct aws_request *first, const char *context,
                      struct arena *arena, struct aws_request *ret) {
         struct s3_page objects;
-        struct error ignored; /* whoever takes the page reads it again */
+        struct error ignored; /* the taker of the page reads it again */
         size_t last = 0;
 
         (void)context;

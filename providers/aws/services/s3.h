@@ -2,10 +2,11 @@
 /*
  * Amazon S3 (rest-xml, 2006-03-01): one function a call, and one for each answer that is read.
  *
- * The first return a request for aws_call() or aws_step_call(); its texts live in the arena, or are borrowed for as
- * long as the request is used. All but CreateBucket say in x-amz-expected-bucket-owner whose bucket it must be: bucket
- * names are global, and one of ours that somebody else took first must not get our data (403 then).
- * The functions that read answers take the response's body; what they give lives in the arena.
+ * The first return a request for aws_call() or aws_step_call(); its texts live in the arena, or are
+ * borrowed for as long as the request is used. All but CreateBucket say in
+ * x-amz-expected-bucket-owner whose bucket it must be: bucket names are global, and one of ours
+ * that another account took first must not get our data (403 then). The functions that read answers
+ * take the response's body; what they give lives in the arena.
  */
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_S3_H
 #define BERTH_PROVIDERS_AWS_SERVICES_S3_H
@@ -62,8 +63,9 @@ struct aws_request s3_untag_resource(const struct s3_bucket *bucket, const char 
 /* GET ?encryption. 404 ServerSideEncryptionConfigurationNotFoundError. */
 struct aws_request s3_get_bucket_encryption(const struct s3_bucket *bucket);
 /*
- * A map: algorithm "AES256", "aws:kms", "aws:kms:dsse"; key, of KMS, as somebody wrote it; bucketKey, true where there is one;
- * blocked, a list of texts: the kinds of encryption that no object may come with (SSE-C). What the answer does not name is absent.
+ * A map: algorithm "AES256", "aws:kms", "aws:kms:dsse"; key, of KMS, as it was set; bucketKey, true
+ * where there is one; blocked, a list of texts: the kinds of encryption that no object may come
+ * with (SSE-C). What the answer does not name is absent.
  */
 int s3_read_encryption(const struct aws_response *response, struct arena *arena, struct value **ret,
                        struct error *err) MUST_USE;
@@ -149,8 +151,8 @@ struct aws_request s3_delete_objects(const struct s3_bucket *bucket, const struc
 /* The answer is 200 even where objects stayed: fails with the first of them. */
 int s3_read_deleted(const struct aws_response *response, struct arena *arena, struct error *err) MUST_USE;
 /*
- * The same of objects that had `only`: *ret are the keys of those that stay since they are other versions by now, in the arena. One that is
- * not there any more is as good as deleted.
+ * The same for objects that had `only`: *ret are the keys of those that stay since they are other
+ * versions now, in the arena. A missing one is as good as deleted.
  */
 int s3_read_deleted_but(const struct aws_response *response, struct arena *arena, const char ***ret,
                         size_t *ret_count, struct error *err) MUST_USE;
@@ -183,8 +185,9 @@ struct aws_request s3_write_object(const struct s3_bucket *bucket, const struct 
                                    struct arena *arena);
 
 /*
- * PUT /key. With `if_match` (an ETag) only over that very version: 412 PreconditionFailed, 404 NoSuchKey; without it
- * only where there is none (If-None-Match: *): 412. 409 ConditionalRequestConflict where two raced: try again.
+ * PUT /key. With `if_match` (an ETag) only over that very version: 412 PreconditionFailed, 404
+ * NoSuchKey; without it only if absent (If-None-Match: *): 412. 409 ConditionalRequestConflict
+ * where two raced: try again.
  */
 struct aws_request s3_put_object(const struct s3_bucket *bucket, const char *key, const char *body,
                                  size_t length, const char *content_type, const char *if_match,

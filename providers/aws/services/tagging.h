@@ -21,7 +21,9 @@ struct tagged_resource {
         const char *arn;
         const struct value *tags; /* all it has, a map of texts */
 };
-/* All pages of the above, by ARN, in the arena: for tagging_find(). *ret is NULL where there are none. */
+/*
+ * All pages of the above, by ARN, in the arena: for tagging_find(). *ret is NULL if there are none.
+ */
 int tagging_list(struct aws_client *client, const char *type, const char *stack, struct arena *arena,
                  struct tagged_resource **ret, size_t *ret_count, struct error *err) MUST_USE;
 /* Begins what tagging_list() will read. */

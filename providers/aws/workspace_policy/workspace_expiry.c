@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two things reach objects anew: fewer days, which reach all that the rules select, and more environments, which bring
- * theirs along. An action that is taken away, or days that grow, reach nothing.
+ * Two changes reach more objects: fewer days, which reach all that the rules select, and more
+ * environments, which bring theirs along. An action that is taken away, or days that grow, reach
+ * nothing.
  */
 #include "providers/aws/workspace_policy/workspace_expiry.h"
 

@@ -39,8 +39,8 @@ struct aged {
 void workspace_expiry_add(struct aged *aged, int64_t size, int64_t since_ms);
 
 /*
- * "3 objects, 5 bytes, oldest 2026-01-31, are older than expireAfterDays: 30 already". NULL where there are none, and
- * surely none.
+ * "3 objects, 5 bytes, oldest 2026-01-31, are older than expireAfterDays: 30 already". NULL if
+ * there are surely none.
  */
 const char *workspace_expiry_describe(const struct aged *aged, const struct workspace_expiry *expiry,
                                       bool noncurrent, struct arena *arena);

@@ -77,8 +77,8 @@ static void set_rival(const struct provider *provider, const char *lineage, stru
 }
 
 /*
- * A policy that selects environments of which there are none has no rule to be seen by: it is as it was recorded.
- * Everything else without a rule does not exist.
+ * A policy that selects environments of which none exists has no rule to be seen by: it is as it
+ * was recorded. Everything else without a rule does not exist.
  */
 static void observe_policy(const struct provider *provider, const struct wanted *wanted,
                            const struct workspace_rules *rules, struct arena *arena,
@@ -137,8 +137,9 @@ static int find_rivals(struct provider *provider, const struct observe_args *arg
 }
 
 /*
- * Rules of all stacks that share the bucket, and of whoever else, count together; `validate` counts the stack's own. Those of
- * another lineage's policy of the same name stay, or where that is allowed are replaced: the more of the two count.
+ * Rules of all stacks that share the bucket, and of all others, count together; `validate` counts
+ * the stack's own. Those of another lineage's policy of the same name stay, or where that is
+ * allowed are replaced: the more of the two count.
  */
 static void check_rules(const struct provider *provider, const struct observe_args *args,
                         const struct workspace_rules *rules, struct observation *ret) {

@@ -11,7 +11,7 @@ extern const struct kind_ops aws_workspace_policy_ops;
 /* What exists where `spec` stands for that many rules. */
 struct observation workspace_policy_seen(const struct provider *provider, const char *name,
                                          const struct value *spec, size_t rules, struct arena *arena);
-/* The first lineage among the policy's rules that is another state's; NULL: there is none. */
+/* The first lineage among the policy's rules that is another state's; NULL: none. */
 const char *workspace_policy_rival(const struct provider *provider, const struct workspace_rules *rules,
                                    const char *policy);
 /* How many rules of the policy were in the bucket when it was observed, whatever they do; -1 where that is not known. */

@@ -99,7 +99,7 @@ static int count_object(struct search *search, const struct s3_object *object, s
                                 err);
 }
 
-/* Moves a marker of the page before on; it must outlive that page. NULL: there is none. */
+/* Moves a marker of the page before on; it must outlive that page. NULL: none. */
 static const char *keep_marker(struct strbuf *kept, const char *marker) {
         strbuf_clear(kept);
         strbuf_append(kept, marker ? marker : "");
@@ -172,7 +172,7 @@ static void refuse_expiry(const struct search *search, struct change *change, st
 int workspace_policy_ask(struct provider *provider, struct change *change, struct arena *arena,
                          struct error *err) {
         const struct clock *clock = aws_client_clock(provider->client);
-        /* What has no rules is observed as it was recorded: nothing of it is in force. */
+        /* A policy without rules is observed as it was recorded: nothing of it is in force. */
         const struct value *in_force =
                 workspace_policy_rules(change->observed) > 0 ? change->observed->spec : NULL;
         struct search search = { .provider = provider, .now_ms = clock->wall_ms(clock) };

@@ -38,7 +38,7 @@ static bool changes_rules(const struct change *change) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         int64_t there = workspace_policy_rules(change->observed);
 
-        /* What is in the bucket decides, never what the record says of it. */
+        /* The bucket's content decides, never the record. */
         if (change->action == ACTION_DELETE || workspace_rules_count(change->desired) == 0)
                 return there != 0;
         if (there == 0)
@@ -93,7 +93,7 @@ static int wait_for_lock(struct stage_turn *turn) {
         return stage_wait(turn, LOCK_WAIT_MS / 2 + (int64_t)(LOCK_WAIT_MS * random_unit()));
 }
 
-/* From what the lock's call came to, to the stage that goes on from there. */
+/* From the result of the lock's call to the stage that goes on from there. */
 static int follow_lock(struct stage_turn *turn, int result) {
         switch (result) {
         case LOCK_HELD:
@@ -185,8 +185,9 @@ static bool is_as_desired(struct stage_turn *turn, const struct workspace_rules 
 }
 
 /*
- * Reads the document and makes of it what the next stage writes, as text in `data`: "" where no rule is left. Where the
- * policy's rules are as they shall be, somebody else or a try whose answer was lost has written them: nothing is.
+ * Reads the document and makes of it what the next stage writes, as text in `data`: "" where no
+ * rule is left. If the policy's rules are as they shall be, another tool or a try whose answer was
+ * lost has written them: nothing is.
  */
 static int read_document(struct stage_turn *turn) {
         static const char *const none[] = { "NoSuchLifecycleConfiguration", "NoSuchBucket", NULL };
@@ -230,8 +231,8 @@ static int write_document(struct stage_turn *turn) {
                                              : s3_delete_lifecycle(&bucket);
 
         /*
-         * After a slow answer, or a wait for the quota, the document was read too long ago: others may take the lock
-         * for stale by now, and write in between.
+         * After a slow answer, or a wait for the quota, the document was read too long ago: others
+         * may take the lock for stale now, and write in between.
          */
         if (lock_is_ageing(turn))
                 return stage_start_over(turn, STAGE_TAKE_OVER, "renewals", RENEWALS_MAX) == STEP_AGAIN
@@ -253,7 +254,7 @@ static int release_lock(struct stage_turn *turn) {
         struct stage_turn quiet = *turn;
         int result;
 
-        /* A lock that stays behind is in nobody's way for long. */
+        /* A lock that stays behind blocks others only for a while. */
         quiet.err = &ignored;
         result = lock_release(&quiet, &bucket, LOCK_KEY);
         if (result == STEP_AGAIN)

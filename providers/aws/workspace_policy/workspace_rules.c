@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy is several rules, and somebody may have changed any of them. Reading adds them up to one spec that can be compared
- * with the desired one. One rule's actions are the model: the recorded ones where any rule still has them, else the first
- * rule's. A rule that is as the model counts for the environment that its ID names; one that is not counts as missing, so
- * that it is written anew. A rule that no policy would have made is reported under a name that no policy can desire: it
- * is a difference whatever the manifest says, and goes with the next apply.
+ * A policy is several rules, and any of them may have been changed by others. Reading adds them up
+ * to one spec that can be compared with the desired one. One rule's actions are the model: the
+ * recorded ones where any rule still has them, else the first rule's. A rule that is as the model
+ * counts for the environment that its ID names; another one counts as missing, so that it is
+ * written again. A rule that no policy would have made is reported under a name that no policy can
+ * desire: it is a difference whatever the manifest says, and goes with the next apply.
  */
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
@@ -212,7 +213,10 @@ struct workspace_rules workspace_rules_index(const struct xml_node *configuratio
         return rules;
 }
 
-/* What comes behind `part` at the start of a text; NULL where the text begins otherwise, or is NULL itself. */
+/*
+ * The text behind `part` at the start of a text; NULL where the text begins otherwise, or is NULL
+ * itself.
+ */
 static const char *skip(const char *text, const char *part) {
         size_t length = strlen(part);
 
@@ -230,7 +234,7 @@ bool workspace_rules_owns(const char *id, const char *stack, const char *policy)
         return id_rest(id, stack, policy) != NULL;
 }
 
-/* Days as a number; -1 where it is none, or less than none. */
+/* Days as a number; -1 if it is not a number, or negative. */
 static int64_t days_of(const char *text) {
         char *end;
         long long days;

@@ -2,8 +2,8 @@
 /*
  * A WorkspacePolicy as lifecycle rules of the bucket, and back. Pure.
  *
- * The spec, as desired and observed; absent actions are null, so that one which somebody else adds to our rules is a
- * difference; lineage is absent where the rules tell none, or more than one:
+ * The spec, as desired and observed; absent actions are null, so that one which others add to our
+ * rules is a difference; lineage is absent where the rules tell none, or more than one:
  *   appliesTo "all" | "environments", environments [NAME] (null: none, or all), transitions [{afterDays, storageClass}], expireAfterDays,
  *   noncurrentExpireAfterDays, abortIncompleteUploadDays, lineage
  * The rules, all for the prefix workspaces/sessions/:
@@ -28,7 +28,7 @@
 struct value *workspace_rules_spec(const struct value *spec, struct arena *arena);
 /* Whether a spec, or a manifest, selects objects of all environments, and of none. */
 bool workspace_rules_is_for_all(const struct value *spec);
-/* How many rules the spec takes; none where it selects environments and there are none. */
+/* How many rules the spec takes; none if it selects environments and there are none. */
 size_t workspace_rules_count(const struct value *spec);
 /* Adds the spec's rules below <LifecycleConfiguration>. */
 void workspace_rules_add(struct xml_node *configuration, const char *stack, const char *policy,

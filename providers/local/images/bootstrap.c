@@ -202,8 +202,9 @@ static int fail_with_last_lines(const struct printed *printed, const char *what,
 }
 
 /*
- * In a process group of its own: a Ctrl-C is ours to act on. It dies with us by setpriv, which sets that before it becomes the
- * program; and only once nobody is left who holds its output, all of the namespace is dead.
+ * In a process group of its own: a Ctrl-C is ours to act on. It dies with us by setpriv, which sets
+ * that before it becomes the program; and once no holder of its output is left, all of the
+ * namespace is dead.
  */
 static int run_words(const struct words *words, const struct words *environment, const char *what,
                      const struct interrupt *interrupt, int messages, struct error *err) {

@@ -33,7 +33,10 @@ static int remove_one(int builds, const char *path, const char *name, struct err
         return bootstrap_remove(whole, err);
 }
 
-/* Removes the folders of dead processes, which nobody holds locked. The caller holds the lock of `builds`. */
+/*
+ * Removes the folders of dead processes, which are not locked. The caller holds the lock of
+ * `builds`.
+ */
 static int remove_dead(int builds, const char *path, struct error *err) {
         int again = openat(builds, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *folder = again < 0 ? NULL : fdopendir(again);

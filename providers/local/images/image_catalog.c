@@ -34,7 +34,10 @@ static int64_t blob_time_ms(const char *store, const char *digest) {
                        : (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
 }
 
-/* Fills the row from the image's manifest and configuration, and judges them anew: the rules may have changed since the import. */
+/*
+ * Fills the row from the image's manifest and configuration, and judges them again: the rules may
+ * have changed since the import.
+ */
 static void describe_image(const char *store, const struct local_reference *reference, struct arena *arena,
                            struct image_row *row) {
         json_t *manifest JSON_CLEANUP = image_index_manifest(store, row->digest);

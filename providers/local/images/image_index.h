@@ -30,7 +30,10 @@ int image_index_variables(const char *folder, const char *digest, struct arena *
 int image_index_set(const char *folder, const char *name, const char *digest, struct arena *arena,
                     struct error *err) MUST_USE;
 
-/* A name that leads to the digest, other than `but` (NULL: any); NULL where there is none. Lives as long as `images`. */
+/*
+ * A name that leads to the digest, other than `but` (NULL: any); NULL if there is none. Lives as
+ * long as `images`.
+ */
 const char *image_index_name_of(const struct local_images *images, const char *digest, const char *but);
 
 /* The digests of all images that are there, with or without a name, sorted. Everything lives in the arena. */

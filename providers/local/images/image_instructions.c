@@ -71,7 +71,7 @@ static void add_target(struct image_instructions *instructions, const struct loc
         };
 }
 
-/* The images that the manifests' environments name by tag; prebuilt/python where there are none. */
+/* The images that the manifests' environments name by tag; prebuilt/python without any. */
 static void add_targets(const struct manifests *manifests, const struct local_images *images,
                         struct arena *arena, struct image_instructions *ret) {
         for (size_t i = 0; i < manifests->count; i++) {

@@ -102,7 +102,7 @@ static void end_addition(struct addition *addition) {
         build_folder_close(&addition->folder);
 }
 
-/* One that the rules refuse is a row with its problem, as an import tells it: 1. */
+/* An image that the rules refuse is a row with its problem, as in an import: 1. */
 static int take_file(struct addition *addition, struct image_row *ret, struct error *err) {
         addition->from = build_folder_path(&addition->folder, "store", addition->arena);
         if (local_image_import(

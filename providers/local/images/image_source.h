@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An image as somebody hands it over: an OCI layout (a folder, or a tar of it), a docker-archive, or a folder of skopeo's
- * dir:. Archives are unpacked into a folder of ours first. Nothing here believes what it reads; nothing outside of the
- * given folder is opened, whatever links are in it.
+ * An image as a user hands it over: an OCI layout (a folder, or a tar of it), a docker-archive, or
+ * a folder of skopeo's dir:. Archives are unpacked into a folder of ours first. Nothing here
+ * believes what it reads; nothing outside of the given folder is opened, whatever links are in it.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_SOURCE_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_SOURCE_H
@@ -33,7 +33,10 @@ struct image_source {
         { .folder = -1 }
 #define IMAGE_SOURCE_CLEANUP __attribute__((cleanup(image_source_close)))
 
-/* Opens what people name: a file or a folder, in no way looked at. ERROR_NOT_FOUND where there is none. */
+/*
+ * Opens what people name: a file or a folder, in no way looked at. ERROR_NOT_FOUND if it does not
+ * exist.
+ */
 int image_source_find(const char *path, int *ret, struct error *err) MUST_USE;
 /* An archive is unpacked into `stage`, an empty folder. `given` and `path`, its name for people, are borrowed. */
 int image_source_open(int given, const char *path, int stage, struct image_source *ret,

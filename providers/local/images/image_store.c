@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two locks, both flock(2), so that a dead process holds none. The file `lock` is held for moments, while something moves into
- * or out of its place or the index is written. Each work folder is locked for as long as its process lives: whoever can lock
- * one may remove it. Making a work folder and removing dead ones both happen under `lock`, else a new folder could be taken
- * for a dead one before it is locked.
+ * Two locks, both flock(2), so that a dead process holds none. The file `lock` is held for moments,
+ * while something moves into or out of its place or the index is written. Each work folder is
+ * locked while its process lives: a process that can lock one may remove it. Making a work folder
+ * and removing dead ones both happen under `lock`, else a new folder could be taken for a dead one
+ * before it is locked.
  *
  * An import is visible only at its end: syncfs(2) first, then blobs, then the root, then the name in the index, so that a name
  * never leads to something that a power failure has left in pieces. A removal goes the other way: name, root, blobs. A root
  * disappears by one rename into the work folder, where removing its files may take as long as it needs.
  *
- * A blob's content is hashed while it is copied. One that is in the store already is linked instead, after its bytes have been
- * checked: somebody may have changed the file since.
+ * A blob's content is hashed while it is copied. An existing blob is linked instead, after its
+ * bytes have been checked: the file may have been changed since.
  */
 #include "providers/local/images/image_store.h"
 
@@ -64,7 +65,7 @@ static int take_lock(const struct image_store *store, struct error *err) {
 
 /* --- the work folder --- */
 
-/* Removes the work folders of dead processes, which nobody holds locked. */
+/* Removes the work folders of dead processes, which are not locked. */
 static void remove_dead_works(int works) {
         int again = openat(works, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *folder = again < 0 ? NULL : fdopendir(again);
@@ -80,7 +81,9 @@ static void remove_dead_works(int works) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
                 work = beneath_open(works, entry->d_name, O_RDONLY | O_DIRECTORY);
-                /* One that cannot be removed costs only space: the next process tries again. */
+                /*
+                 * A folder that cannot be removed costs only space: the next process tries again.
+                 */
                 if (work < 0 || flock(work, LOCK_EX | LOCK_NB) == 0)
                         (void)!tree_remove(works, entry->d_name);
         }
@@ -103,7 +106,7 @@ static int make_work(struct image_store *store) {
             (works = openat(store->top, WORK, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
                 return -1;
         remove_dead_works(works);
-        /* We hold the store's lock: nobody else makes or removes a work folder now. */
+        /* We hold the store's lock: no other process makes or removes a work folder now. */
         random_bytes(number, sizeof(number));
         digest_hex(number, sizeof(number), hex);
         snprintf(store->work_name, sizeof(store->work_name), "import-%s", hex);
@@ -368,7 +371,10 @@ static int lock_root(const struct image_store *store, const struct image_removal
         return *ret >= 0 || errno == ENOENT ? 0 : fail_errno(store, "open the image", err);
 }
 
-/* Gone at once for everybody. Its content is removed with the work folder, by us or by the next process. */
+/*
+ * Gone at once for all processes. Its content is removed with the work folder, by us or by the next
+ * process.
+ */
 static int move_root_out(const struct image_store *store, const char *digest) {
         char path[ROOT_PATH_SIZE];
 

@@ -96,7 +96,10 @@ static int open_within(int root, const char *path) {
         return folder;
 }
 
-/* A new one, which everybody may enter whatever the umask is: who runs in the image is neither root nor its owner. */
+/*
+ * A new one, which all users may enter whatever the umask is: a user who runs in the image is
+ * neither root nor its owner.
+ */
 static int make_folder(int parent, const char *name) {
         int folder DESCRIPTOR_CLEANUP = -1;
 
@@ -155,7 +158,7 @@ static int put_folder(int parent, const char *name, const struct tarball_entry *
         int folder DESCRIPTOR_CLEANUP = -1;
         struct stat status;
 
-        if (!name[0]) /* the root itself, which everybody may read */
+        if (!name[0]) /* the root itself, which all users may read */
                 return 0;
         if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(status.st_mode) &&
             tree_remove(parent, name) < 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layers onto a folder, one over the other, as the OCI image specification says, and no byte anywhere else: each parent is
- * opened by beneath.h (links on the way lead as they do in the image, never out of the folder), each entry is made anew
- * under its name, nothing is written through what stands there. Owners, set-uid and set-gid bits, devices, FIFOs and
- * extended attributes stay out.
+ * Layers onto a folder, one over the other, as the OCI image specification says, and no byte
+ * anywhere else: each parent is opened by beneath.h (links on the way lead as they do in the image,
+ * never out of the folder), each entry is made again under its name, nothing is written through an
+ * existing entry. Owners, set-uid and set-gid bits, devices, FIFOs and extended attributes stay
+ * out.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_UNPACK_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_UNPACK_H
@@ -26,7 +27,7 @@ extern const struct unpack_limits unpack_limits_default;
 #define UNPACK_PATH_MAX 4000
 #define UNPACK_NAME_MAX 255
 
-/* What was unpacked, and what was left out. */
+/* The unpacked content, and the parts that were left out. */
 struct unpack_tally {
         uint64_t entries, bytes;
         uint64_t privileged;   /* files that lost set-uid, set-gid or sticky bits */
@@ -43,8 +44,9 @@ struct unpack {
 };
 
 /*
- * Applies the layer in `descriptor` (a tar, perhaps compressed, which can be read twice). `lowest`: there is none below it.
- * `diff_id` is what its uncompressed bytes must hash to. After a failure the folder's content is of no use.
+ * Applies the layer in `descriptor` (a tar, perhaps compressed, which can be read twice). `lowest`:
+ * no layer is below it. `diff_id` is what its uncompressed bytes must hash to. After a failure the
+ * folder's content is of no use.
  */
 int image_unpack_layer(struct unpack *unpack, int descriptor, bool lowest, const char *diff_id,
                        struct error *err) MUST_USE;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_prepare() in a process of its own (this program as `berth image-worker`, not in the help), in a cage: it sees the
- * system's libraries, what is given, the store to read and its own work folder to write, and has no network. What it says is
- * checked: whatever became of it, it has written nowhere else, and what is moved into place is named by digests.
+ * image_prepare() in a process of its own (this program as `berth image-worker`, not in the help),
+ * in a cage: it sees the system's libraries, what is given, the store to read and its own work
+ * folder to write, and has no network. Its answer is checked: whatever became of it, it has written
+ * nowhere else, and moved files are named by digests.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_WORKER_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_WORKER_H

@@ -44,8 +44,8 @@ bool local_image_find(const struct local_images *images, const char *repository,
                       const char *digest, struct arena *arena, struct local_image *ret);
 
 /*
- * Locks an image's root folder for a run, so that nobody removes it meanwhile. Returns a descriptor, owned, which holds
- * the lock; -1 with err where the image is gone or is being removed.
+ * Locks an image's root folder for a run, so that it is not removed meanwhile. Returns a
+ * descriptor, owned, which holds the lock; -1 with err where the image is gone or is being removed.
  */
 int local_image_hold(const char *image_root, struct error *err) MUST_USE;
 /* The same by digest, for who has rights that the store's owner has not: no link in the store leads anywhere. */

@@ -124,18 +124,19 @@ const char *const seccomp_denied[] = {
 
 const struct seccomp_condition seccomp_conditions[] = {
         /*
-         * Descriptors are shared by threads, and not with another process: the locks that it made would stay when it has ended,
-         * and belong to nobody who can be counted.
+         * Descriptors are shared by threads, and not with another process: the locks that it made
+         * would stay when it has ended, and belong to no process that can be counted.
          */
         { "clone", SECCOMP_ALLOWED, { { 0, SECCOMP_NAMESPACE_FLAGS | CLONE_FILES, 0 } } },
         { "clone", SECCOMP_ALLOWED, { { 0, SECCOMP_NAMESPACE_FLAGS | CLONE_FILES | CLONE_THREAD, CLONE_FILES | CLONE_THREAD } } },
         { "clone", EPERM, { { 0, CLONE_FILES | CLONE_THREAD, CLONE_FILES } } },
 
         /*
-         * What a program may have of sockets: AF_UNIX, and TCP and UDP for the sandbox's own loopback. Other protocols
-         * (MPTCP, SCTP) are much of the kernel for nobody's use. What waits in a netlink socket is counted against nobody,
-         * 200 KiB each, and seccomp cannot tell what is sent on one: none. Its ENOSYS makes Node answer "no interfaces"; the
-         * C library resolves names without it.
+         * What a program may have of sockets: AF_UNIX, and TCP and UDP for the sandbox's own
+         * loopback. Other protocols (MPTCP, SCTP) are much of the kernel without a use. Bytes that
+         * wait in a netlink socket are charged to no limit, 200 KiB each, and seccomp cannot tell
+         * what is sent on one: none. Its ENOSYS makes Node answer "no interfaces"; the C library
+         * resolves names without it.
          */
         { "socket", SECCOMP_ALLOWED, { IS(0, AF_UNIX), SOCKET(SOCK_STREAM) } },
         { "socket", SECCOMP_ALLOWED, { IS(0, AF_UNIX), SOCKET(SOCK_DGRAM) } },
@@ -155,10 +156,11 @@ const struct seccomp_condition seccomp_conditions[] = {
         { "socketpair", SECCOMP_ALLOWED, { IS(0, AF_UNIX), SOCKET(SOCK_SEQPACKET) } },
 
         /*
-         * Options of sockets by name: most others keep memory that nobody counts (programs for the kernel's filter, groups of
-         * multicast, queues of timestamps and errors) or open more of the kernel (TLS, TCP_REPAIR). Sizes of buffers stay
-         * the machine's, and who asks for errors to be queued gets none: programs that set these do not depend on it, and
-         * fail where they are told that it went wrong.
+         * Options of sockets by name: most others keep uncounted memory (programs for the kernel's
+         * filter, groups of multicast, queues of timestamps and errors) or open more of the kernel
+         * (TLS, TCP_REPAIR). Sizes of buffers stay the machine's, and who asks for errors to be
+         * queued gets none: programs that set these do not depend on it, and fail where they are
+         * told that it went wrong.
          */
         OPTION(SECCOMP_ALLOWED, SOL_SOCKET, SO_DEBUG),
         OPTION(SECCOMP_ALLOWED, SOL_SOCKET, SO_REUSEADDR),
@@ -228,7 +230,10 @@ const struct seccomp_condition seccomp_conditions[] = {
         OPTION(SECCOMP_ALLOWED, SOL_TCP, TCP_FASTOPEN_CONNECT),
         OPTION(SECCOMP_ALLOWED, SOL_TCP, TCP_NOTSENT_LOWAT),
 
-        /* with MSG_MORE a UDP socket keeps what is sent, and nobody counts it: the next send would have to let it go */
+        /*
+         * with MSG_MORE a UDP socket keeps what is sent, uncounted: the next send would have to let
+         * it go
+         */
         { "sendto", SECCOMP_ALLOWED, { { 3, MSG_MORE, 0 } } },
         { "sendto", EOPNOTSUPP, { { 3, MSG_MORE, MSG_MORE } } },
         { "sendmsg", SECCOMP_ALLOWED, { { 2, MSG_MORE, 0 } } },
@@ -375,7 +380,10 @@ const struct seccomp_condition seccomp_conditions[] = {
         { "prctl", SECCOMP_ALLOWED, { IS(0, 15) } }, /* PR_SET_NAME */
         { "prctl", SECCOMP_ALLOWED, { IS(0, 16) } }, /* PR_GET_NAME */
         { "prctl", SECCOMP_ALLOWED, { IS(0, 21) } }, /* PR_GET_SECCOMP */
-        /* what a filter takes in the kernel nobody counts; this, and ENOSYS for seccomp(2), is "a kernel without them" */
+        /*
+         * a filter's memory in the kernel is not counted; this, and ENOSYS for seccomp(2), is "a
+         * kernel without them"
+         */
         { "prctl", EINVAL, { IS(0, 22) } }, /* PR_SET_SECCOMP */
         { "prctl", SECCOMP_ALLOWED, { IS(0, 23) } }, /* PR_CAPBSET_READ */
         { "prctl", SECCOMP_ALLOWED, { IS(0, 29) } }, /* PR_SET_TIMERSLACK */

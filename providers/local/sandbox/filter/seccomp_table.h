@@ -11,8 +11,9 @@ extern const char *const seccomp_allowed[];
 extern const char *const seccomp_denied[];
 
 /*
- * What is decided by arguments: a row holds where (argument & mask) == value for each of its tests, and says the answer.
- * No two rows of a call hold for the same arguments; where none does, the call answers as an unknown one, ENOSYS.
+ * Answers that depend on arguments: a row holds where (argument & mask) == value for each of its
+ * tests, and gives the answer. No two rows of a call hold for the same arguments; where none does,
+ * the call answers as an unknown one, ENOSYS.
  */
 #define SECCOMP_TESTS_MAX 3
 #define SECCOMP_ALLOWED (-1)
