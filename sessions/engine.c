@@ -93,8 +93,7 @@ void engine_forget_session(struct engine *engine, struct session *session) {
         *link = session->same_bucket;
         *(session->previous ? &session->previous->next : &engine->first) = session->next;
         *(session->next ? &session->next->previous : &engine->last) = session->previous;
-        if (session_lives(session))
-                engine->count--;
+        engine->count -= session->end == SESSION_LIVES;
         engine->waiting_bytes -= session->waiting_bytes;
         session_changed(session);
         engine_followers_wake_due(session);
@@ -164,6 +163,16 @@ struct session *engine_find(struct engine *engine, const struct engine_caller *c
         return find(engine, caller, id, false, problem);
 }
 
+struct session *engine_find_known(struct engine *engine, const struct engine_caller *caller, const char *id) {
+        struct session *session = record_is_id(id) ? engine_find_id(engine, id) : NULL;
+        const struct record_session *record = session ? &session->record : NULL;
+
+        return session && caller->owner && strcmp(record->owner, caller->owner) == 0 &&
+                               engine_may_use(caller, record->environment, record->agent)
+                       ? session
+                       : NULL;
+}
+
 struct session *engine_find_any(struct engine *engine, const struct engine_caller *caller, const char *id,
                                 struct problem *problem) {
         return find(engine, caller, id, true, problem);
@@ -194,17 +203,6 @@ void engine_tell_life(struct engine *engine, const char *owner, const char *id) 
 
 /* The thread */
 
-/* A sandbox of a session that has ended is no more: what was written down so that it would not be forgotten goes. */
-static void forget_ending(struct engine *engine, const char *id) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct session_change change = { SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_ENDING "%s", id),
-                                         NULL, SESSION_EXPECT_NOTHING, 0 };
-        struct error err;
-
-        if (engine_write(engine, &change, 1, &err) < 0)
-                log_warning("session %s: %s", id, err.message);
-}
-
 static void park_if_idle(struct engine *engine, struct session *session, int64_t now_ms) {
         int64_t park_ms = engine->config.limits.park_seconds * 1000;
         struct error err;
@@ -216,37 +214,6 @@ static void park_if_idle(struct engine *engine, struct session *session, int64_t
                 return;
         session->park_after_ms = now_ms + park_ms;
         log_debug("session %s: it is not parked: %s", session->record.id, err.message);
-}
-
-/* By a thread: what is left of one that has ended, and of its sandbox, is removed (a checkpoint, a sandbox that lived unknown to us). */
-static void clear_session(struct engine *engine, struct session *session, void *context) {
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
-        const char *owner = session->record.owner, *id = session->record.id;
-        bool tell = !session->life_told, unmade = session->unmade;
-        bool counts = !session->forgotten && session->record.history_bytes != session->history_told;
-        uint64_t bytes = session->record.history_bytes > 0 ? (uint64_t)session->record.history_bytes : 0;
-        struct problem problem;
-        struct error err;
-        int cleared;
-
-        (void)context;
-        if (engine->stopping)
-                return;
-        session_turn_leave(engine, session);
-        if (unmade && workspaces->remove)
-                (void)workspaces->remove(workspaces->context, owner, id, &problem);
-        else if (tell)
-                engine_tell_life(engine, owner, id);
-        if (!unmade && counts && workspaces->set_history)
-                (void)workspaces->set_history(workspaces->context, owner, id, bytes, &problem);
-        cleared = engine->config.place->class->clear(engine->config.place, id, &err);
-        session_turn_return(engine, session);
-        if (cleared < 0)
-                log_warning("session %s: %s", id, err.message);
-        else
-                forget_ending(engine, id);
-        session->life_told = true;
-        session->end = SESSION_OVER;
 }
 
 /*
@@ -284,9 +251,9 @@ static bool is_followed(const struct session *session) {
 
 /* Others may change it without word: who wants to know how it goes has it read. */
 static bool is_to_be_looked_at(const struct engine *engine, const struct session *session) {
-        return session_lives(session) &&
+        return session->end != SESSION_OVER &&
                (session->stale || session->unknown > 0 ||
-                (!session_far_holds(engine, session) &&
+                (session_lives(session) && !session_far_holds(engine, session) &&
                  (is_followed(session) || session_expires_ms(session) <= engine_now(engine))));
 }
 
@@ -298,13 +265,16 @@ static void tend(struct engine *engine, struct session *session) {
         if (engine->servers && is_to_be_looked_at(engine, session) &&
             session_far_look(engine, session, &problem) < 0)
                 return;
-        if (session->far && session_lives(session))
+        if (session->far)
                 return;
         if (session_lives(session) && session_expires_ms(session) <= now_ms &&
-            session_end(engine, session, "the session has expired", &problem) < 0 && !session->stale)
+            session_end(engine, session, RECORD_EXPIRED, &problem) < 0 && !session->stale)
                 log_warning("session %s: %s", session->record.id, problem.detail);
-        if (session->stale || (session->unwritten && !session_write_ends(engine, session)) ||
-            !session_lives(session))
+        if (session->stale || (session->unwritten && !session_write_ends(engine, session)))
+                return;
+        if (session->record.ending)
+                session_go_on(engine, session);
+        if (!session_lives(session))
                 return;
         if (session->phase == SESSION_OPEN || session->phase == SESSION_NO_PLACE)
                 session_go_on(engine, session);
@@ -324,6 +294,7 @@ static bool needs_tending(const struct engine *engine, const struct session *ses
         int64_t now_ms = engine_now(engine);
 
         return session->unwritten || is_to_be_looked_at(engine, session) ||
+               (session->record.ending && session->end == SESSION_LIVES) ||
                (session_lives(session) && !session->far &&
                 (session_expires_ms(session) <= now_ms || session_wants(session) || session->leaving ||
                  session->parks_next || session->bring_wanted > session->brought ||
@@ -387,13 +358,8 @@ static void sweep(struct engine *engine) {
                         session->tended_soon = true;
                         engine_job_add(engine, session, session->record.owner, tend_soon, NULL);
                 }
-                if (!session_lives(session) && !session->unwritten && session->phase == SESSION_NO_PLACE &&
-                    session->jobs == 0) {
-                        if (session->end == SESSION_OVER)
-                                engine_forget_if_over(engine, session);
-                        else
-                                engine_job_add(engine, session, session->record.owner, clear_session, NULL);
-                }
+                session_clear_if_due(engine, session);
+                engine_forget_if_over(engine, session);
         }
 }
 
@@ -572,56 +538,6 @@ static void *run(void *context) {
 
 /* Beginning */
 
-struct ended {
-        char *id, *owner;
-};
-
-/* A sandbox that was to be ended when the last engine died, perhaps before its workspace heard of it. By a thread. */
-static void end_what_was_ending(struct engine *engine, struct session *session, void *context) {
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
-        struct ended *ended = context;
-        struct problem ignored;
-        struct error err;
-        int cleared;
-
-        (void)session;
-        pthread_mutex_unlock(&engine->lock);
-        (void)workspaces->set_life(workspaces->context, ended->owner, ended->id, 0, &ignored);
-        cleared = engine->config.place->class->clear(engine->config.place, ended->id, &err);
-        pthread_mutex_lock(&engine->lock);
-        if (cleared < 0)
-                log_warning("session %s: %s", ended->id, err.message);
-        else
-                forget_ending(engine, ended->id);
-        free_text(&ended->owner);
-        free_text(&ended->id);
-        free(ended);
-}
-
-static int find_what_was_ending(struct engine *engine, struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *after = NULL;
-        struct session_item *items;
-        size_t count;
-
-        do {
-                if (session_store_list(engine->config.store, SESSION_TABLE_SESSIONS, RECORD_ENDING, after,
-                                       false, PAGE, arena, &items, &count, err) < 0)
-                        return -1;
-                for (size_t i = 0; i < count; i++) {
-                        struct ended *ended = calloc(1, sizeof(*ended));
-
-                        if (!ended)
-                                abort();
-                        after = items[i].key;
-                        ended->id = record_copy_text(after + strlen(RECORD_ENDING));
-                        ended->owner = record_copy_text(items[i].value);
-                        engine_job_add(engine, NULL, ended->owner, end_what_was_ending, ended);
-                }
-        } while (count == PAGE);
-        return 0;
-}
-
 static int compare_ages(const void *a, const void *b) {
         const struct session *one = *(struct session *const *)a, *other = *(struct session *const *)b;
 
@@ -665,6 +581,7 @@ static void restore_line(struct engine *engine) {
 
                 for (struct session *session = engine->first; session; session = session->next) {
                         if (session->record.queued_ms > 0 && session->in_line == 0 &&
+                            session_lives(session) &&
                             (!next || session->record.queued_ms < next->record.queued_ms))
                                 next = session;
                 }
@@ -737,7 +654,7 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
                 return -1;
         }
         pthread_mutex_lock(&engine->lock);
-        found = find_what_was_ending(engine, err);
+        found = session_find_endings(engine, err);
         /* Of a store that others share nothing is known before it is asked for, or nobody else sees to it. */
         if (found == 0 && !engine->servers)
                 found = find_sessions(engine, err);
@@ -775,7 +692,8 @@ void engine_close(struct engine *engine) {
         engine_seats_close(engine);
         pthread_mutex_unlock(&engine->lock);
         while (engine->first) {
-                if (!session_lives(engine->first) && !engine->first->life_told)
+                /* The rest of its end is left to the next server, which may never come. */
+                if (!session_lives(engine->first) && engine->first->end != SESSION_OVER)
                         engine_tell_life(engine, engine->first->record.owner, engine->first->record.id);
                 if (engine->first->place)
                         engine->config.place->class->leave(engine->first->place);

@@ -386,7 +386,7 @@ int engine_result(struct engine *engine, const struct engine_caller *caller, con
         int result = 0;
 
         pthread_mutex_lock(&engine->lock);
-        session = find_living(engine, caller, id);
+        session = engine_find_known(engine, caller, id);
         execution = session ? find_remembered(session, n) : NULL;
         if (execution)
                 *ret = execution->result && !execution->unwritten
@@ -538,7 +538,7 @@ int engine_follow(struct engine *engine, const struct engine_caller *caller, con
         if (!follower)
                 return -1;
         pthread_mutex_lock(&engine->lock);
-        session = find_living(engine, caller, id);
+        session = engine_find_known(engine, caller, id);
         execution = session ? find_remembered(session, n) : NULL;
         if (!execution)
                 result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
@@ -578,7 +578,7 @@ static int begin_to_forget(struct engine *engine, const char *owner, const char 
         else if (session_lives(session) && session_expires_ms(session) > engine_now(engine))
                 result = problem_set(problem, PROBLEM_HAS_SESSIONS, "the session still lives: end it first");
         else if (session_lives(session))
-                result = session_end(engine, session, "the session has expired", problem);
+                result = session_end(engine, session, RECORD_EXPIRED, problem);
         if (result == 0)
                 session->forgotten = true;
         session_turn_give(session);

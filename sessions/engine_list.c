@@ -224,8 +224,10 @@ int engine_users_of(struct engine *engine, const char *environment, size_t *ret_
         pthread_mutex_lock(&engine->lock);
         if (engine->servers) {
                 result = engine_list_stored(engine, NULL, &listed, &count, &problem);
-                for (size_t i = 0; i < count; i++)
-                        count_user(&listed[i].session.record, environment, ret_count, *ret_owners);
+                for (size_t i = 0; i < count; i++) {
+                        if (session_lives(&listed[i].session))
+                                count_user(&listed[i].session.record, environment, ret_count, *ret_owners);
+                }
                 engine_list_release(listed, count);
         } else {
                 for (const struct session *session = engine->first; session; session = session->next) {

@@ -28,8 +28,9 @@ enum session_phase {
 
 enum session_end {
         SESSION_LIVES,
-        SESSION_ENDS, /* clients do not find it; what is left of it is brought to its end */
-        SESSION_OVER  /* nothing of it is left for this server but its sandbox, which ends */
+        SESSION_IS_SOUGHT, /* ends; a sandbox may live that this server does not know */
+        SESSION_ENDS,      /* its record says so, and is removed last */
+        SESSION_OVER /* has no record, or another server has its end; a sandbox that this server has ends still */
 };
 
 struct session {
@@ -48,8 +49,6 @@ struct session {
         struct session *same_bucket;
         struct session *unborn_before; /* while it is made: those that others began to make earlier */
         enum session_end end;
-        bool life_told;       /* who ended it tells its workspace so */
-        bool unmade;          /* it could not be begun: its workspace goes with it */
         bool forgotten;       /* its history has gone with its workspace: none is written any more */
         int64_t history_told; /* to its workspace: what its history takes up */
         int64_t ended_n;      /* the newest that has ended */
@@ -70,7 +69,7 @@ struct session {
         bool described;        /* the next one was looked up since its sandbox was opened */
         char *image_digest;    /* of its environment's image, owned; NULL: it has none of its own */
         bool rejoining;        /* opened to be found again: it may not live any more */
-        int64_t park_after_ms; /* wall time before which it is not tried: its place could not */
+        int64_t park_after_ms; /* wall time before which it is not parked, or cleared: its place could not */
         bool leaving;     /* its worker was told to end: it is to be parked before anything else is begun */
         json_t *restarts; /* the contexts whose kernels are to be fresh ones; NULL: none */
         struct execution *running; /* begun in the sandbox */
@@ -180,6 +179,8 @@ struct session *engine_find(struct engine *engine, const struct engine_caller *c
 /* The same of any owner. */
 struct session *engine_find_any(struct engine *engine, const struct engine_caller *caller, const char *id,
                                 struct problem *problem);
+/* Also one that ends: its executions are remembered until they have ended. NULL: there is none. */
+struct session *engine_find_known(struct engine *engine, const struct engine_caller *caller, const char *id);
 /* The same of whoever asks, also of one that has ended and is not forgotten yet. NULL: there is none. */
 struct session *engine_find_id(struct engine *engine, const char *id);
 int engine_not_found(struct problem *problem);
@@ -194,8 +195,9 @@ void engine_forget_session(struct engine *engine, struct session *session);
 /* The same of one that has ended, once nobody is about it any more. */
 void engine_forget_if_over(struct engine *engine, struct session *session);
 int64_t engine_now(const struct engine *engine);
+/* False once its record says that it ends, also before this server has found out which server must end it. */
 static inline bool session_lives(const struct session *session) {
-        return session->end == SESSION_LIVES;
+        return session->end == SESSION_LIVES && !session->record.ending;
 }
 
 /* --- session_turn.c: where the store is shared; else all but the lock is nothing --- */
@@ -320,8 +322,8 @@ void session_forget_restarts(struct session *session);
 void session_died_alone(struct engine *engine, struct session *session, const char *detail);
 /* Of one that is open and where nothing runs: begins to park it, or does so once its files are brought out. */
 int session_park(struct engine *engine, struct session *session, struct error *err) MUST_USE;
-/* The record goes, what ran and waited ends as `killed` with that detail, the sandbox is told to end. */
-int session_end(struct engine *engine, struct session *session, const char *detail,
+/* Records the end. What waits ends as `killed`, the sandbox is told to end, and what runs is `killed` when it has. */
+int session_end(struct engine *engine, struct session *session, enum record_ending why,
                 struct problem *problem) MUST_USE;
 /* The last one in line from now on. */
 void session_wait(struct session *session, struct execution *execution);

@@ -161,12 +161,16 @@ int engine_revive(struct engine *engine, struct session *session, struct error *
         if (revive_executions(engine, session, err) < 0)
                 return -1;
         session->ever_open = true; /* before this engine was */
+        if (session->record.ending)
+                session_is_over(engine, session, SESSION_ENDS);
         /* What has not begun needs a seat like anything else, and waits for it where it stood. */
-        if (!session->running && engine_seat_is_needed(engine, session)) {
+        else if (!session->running && engine_seat_is_needed(engine, session)) {
                 if (session_wants(session))
                         engine_line_again(engine, session);
                 return 0;
         }
+        if (session->end == SESSION_IS_SOUGHT)
+                session->end = SESSION_ENDS; /* it is joined next */
         if (session_open_place(engine, session, true, &failure) == 0)
                 engine_leave_line(engine, session);
         else if (session->stale)

@@ -82,7 +82,8 @@ static int count_of_owner(struct engine *engine, const char *owner, size_t *ret,
         if (engine_list_stored(engine, owner, &listed, &count, problem) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++)
-                *ret += session_expires_ms(&listed[i].session) > engine_now(engine);
+                *ret += session_lives(&listed[i].session) &&
+                        session_expires_ms(&listed[i].session) > engine_now(engine);
         engine_list_release(listed, count);
         return 0;
 }
@@ -306,10 +307,8 @@ static int begin_session(struct engine *engine, struct session *session, struct 
         if (session_open_or_wait(engine, session, false, &err) < 0) {
                 bool unfit = err.kind == ERROR_REFUSED && !session->refused; /* else its record was refused */
 
-                if (session_lives(session) &&
-                    session_end(engine, session, "its sandbox could not be started", &ignored) < 0)
+                if (session_lives(session) && session_end(engine, session, RECORD_UNMADE, &ignored) < 0)
                         log_warning("session %s: %s", session->record.id, ignored.detail);
-                session->unmade = !session_lives(session) && session->record.last_n == 0;
                 return problem_from_error(problem,
                                           err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT
                                           : unfit                  ? PROBLEM_ENVIRONMENT_UNFIT
@@ -450,13 +449,11 @@ int engine_end(struct engine *engine, const struct engine_caller *caller, const 
                         session_turn_find(engine, caller, id, caller->ends_any, SESSION_AS_STORED, problem);
 
                 if (session)
-                        result = session_end(engine, session, "the session was ended", problem);
+                        result = session_end(engine, session, RECORD_ENDED, problem);
                 /* Somebody else has changed it: its end holds all the same. */
                 again = session && result < 0 && problem->code == PROBLEM_BUSY;
-                if (result == 0) {
+                if (result == 0)
                         owner = record_copy_text(session->record.owner);
-                        session->life_told = true;
-                }
                 if (session)
                         session_turn_give(session);
         }

@@ -71,8 +71,9 @@ static int write_trimmed(struct engine *engine, struct session *session, int64_t
         if (count == 0)
                 return 0;
         session->record.history_bytes -= bytes;
-        if (session_lives(session) ? session_store_record(engine, session, changes, count, &ignored) == 0
-                                   : engine_write(engine, changes, count, &err) == 1)
+        if (session->end != SESSION_OVER
+                    ? session_store_record(engine, session, changes, count, &ignored) == 0
+                    : engine_write(engine, changes, count, &err) == 1)
                 return 0;
         session->record.history_bytes += bytes;
         session->record.trimmed_n = before;

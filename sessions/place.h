@@ -49,6 +49,7 @@ struct place_session; /* a body's own */
 struct place_checkpoint {
         char digest[65]; /* SHA-256 in hex; "": there is none */
         uint64_t bytes;
+        int64_t taken_ms; /* kept by the engine; places need not say it */
 };
 
 struct place_opening {

@@ -35,7 +35,31 @@ int64_t record_ends_ms(const struct record_session *record, bool busy) {
 }
 
 bool record_is_open(const struct record_session *record) {
-        return record->oldest_n <= record->last_n || json_array_size(record->restarts) > 0;
+        return record->ending || record->oldest_n <= record->last_n || json_array_size(record->restarts) > 0;
+}
+
+static const struct {
+        const char *name, *why;
+} endings[] = {
+        [RECORD_ENDED] = { "ended", "the session was ended" },
+        [RECORD_EXPIRED] = { "expired", "the session has expired" },
+        [RECORD_UNMADE] = { "unmade", "its sandbox could not be started" },
+};
+#define ENDING_COUNT (sizeof(endings) / sizeof(endings[0]))
+
+const char *record_why_ended(enum record_ending ending) {
+        return endings[ending ? ending : RECORD_ENDED].why;
+}
+
+/* A name that a newer server wrote is an end, too. */
+static enum record_ending ending_of(const char *name) {
+        size_t i = RECORD_ENDED;
+
+        if (!name)
+                return RECORD_LIVES;
+        while (i < ENDING_COUNT && strcmp(endings[i].name, name) != 0)
+                i++;
+        return i < ENDING_COUNT ? (enum record_ending)i : RECORD_ENDED;
 }
 
 char *record_to_text(const struct record_session *record) {
@@ -47,7 +71,10 @@ char *record_to_text(const struct record_session *record) {
         json_put(json, "createdMs", json_integer(record->created_ms));
         json_put(json, "activeMs", json_integer(record->active_ms));
         json_put(json, "idleSeconds", json_integer(record->idle_seconds));
-        json_put(json, "ttlSeconds", json_integer(record->ttl_seconds));
+        /* For a server that does not know `ending`, the session has expired. */
+        json_put(json, "ttlSeconds", json_integer(record->ending ? 0 : record->ttl_seconds));
+        if (record->ending)
+                json_put(json, "ending", json_string(endings[record->ending].name));
         json_put(json, "generation", json_integer(record->generation));
         json_put(json, "generationBase", json_integer(record->generation_base));
         if (record->contexts)
@@ -67,7 +94,7 @@ char *record_to_text(const struct record_session *record) {
                 json_put(json, "checkpoint",
                          json_pack("{s:s, s:I, s:I}", "sha256", record->checkpoint.digest, "bytes",
                                    (json_int_t)record->checkpoint.bytes, "takenMs",
-                                   (json_int_t)record->checkpoint_ms));
+                                   (json_int_t)record->checkpoint.taken_ms));
         if (record->holder[0])
                 json_put(json, "holder", json_string(record->holder));
         if (json_array_size(record->restarts) > 0)
@@ -126,6 +153,7 @@ int record_from_text(const struct session_item *item, struct record_session *ret
                 .trimmed_n = json_integer_or(json, "trimmedN", 0),
                 .parked = json_is_true(json_object_get(json, "parked")),
                 .note = note ? json_incref(note) : NULL,
+                .ending = ending_of(json_text(json, "ending")),
                 .restarts = json_is_array(restarts) ? json_incref(restarts) : NULL,
                 .interrupts = json_is_array(interrupts) ? json_incref(interrupts) : NULL,
                 .followed_n = json_integer_or(json, "followedN", 0),
@@ -139,7 +167,7 @@ int record_from_text(const struct session_item *item, struct record_session *ret
         if (digest && strlen(digest) == sizeof(ret->checkpoint.digest) - 1) {
                 memcpy(ret->checkpoint.digest, digest, sizeof(ret->checkpoint.digest));
                 ret->checkpoint.bytes = (uint64_t)json_integer_or(checkpoint, "bytes", 0);
-                ret->checkpoint_ms = json_integer_or(checkpoint, "takenMs", 0);
+                ret->checkpoint.taken_ms = json_integer_or(checkpoint, "takenMs", 0);
         }
         return 0;
 }

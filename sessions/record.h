@@ -14,6 +14,14 @@
 
 #define RECORD_DIGEST_SIZE 41 /* 160 bits in hex, NUL */
 
+/* Why a session ends. From the write that says so, clients do not find the session; its sandbox, executions and record end after it. */
+enum record_ending {
+        RECORD_LIVES,
+        RECORD_ENDED,   /* by its owner */
+        RECORD_EXPIRED, /* by its age, or idleness */
+        RECORD_UNMADE   /* its first sandbox did not start */
+};
+
 #define RECORD_HOLDER_SIZE 33 /* an engine's number */
 #define RECORD_BY_SIZE 52     /* an engine's number, "." and the number of the write in hex */
 
@@ -33,9 +41,9 @@ struct record_session {
         int64_t trimmed_n;       /* the newest for whose end older ones were trimmed: history.h */
         int64_t oldest_n;        /* all before it have ended, and are recorded so */
         struct place_checkpoint checkpoint; /* the last one; without a digest: none */
-        int64_t checkpoint_ms;              /* when it was taken */
         bool parked;                        /* and no sandbox was given anything since */
         json_t *note;                       /* the place's own (place_event.note); NULL: none */
+        enum record_ending ending;
         /*
          * In a store that servers share: who sees to what has not ended; "": nobody. The two lists are what others have asked of him, as
          * the last is (an execution that somebody there follows); NULL and 0: nothing.
@@ -50,8 +58,10 @@ struct record_session {
 void record_dispose(struct record_session *record);
 /* When it ends by itself, milliseconds since 1970: by its age, and unless it is `busy` by idleness. */
 int64_t record_ends_ms(const struct record_session *record, bool busy);
-/* Something of it has not ended, and somebody has to see to it: executions, kernels to be restarted. */
+/* Something of it has not ended, and a server must bring it to its end: executions, kernels to be restarted, the session itself. */
 bool record_is_open(const struct record_session *record);
+/* The detail of executions that the end of the session cuts off; static. */
+const char *record_why_ended(enum record_ending ending);
 
 /* To be released with free(). */
 char *record_to_text(const struct record_session *record);
@@ -74,7 +84,10 @@ const char *record_conversation_key(const struct record_session *record, struct 
 const char *record_execution_key(const char *owner, const char *id, int64_t n, struct arena *arena);
 /* What the keys of all of its executions begin with. */
 const char *record_executions_prefix(const char *owner, const char *id, struct arena *arena);
-/* In the table of sessions, beside them: a sandbox that is to be ended. No digest begins as it does. */
+/*
+ * In the table of sessions, beside them: the sandbox of a session that has no record must be ended. Written before records had `ending`,
+ * and still read. No digest begins with it.
+ */
 #define RECORD_ENDING "~ending/"
 /* The same, of a store that is shared: whose the session of that id is, for who may see everybody's. */
 #define RECORD_OWNER "~owner/"

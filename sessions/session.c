@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One session: what is told of it, its record, its end. Its line of executions is session_line.c, its sandbox session_place.c, and what that
+ * One session: what is told of it, its record. Its end is session_end.c, its line of executions is session_line.c, its sandbox session_place.c, and what that
  * says session_hear.c.
  */
 #include "sessions/engine_seats.h"
@@ -234,60 +234,4 @@ void session_store_or_warn(struct engine *engine, struct session *session, const
         if (session_store_record(engine, session, more, count, &problem) < 0)
                 log_warning("session %s: its record cannot be written: %s", session->record.id,
                             problem.detail);
-}
-
-/* The end */
-
-int session_end(struct engine *engine, struct session *session, const char *detail, struct problem *problem) {
-        const struct record_session *record = &session->record;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct session_change changes[5] = {
-                { SESSION_TABLE_SESSIONS, record_session_key(record->owner, record->id, arena), NULL,
-                  engine->servers ? SESSION_EXPECT_VERSION : SESSION_EXPECT_NOTHING, record->version },
-                { SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_ENDING "%s", record->id), record->owner,
-                  SESSION_EXPECT_NOTHING, 0 },
-        };
-        struct session_item item = { 0 };
-        size_t count = 2;
-        struct error err;
-        int found = 0, written;
-
-        if (engine->servers)
-                changes[count++] =
-                        (struct session_change){ SESSION_TABLE_SESSIONS,
-                                                 arena_printf(arena, RECORD_OWNER "%s", record->id), NULL,
-                                                 SESSION_EXPECT_NOTHING, 0 };
-        if (session->far)
-                changes[count++] = session_far_word(session, arena);
-        if (record->conversation)
-                found = engine_get(engine, SESSION_TABLE_CONVERSATIONS,
-                                   record_conversation_key(record, arena), arena, &item, &err);
-        /* Of one that has expired, the conversation may have another session by now. */
-        if (found > 0 && strcmp(item.value, record->id) == 0)
-                changes[count++] = (struct session_change){ SESSION_TABLE_CONVERSATIONS, item.key, NULL,
-                                                            SESSION_EXPECT_NOTHING, 0 };
-        written = found < 0 ? -1 : engine_write(engine, changes, count, &err);
-        if (written <= 0)
-                session->stale = engine->servers != NULL;
-        if (written < 0)
-                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
-        if (written == 0)
-                return problem_set(problem, PROBLEM_BUSY, "another client changed the session meanwhile");
-        if (!session->far && !session->place && !session_busy(session))
-                engine_seat_forget(engine, session);
-        /* Who sees to it clears what is left. */
-        session->life_told = session->life_told || session->far;
-        session_is_over(engine, session, detail, session->far ? SESSION_OVER : SESSION_ENDS);
-        return 0;
-}
-
-void session_is_over(struct engine *engine, struct session *session, const char *detail,
-                     enum session_end end) {
-        session->end = end;
-        engine->count--;
-        engine_leave_line(engine, session);
-        session_cut_off(engine, session, REPORT_KILLED, detail);
-        session_go_on(engine, session);
-        session_changed(session);
-        engine_wake(engine);
 }

@@ -24,7 +24,7 @@ bool session_far_lives(const struct engine *engine, const struct engine_caller *
                        const struct record_session *record) {
         const struct session session = { .record = *record, .far = true };
 
-        return session_expires_ms(&session) > engine_now(engine) &&
+        return session_lives(&session) && session_expires_ms(&session) > engine_now(engine) &&
                engine_may_use(caller, record->environment, record->agent);
 }
 
@@ -73,7 +73,7 @@ bool session_far_holds(const struct engine *engine, const struct session *sessio
 bool session_far_needs_look(const struct session *session, enum session_look look) {
         const struct engine *engine = session->engine;
 
-        if (!session_lives(session))
+        if (session->end != SESSION_LIVES)
                 return false;
         if (session->stale || session->far)
                 return true;
@@ -126,6 +126,7 @@ int session_far_load(struct engine *engine, const char *owner, const char *id, s
         session->record = record;
         session->history_stored = session->history_told = record.history_bytes;
         session->ever_open = true; /* somewhere */
+        session->told_status = record.ending ? ENGINE_ENDED_STATUS : NULL;
         session->far = record_is_open(&record);
         session->stale = session->far; /* who holds it is looked at before anything else */
         engine_add(engine, session);
@@ -232,6 +233,7 @@ static void merge(struct session *session, struct record_session *fresh) {
         record->version = fresh->version;
         record->labels = fresh->labels;
         fresh->labels = labels;
+        record->ending = record->ending ? record->ending : fresh->ending;
         record->idle_seconds = fresh->idle_seconds;
         record->ttl_seconds = fresh->ttl_seconds;
         record->active_ms = fresh->active_ms > record->active_ms ? fresh->active_ms : record->active_ms;
@@ -364,7 +366,11 @@ static int take_in(struct engine *engine, struct session *session, struct record
         session->far = is_open;
         session->term = is_open ? 0 : term;
         session_changed(session);
-        return takes ? take_over(engine, session, problem) : 1;
+        if (takes)
+                return take_over(engine, session, problem);
+        if (session->record.ending)
+                session_is_over(engine, session, SESSION_OVER);
+        return 1;
 }
 
 int session_far_look(struct engine *engine, struct session *session, struct problem *problem) {
@@ -372,24 +378,22 @@ int session_far_look(struct engine *engine, struct session *session, struct prob
 
         for (int attempt = 0; result == 0 && attempt < ATTEMPTS; attempt++) {
                 struct record_session fresh = { 0 };
-                enum session_end end;
                 struct error err;
                 uint64_t term;
                 int found;
 
                 await_quiet(engine, session);
-                if (!session_lives(session))
+                if (session->end != SESSION_LIVES && !session->stale && session->unknown == 0)
                         return 0;
                 term = servers_term(engine->servers);
                 found = read_record(engine, session, &fresh, &err);
                 if (found < 0)
                         return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
                 if (found == 0) {
-                        /* Who ended it clears what is left, but for the sandbox of who held it. */
-                        session->life_told = true;
-                        end = session_far_holds(engine, session) ? SESSION_ENDS : SESSION_OVER;
+                        /* Another server has ended it and cleared what was left. */
                         session->far = session->stale = false;
-                        session_is_over(engine, session, "the session was ended", end);
+                        session->unknown = 0;
+                        session_is_over(engine, session, SESSION_OVER);
                         return 0;
                 }
                 result = take_in(engine, session, &fresh, term, problem);
@@ -423,7 +427,7 @@ static int look_at(struct engine *engine, const char *owner, const char *id) {
         }
         session->jobs++;
         session_turn_take(session);
-        result = session_lives(session) ? session_far_look(engine, session, &problem) : 0;
+        result = session->end == SESSION_LIVES ? session_far_look(engine, session, &problem) : 0;
         session_turn_give(session);
         session->jobs--;
         engine_forget_if_over(engine, session);

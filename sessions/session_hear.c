@@ -67,9 +67,26 @@ static void drop_checkpoint(struct session *session, const char *reason) {
         session_lost(session, reason);
 }
 
-static void hear_opened(struct engine *engine, struct session *session, const struct place_event *event) {
+/* What becomes of the execution that is recorded as begun, by what its sandbox has had. */
+static void find_running(struct engine *engine, struct session *session, const struct place_event *event) {
         struct execution *running = session->running;
+        bool had = event->kept && event->last >= running->n;
 
+        if (had && running->interrupted) {
+                engine->config.place->class->interrupt(session->place, running->n);
+        } else if (!had && event->kept && !running->cut && !running->interrupted && session_lives(session)) {
+                /* The last server died before this sandbox had it. */
+                session->running = NULL;
+                session_wait_again(session, running);
+        } else if (!had) {
+                session_cut_off_running(
+                        engine, session, REPORT_FAILED,
+                        event->kept ? "nothing of it ran: the server died before its sandbox had it"
+                                    : "cut off: its sandbox died, and it is not known how far it had come");
+        }
+}
+
+static void hear_opened(struct engine *engine, struct session *session, const struct place_event *event) {
         session->phase = SESSION_OPEN;
         session->ever_open = true;
         session->rejoining = false;
@@ -84,19 +101,8 @@ static void hear_opened(struct engine *engine, struct session *session, const st
                 if (record->checkpoint.digest[0] && !event->loaded)
                         drop_checkpoint(session, event->reason);
         }
-        if (running && event->kept && event->last < running->n && !running->cut && !running->interrupted) {
-                /* The last server died before this sandbox had it. */
-                session->running = NULL;
-                session_wait_again(session, running);
-        } else if (running && (!event->kept || event->last < running->n)) {
-                session->running = NULL;
-                session_end_waiting(
-                        engine, session, running, REPORT_FAILED,
-                        event->kept ? "nothing of it ran: the server died before its sandbox had it"
-                                    : "cut off: its sandbox died, and it is not known how far it had come");
-        } else if (running && running->interrupted) {
-                engine->config.place->class->interrupt(session->place, running->n);
-        }
+        if (session->running)
+                find_running(engine, session, event);
         session_changed(session);
 }
 
@@ -133,7 +139,7 @@ static void hear_started(struct engine *engine, struct session *session, struct 
                         began.was = PLACE_LOST;
                         began.reason = lost ? lost : "its checkpoint had nothing of it";
                 } else if (event->was == PLACE_RESTORED) {
-                        json_t *taken JSON_CLEANUP = json_from_time(record->checkpoint_ms);
+                        json_t *taken JSON_CLEANUP = json_from_time(record->checkpoint.taken_ms);
 
                         if (event->says_why)
                                 strbuf_printf(&why, "%s", event->reason);
@@ -276,7 +282,6 @@ static void hear_parked(struct engine *engine, struct session *session, const st
         session_be_parked(session, &event->checkpoint, engine_now(engine));
         if (session_store_record(engine, session, NULL, 0, &problem) < 0) {
                 session->record.checkpoint = old.checkpoint;
-                session->record.checkpoint_ms = old.checkpoint_ms;
                 session->record.parked = old.parked;
                 session_stay(engine, session, problem.detail);
                 return;
@@ -331,9 +336,26 @@ static void take_note(struct session *session, const struct place_event *event) 
         session->record.note = json_checked(json_deep_copy(event->note));
 }
 
+static void hear_done(struct engine *engine, struct session *session, struct execution *execution,
+                      const struct place_event *event) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct place_event done = *event;
+        struct execution_owner owner;
+
+        /* They are in the workspace by now, or nothing ran and the result says so. */
+        session_drop_staged(engine, session, execution);
+        session_describe(engine, session, arena, &owner);
+        if (event->not_taken && session->record.taken_n == execution->n)
+                session->record.taken_n = execution->taken_before;
+        if (done.exit_code < 0)
+                session_note_end(session, &done.status, &done.detail);
+        execution_done(execution, &owner, &done, engine_now(engine));
+        session->running = NULL;
+        session_execution_ended(engine, session, execution);
+}
+
 static void hear_event(struct engine *engine, struct session *session, const struct place_event *event) {
         struct execution *execution = running_of(session, event->n);
-        int64_t now_ms = engine_now(engine);
 
         if (event->note)
                 take_note(session, event);
@@ -357,20 +379,9 @@ static void hear_event(struct engine *engine, struct session *session, const str
                 }
                 break;
         case PLACE_DONE:
-                if (execution) {
-                        struct arena *arena ARENA_CLEANUP = arena_new();
-                        struct execution_owner owner;
-
-                        /* They are in the workspace by now, or nothing ran and the result says so. */
-                        session_drop_staged(engine, session, execution);
-                        session_describe(engine, session, arena, &owner);
-                        if (event->not_taken && session->record.taken_n == execution->n)
-                                session->record.taken_n = execution->taken_before;
-                        execution_done(execution, &owner, event, now_ms);
-                        session->running = NULL;
-                        session_execution_ended(engine, session, execution);
-                        execution = NULL;
-                }
+                if (execution)
+                        hear_done(engine, session, execution, event);
+                execution = NULL;
                 session_tell_heard(engine, session, event->id);
                 break;
         case PLACE_RESTARTED:

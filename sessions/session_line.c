@@ -82,7 +82,7 @@ static int write_end(struct engine *engine, struct session *session, struct exec
                 far_publish(engine, session, execution);
         if (!session->forgotten) {
                 history_count(session, execution, text);
-                if (session_lives(session))
+                if (session->end != SESSION_OVER)
                         result = session_store_record(engine, session, &change, 1, problem);
                 else if (engine_write(engine, &change, 1, &err) < 0) {
                         session->refused = err.kind == ERROR_REFUSED;
@@ -256,6 +256,13 @@ void session_end_waiting(struct engine *engine, struct session *session, struct 
         session_execution_ended(engine, session, execution);
 }
 
+void session_note_end(const struct session *session, enum report_status *status, const char **detail) {
+        if (session_lives(session))
+                return;
+        *status = REPORT_KILLED;
+        *detail = record_why_ended(session->record.ending);
+}
+
 void session_cut_off_running(struct engine *engine, struct session *session, enum report_status status,
                              const char *detail) {
         struct execution *running = session->running;
@@ -263,6 +270,7 @@ void session_cut_off_running(struct engine *engine, struct session *session, enu
         if (!running)
                 return;
         session->running = NULL;
+        session_note_end(session, &status, &detail);
         session_end_waiting(engine, session, running, status, detail);
 }
 

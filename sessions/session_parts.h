@@ -14,9 +14,14 @@
 void session_store_or_warn(struct engine *engine, struct session *session, const struct session_change *more,
                            size_t count);
 
-/* Its record has gone: what ran and waited ends as `killed` with that detail, the sandbox is told to end. */
-void session_is_over(struct engine *engine, struct session *session, const char *detail,
-                     enum session_end end);
+/* --- session_end.c --- */
+
+/* The record says that the session ends, or is gone: what waits ends as `killed`, the sandbox is told to end. */
+void session_is_over(struct engine *engine, struct session *session, enum session_end end);
+/* Once a second: what is left of a session that has ended is removed by a thread, the record last. */
+void session_clear_if_due(struct engine *engine, struct session *session);
+/* Sandboxes of sessions that have no record, by items that older servers wrote (RECORD_ENDING). */
+int session_find_endings(struct engine *engine, struct error *err) MUST_USE;
 
 /* --- session_line.c --- */
 
@@ -33,6 +38,8 @@ void session_wait_again(struct session *session, struct execution *execution);
 /* Of one that was taken from the line: it ends without its sandbox's word. */
 void session_end_waiting(struct engine *engine, struct session *session, struct execution *execution,
                          enum report_status status, const char *detail);
+/* Where the session ends, an execution that did not end by itself is `killed`, with the session's detail. Else both stay as they are. */
+void session_note_end(const struct session *session, enum report_status *status, const char **detail);
 /* The files that came with it, if there are: they are in the workspace by now, or nothing of it will ever run. */
 void session_drop_staged(struct engine *engine, struct session *session, const struct execution *execution);
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How long a sandbox may live that is joined in order to end it. */
+#define ENDING_LIFE_MS 60000
 #define SESSION_IS_DOUBTED "another server may already have the session: its record is read first"
 
 /* Those that lived when it was parked come first; a sandbox has no more than these. */
@@ -57,6 +59,14 @@ static struct place_opening opening_of(const struct engine *engine, const struct
         };
 }
 
+/* Where the session was ended meanwhile: only an attempt to join has shown that no sandbox lives. */
+static void not_opened(struct session *session) {
+        if (session->end == SESSION_ENDS && (!session->rejoining || session->stale))
+                session->end = SESSION_IS_SOUGHT;
+        session->phase = SESSION_NO_PLACE;
+        session->rejoining = false;
+}
+
 int session_open_place(struct engine *engine, struct session *session, bool only_living, struct error *err) {
         const struct place_class *class = engine->config.place->class;
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -67,7 +77,8 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         struct place_session *place = NULL;
         int opened;
 
-        opening.ttl_ms = left_ms > 1 ? left_ms : 1;
+        /* The record of a session that ends has no age, and its kernels need time to end. */
+        opening.ttl_ms = !session_lives(session) ? ENDING_LIFE_MS : left_ms > 1 ? left_ms : 1;
         opening.only_living = only_living;
         opening.running = session->running ? session->running->n : 0;
         opening.running_ms = session->running ? session->running->timeout_seconds * 1000 : 0;
@@ -76,15 +87,13 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         session->phase = SESSION_OPENING;
         session->rejoining = only_living;
         if (!only_living && engine_seat_take(engine, session, err) < 0) {
-                session->phase = SESSION_NO_PLACE;
-                session->rejoining = false;
+                not_opened(session);
                 return -1;
         }
         if (!session_may_act(session)) {
                 if (!only_living)
                         engine_seat_give(engine, session);
-                session->phase = SESSION_NO_PLACE;
-                session->rejoining = false;
+                not_opened(session);
                 return error_set(err, SESSION_IS_DOUBTED);
         }
         session_turn_leave(engine, session);
@@ -92,16 +101,16 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         session_turn_return(engine, session);
         if (opened < 0) {
                 engine_seat_give(engine, session);
-                session->phase = SESSION_NO_PLACE;
-                session->rejoining = false;
+                not_opened(session);
                 return -1;
         }
         if (only_living)
                 engine_seat_keep(engine, session);
         session->place = place;
         session->park_after_ms = 0; /* that was of the last place */
-        session_tell_life(engine, session);
-        if (!session_lives(session))
+        if (session_lives(session))
+                session_tell_life(engine, session);
+        else
                 session_go_on(engine, session);
         engine_wake(engine);
         return 0;
@@ -125,7 +134,7 @@ int session_park(struct engine *engine, struct session *session, struct error *e
 
 void session_be_parked(struct session *session, const struct place_checkpoint *checkpoint, int64_t now_ms) {
         session->record.checkpoint = *checkpoint;
-        session->record.checkpoint_ms = now_ms;
+        session->record.checkpoint.taken_ms = now_ms;
         session->record.parked = true;
 }
 
@@ -171,7 +180,7 @@ static json_t *all_variables(const struct session *session, const struct executi
 
 /*
  * False: its record cannot be written, or its sandbox is dying and the next one gets it; it waits on. So it does where this server was out
- * of touch: first it is looked at whose the session is.
+ * of touch: first it is looked at whose the session is. And where another server has recorded the session's end, which the write merges.
  */
 static bool give_next(struct engine *engine, struct session *session) {
         const struct place_class *class = engine->config.place->class;
@@ -215,7 +224,7 @@ static bool give_next(struct engine *engine, struct session *session) {
                 return false;
         }
         execution->taken_before = was_taken;
-        if (!may_begin_still(engine, execution)) {
+        if (!session_lives(session) || !may_begin_still(engine, execution)) {
                 session->running = NULL;
                 session->record.taken_n = was_taken;
                 session->record.parked = was_parked;
@@ -358,22 +367,33 @@ static bool park_next(struct engine *engine, struct session *session) {
         return false;
 }
 
+/* Of a session that ends. A sandbox that is being joined is told to end after PLACE_OPENED: before that, the place would kill it. */
+static void end_place(struct engine *engine, struct session *session) {
+        if (!session->place || session->phase == SESSION_ENDING ||
+            (session->phase == SESSION_OPENING && session->rejoining) || !session_may_act(session))
+                return;
+        session->phase = SESSION_ENDING;
+        engine->config.place->class->end(session->place);
+        engine_wake(engine);
+}
+
 void session_go_on(struct engine *engine, struct session *session) {
         struct error err;
         bool begun;
 
-        if (!session_lives(session)) {
-                if (session->place && session->phase != SESSION_ENDING) {
-                        session->phase = SESSION_ENDING;
-                        engine->config.place->class->end(session->place);
-                        engine_wake(engine);
-                }
+        if (session->end != SESSION_LIVES) {
+                end_place(engine, session);
                 return;
         }
         /* What others have changed is looked at first: of what they hold nothing is begun here. */
         if (session->far || session->stale ||
             (session->unknown > 0 && !engine_revive_unknown(engine, session)))
                 return;
+        /* Another server has recorded the end, and left the rest to this one. */
+        if (session->record.ending) {
+                session_is_over(engine, session, SESSION_ENDS);
+                return;
+        }
         if (session->unwritten ||
             ((session->phase == SESSION_OPEN || session_wants(session)) && !session_may_act(session)))
                 return;

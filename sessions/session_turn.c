@@ -93,8 +93,8 @@ bool session_may_act(struct session *session) {
         struct servers *servers = session->engine->servers;
         uint64_t term;
 
-        /* What has ended has no record: no other server can have it. */
-        if (!servers || !session_lives(session))
+        /* Without a record no other server can have it. */
+        if (!servers || session->end == SESSION_OVER)
                 return true;
         term = servers_term(servers);
         if (term != 0 && session->term == term)

@@ -320,6 +320,27 @@ def test_files_that_were_left_open(parking, end):
         assert parking.run(session, "open('left.txt').read()")["value"]["text"] == "'hello'"
 
 
+def test_the_end_of_a_session_outlives_its_server(parking):
+    """The server dies while kernels end: their open files are flushed, and what ran and what waited has an end."""
+    session = parking.create()
+    # Held up until the kernel's time for `atexit` is over; after that open files are flushed.
+    slow = "lambda: (f.write('ran'), time.sleep(10))"
+    assert parking.run(session, f"import atexit, time\nf = open('left.txt', 'w')\natexit.register({slow})\nNone")["status"] == "ok"
+    path = f"/v1/sessions/{session}/executions"
+    for n in (2, 3):
+        answer = parking.call("POST", path, {"code": "time.sleep(600)"}, headers=[("Prefer", "respond-async")])
+        assert answer.json()["n"] == n
+    parking.wait_for_start(session, 2)
+    assert parking.call("DELETE", f"/v1/sessions/{session}").status == 204
+    parking.again()
+    parking.call("GET", f"/v1/sessions/{session}").problem(404, "not-found")
+    wait_until(lambda: parking.call("GET", f"/v1/workspaces/{session}/files/left.txt").body == b"ran")
+    for n in (2, 3):
+        wait_until(lambda: parking.call("GET", f"{path}/{n}").json()["status"] == "killed")
+        assert parking.call("GET", f"{path}/{n}").json()["detail"] == "the session was ended"
+    wait_until(lambda: not list(parking.sockets.glob(f"{session}*")))
+
+
 def test_files_that_code_without_a_session_left_open(parking):
     answer = parking.call("POST", "/v1/execute", {"environment": "data", "code": "f = open('left.txt', 'w'); f.write('hello')"})
     assert answer.status == 200 and answer.json()["status"] == "ok"

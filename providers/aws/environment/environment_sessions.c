@@ -50,7 +50,7 @@ static void note_record(struct provider *provider, const struct session_item *it
                 add(provider, living, NULL, UNREADABLE);
                 return;
         }
-        if (record_ends_ms(&record, record_is_open(&record)) > clock->wall_ms(clock))
+        if (!record.ending && record_ends_ms(&record, record_is_open(&record)) > clock->wall_ms(clock))
                 add(provider, living, arena_strdup(provider->arena, record.environment),
                     arena_strdup(provider->arena, record.owner));
         record_dispose(&record);

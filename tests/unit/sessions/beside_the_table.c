@@ -37,7 +37,7 @@ void __wrap_engine_close(struct engine *engine);
 #define ENGINES_MAX 8
 #define SESSIONS_MAX 4096
 #define PAIRS_MAX 65536
-/* Between two looks: a whole line of executions begins and ends while a session is somebody's turn, by three events each. */
+/* Between two looks a whole line of executions may begin and end, by three events each. */
 #define EVENTS_MAX (3 * (ENGINE_QUEUE_MAX + 2))
 #define LOCKED_MAX 8
 #define REACHED_MAX 8192
@@ -68,13 +68,14 @@ static size_t pair_count;
 /* From the flags of today */
 
 static uint8_t life_of_flags(const struct session *session) {
+        if (session->far || session->stale)
+                return LIFE_AWAY;
+        /* In a store that servers share, another server may have its end. */
+        if (session->end == SESSION_OVER && session->phase == SESSION_NO_PLACE && !session->unwritten)
+                return session->engine->servers ? LIFE_AWAY : LIFE_GONE;
         if (!session_lives(session))
-                return session->end == SESSION_OVER && session->phase == SESSION_NO_PLACE &&
-                                       !session->unwritten
-                               ? LIFE_GONE
-                               : LIFE_ENDING;
-        if (session->far || session->stale ||
-            (session->engine->servers && session->phase == SESSION_NO_PLACE && session->in_line == 0 &&
+                return LIFE_ENDING;
+        if ((session->engine->servers && session->phase == SESSION_NO_PLACE && session->in_line == 0 &&
              !session->wanted && !session_busy(session)))
                 return LIFE_AWAY;
         switch (session->phase) {
@@ -95,16 +96,20 @@ static uint8_t life_of_flags(const struct session *session) {
 }
 
 static uint8_t sandbox_of_flags(const struct session *session) {
-        /* One that is being opened is told to end once there is one. */
+        /* A sandbox that is being opened is told to end once it is there, and one that is joined once it is heard. */
         if (session->phase == SESSION_OPENING && !session_lives(session))
-                return LIFE_SANDBOX_ENDING;
+                return session->rejoining ? LIFE_SANDBOX_SOUGHT : LIFE_SANDBOX_ENDING;
+        /* A thread is about to look for it. */
+        if (session->phase == SESSION_NO_PLACE && !session_lives(session) && session->end < SESSION_ENDS)
+                return LIFE_SANDBOX_SOUGHT;
         if (life_of_flags(session) == LIFE_QUEUED)
                 return LIFE_NO_SANDBOX;
         if (session->phase == SESSION_OPENING)
                 return session->rejoining ? LIFE_SANDBOX_SOUGHT : LIFE_SANDBOX_ASKED;
         if (session->phase == SESSION_NO_PLACE)
                 return LIFE_NO_SANDBOX;
-        return session->phase == SESSION_ENDING ||
+        /* The end of the session was just recorded: its sandbox is told next. */
+        return session->phase == SESSION_ENDING || !session_lives(session) ||
                                (session->phase == SESSION_PARKING && session->record.parked)
                        ? LIFE_SANDBOX_ENDING
                        : LIFE_SANDBOX_LIVES;
@@ -202,7 +207,7 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
                                 /* It was taken over again before anybody looked. */
                                 if (event == LIFE_LEASE_LOST)
                                         next = life_recorded(&reached.states[i]);
-                                /* Of kernels to be restarted the flags say nothing here: one stands for all. */
+                                /* The flags do not count kernels that must be restarted: one stands for all. */
                                 if (next.waiting <= from->waiting + to->waiting + 1 &&
                                     next.ends <= from->ends + to->ends + 1 && next.restarts <= 1)
                                         reach(&reached, &next);
@@ -216,9 +221,6 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
 /*
  * What the engine does otherwise than the table. Each goes when the engine has moved over, and nothing is added.
  *
- * - The end of a session cuts off what runs at once, without a word of its sandbox, which is told to end only after that: what the
- *   code does meanwhile is lost. In the table it is interrupted first.
- * - The end of a session that has no sandbox looks for none that lives unknown to this server: it kills that one.
  * - A sandbox that is dying and has not taken an execution is given it again and again, each time with two writes, until it
  *   says that it has ended. In the table it is on its way out from then on.
  * - A sandbox is asked for before the execution that needs it is accepted, so that an agent's limits turn it away first; or for a
@@ -226,13 +228,10 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
  */
 static bool is_known(const struct life_state *from, const struct life_state *to) {
         bool stops = from->life == LIFE_OPEN && from->execution == LIFE_RUNNING && to->execution == LIFE_IDLE;
-        bool ends = to->life == LIFE_ENDING && to->sandbox == LIFE_NO_SANDBOX;
         bool begins = from->life == LIFE_PARKED && from->sandbox == LIFE_NO_SANDBOX && to->waiting == 0 &&
                       (to->life == LIFE_QUEUED || to->sandbox == LIFE_SANDBOX_ASKED);
 
-        return (stops &&
-                (to->life == LIFE_ENDING || (to->life == LIFE_OPEN && to->waiting == from->waiting + 1))) ||
-               (ends && (from->life == LIFE_PARKED || from->life == LIFE_QUEUED)) || begins;
+        return (stops && to->life == LIFE_OPEN && to->waiting == from->waiting + 1) || begins;
 }
 
 static void print_state(const struct life_state *state) {

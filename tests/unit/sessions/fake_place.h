@@ -103,6 +103,7 @@ struct fake_place {
         size_t parks;
         char restarted[256]; /* "CONTEXT CONTEXT " */
         size_t opens, clears, executes, expires;
+        size_t ends, kills;     /* end(); clear() of one that lived */
         struct place_life life; /* told last, by expire() */
         /* Of the last execution. */
         int64_t asked_ms;
@@ -511,6 +512,7 @@ static inline void fake_heard(struct place_session *session, uint64_t id) {
 static inline void fake_end(struct place_session *session) {
         pthread_mutex_lock(&session->place->lock);
         session->sandbox->ending = true;
+        session->place->ends++;
         fake_wake(session->sandbox);
         pthread_mutex_unlock(&session->place->lock);
 }
@@ -538,6 +540,7 @@ static inline int fake_clear(struct place *base, const char *id, struct error *e
         fake_pass(&fake_clearing, sandbox ? sandbox->owner : NULL);
         pthread_mutex_lock(&place->lock);
         place->clears++;
+        place->kills += sandbox && sandbox->lives;
         if (sandbox)
                 fake_forget(sandbox);
         pthread_mutex_unlock(&place->lock);

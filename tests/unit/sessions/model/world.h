@@ -629,7 +629,7 @@ static inline void add_news(const struct world *world, const struct limits *limi
         }
         if (server->joined && !world->sandbox.lives) {
                 add_event(steps, s, LIFE_ENDED);
-                if (view->sandbox != LIFE_SANDBOX_ENDING)
+                if (view->sandbox != LIFE_SANDBOX_ENDING || view->life == LIFE_ENDING)
                         add_event(steps, s, LIFE_DYING);
                 return;
         }
