@@ -123,35 +123,23 @@ void server_answer_stream(struct server_request *request, unsigned status, const
         set_answer(request, status, type)->stream = *stream;
 }
 
-static enum server_wait wait_for_two(struct server_request *request, struct pollfd one, struct pollfd other,
-                                     int timeout_ms) {
+enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms) {
         struct request *own = of(request);
         struct pollfd polled[] = {
-                one,
+                { .fd = descriptor, .events = events },
                 { .fd = own->wire->socket, .events = POLLRDHUP },
                 { .fd = interrupt_descriptor(&own->service->stop, INTERRUPT_NOW), .events = POLLIN },
-                other,
         };
         int ready;
 
         do
-                ready = poll(polled, 4, timeout_ms);
+                ready = poll(polled, 3, timeout_ms);
         while (ready < 0 && errno == EINTR);
         if (polled[2].revents)
                 return SERVER_STOPS;
         if (polled[1].revents)
                 return SERVER_LEFT;
         return ready > 0 ? SERVER_READY : SERVER_TIME;
-}
-
-enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms) {
-        return wait_for_two(request, (struct pollfd){ .fd = descriptor, .events = events },
-                            (struct pollfd){ .fd = -1 }, timeout_ms);
-}
-
-enum server_wait server_wait_either(struct server_request *request, int one, int other) {
-        return wait_for_two(request, (struct pollfd){ .fd = one, .events = POLLIN },
-                            (struct pollfd){ .fd = other, .events = POLLIN }, -1);
 }
 
 const struct interrupt *server_interrupt(struct server_request *request) {

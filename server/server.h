@@ -149,8 +149,6 @@ enum server_wait { SERVER_READY, SERVER_TIME, SERVER_LEFT, SERVER_STOPS };
  * give up then.
  */
 enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms);
-/* The same until one of two can be read, without a limit. */
-enum server_wait server_wait_either(struct server_request *request, int one, int other);
 
 /*
  * Raised to INTERRUPT_NOW once the client has left, or the server is to stop: for work that cannot wait by server_wait(). It lives

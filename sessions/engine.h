@@ -333,14 +333,8 @@ void engine_tell_beside(struct engine *engine, const struct engine_news *news);
 int engine_bring_files(struct engine *engine, const struct engine_caller *caller, const char *id,
                        struct engine_follower **ret, struct problem *problem) MUST_USE;
 int engine_follower_descriptor(const struct engine_follower *follower); /* readable when there is something */
-/*
- * Of an execution: from now on it is told no event, and its descriptor is readable once there is the result. Who waits may hear the
- * sandbox himself, so that the engine's thread need not be woken for him: as long as it is not -1, what is returned is a second descriptor
- * to wait for. After each wait engine_follower_hear() says which it is by then. Who waits no more before ENGINE_ENDED says so at once.
- */
-int engine_follower_await_end(struct engine_follower *follower);
-int engine_follower_hear(struct engine_follower *follower);
-void engine_follower_wait_no_more(struct engine_follower *follower);
+/* Of an execution: from now on it is told no event, and its descriptor is readable once there is the result. */
+void engine_follower_await_end(struct engine_follower *follower);
 enum engine_next engine_follower_next(struct engine_follower *follower, struct engine_event *ret);
 void engine_follower_close(struct engine_follower *follower); /* NULL is fine */
 

@@ -359,8 +359,6 @@ void far_follow_instead(struct engine *engine, struct session *session) {
                         continue;
                 }
                 *link = follower->next;
-                if (session->listener == follower)
-                        session->listener = NULL;
                 n = follower->execution->n;
                 execution_drop(follower->execution);
                 follower->execution = NULL;

@@ -134,74 +134,9 @@ int engine_follower_descriptor(const struct engine_follower *follower) {
         return follower->descriptor;
 }
 
-static bool listens(const struct engine_follower *follower) {
-        return follower->session && follower->session->listener == follower;
-}
-
-/* What must be seen to by the engine's thread (files, a sandbox that ends) the place does not lend. */
-static int lent_descriptor(const struct engine_follower *follower) {
-        const struct session *session = follower->session;
-
-        return listens(follower) && session->place && session->phase == SESSION_OPEN &&
-                               session->running == follower->execution
-                       ? follower->engine->config.place->class->lend(session->place)
-                       : -1;
-}
-
-static void listen_no_more(struct engine_follower *follower) {
-        struct session *session = follower->session;
-
-        if (!listens(follower))
-                return;
-        session->listener = NULL;
-        if (session->place)
-                follower->engine->config.place->class->take_back(session->place);
-}
-
-int engine_follower_await_end(struct engine_follower *follower) {
-        const struct place_class *class = follower->engine->config.place->class;
-        struct session *session;
-        int descriptor;
-
+void engine_follower_await_end(struct engine_follower *follower) {
         pthread_mutex_lock(&follower->engine->lock);
         follower->only_end = true;
-        session = follower->session;
-        if (session && !session->listener && follower->execution && session->running == follower->execution &&
-            class->lend && !follower->engine->config.store->class->shared)
-                session->listener = follower;
-        descriptor = lent_descriptor(follower);
-        pthread_mutex_unlock(&follower->engine->lock);
-        return descriptor;
-}
-
-int engine_follower_hear(struct engine_follower *follower) {
-        struct engine *engine = follower->engine;
-        int descriptor = -1;
-
-        pthread_mutex_lock(&engine->lock);
-        if (listens(follower) && follower->session->place) {
-                struct session *session = follower->session;
-
-                session_hear(engine, session);
-                follower->due = false;
-                if (session->wakes_due)
-                        engine_followers_wake_due(session);
-                if (!session->tells_more)
-                        descriptor = lent_descriptor(follower);
-                /* What he does not wait for, the engine's thread hears again: nobody would else. */
-                if (descriptor < 0 && session->place)
-                        engine->config.place->class->take_back(session->place);
-                /* It goes on there, in turns with others. */
-                if (session->tells_more)
-                        engine_wake(engine);
-        }
-        pthread_mutex_unlock(&engine->lock);
-        return descriptor;
-}
-
-void engine_follower_wait_no_more(struct engine_follower *follower) {
-        pthread_mutex_lock(&follower->engine->lock);
-        listen_no_more(follower);
         pthread_mutex_unlock(&follower->engine->lock);
 }
 
@@ -302,8 +237,6 @@ enum engine_next engine_follower_next(struct engine_follower *follower, struct e
                : follower->of_files   ? next_of_files(follower)
                : follower->of_session ? next_of_session(follower, ret)
                                       : next_of_execution(follower, ret);
-        if (next == ENGINE_ENDED)
-                listen_no_more(follower);
         if (next == ENGINE_NOTHING && read(follower->descriptor, &ignored, sizeof(ignored)) < 0 &&
             errno != EAGAIN)
                 abort();
@@ -330,7 +263,6 @@ void engine_follower_close(struct engine_follower *follower) {
                 pthread_mutex_unlock(&engine->lock);
                 return;
         }
-        listen_no_more(follower);
         if (follower->session) {
                 struct session *session = follower->session;
                 struct engine_follower **link = &session->followers;

@@ -89,7 +89,6 @@ struct session {
         bool parks_next;                   /* once that is done */
         uint64_t heard_id;                 /* what the place is told to have been heard then; 0: nothing */
         struct engine_follower *followers; /* of the session itself, and of its executions */
-        struct engine_follower *listener;  /* the one of them who hears the sandbox himself; NULL: none */
 };
 
 struct engine_follower {

@@ -242,13 +242,6 @@ struct place_class {
                     struct error *err);
         /* Readable when next() has something to do. It may change with each next(). */
         int (*descriptor)(const struct place_session *session);
-        /*
-         * For one who waits for what runs, and spares the engine's thread the way: the descriptor that tells him when next() has something to
-         * do, and descriptor() does not until take_back(), or until the place must see to more than one can: then it is -1 here,
-         * and all is as before. Asked anew after each next(). May be NULL, both.
-         */
-        int (*lend)(struct place_session *session);
-        void (*take_back)(struct place_session *session);
         /* So many ms after which next() must be called though nothing is readable; -1: none. */
         int64_t (*patience_ms)(const struct place_session *session);
         /* Until it says PLACE_NOTHING. -1: it can be heard no more: leave() it and clear() its id, or open it again. */

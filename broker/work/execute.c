@@ -129,9 +129,9 @@ static void end_session(const struct call *call, const char *session) {
 
 enum server_wait execute_await(struct server_request *request, struct engine_follower *follower) {
         struct engine_event event;
-        int sandbox = engine_follower_await_end(follower);
         enum server_wait waited;
 
+        engine_follower_await_end(follower);
         for (;;) {
                 switch (engine_follower_next(follower, &event)) {
                 case ENGINE_EVENT:
@@ -143,12 +143,9 @@ enum server_wait execute_await(struct server_request *request, struct engine_fol
                 default:
                         break;
                 }
-                waited = server_wait_either(request, engine_follower_descriptor(follower), sandbox);
-                if (waited == SERVER_LEFT || waited == SERVER_STOPS) {
-                        engine_follower_wait_no_more(follower);
+                waited = server_wait(request, engine_follower_descriptor(follower), POLLIN, -1);
+                if (waited == SERVER_LEFT || waited == SERVER_STOPS)
                         return waited;
-                }
-                sandbox = engine_follower_hear(follower);
         }
 }
 

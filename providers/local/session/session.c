@@ -45,18 +45,12 @@
 
 /* --- to the worker --- */
 
-/* It has nothing to do but to listen: no files are moved, and nothing ends. */
-static bool only_listens(const struct place_session *session) {
-        return !session->sync && !session->over && !session->killing && !session->handed_over;
-}
-
 /* While files are brought the socket is not read: what waits there must not wake the poll. */
 static void wait_for(struct place_session *session) {
         bool sends = session->outgoing.length > 0, listens;
         struct epoll_event event = { .events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN };
 
-        session->lent = session->lent && only_listens(session);
-        listens = !session->sync && !session->over && !session->killing && (sends || !session->lent);
+        listens = !session->sync && !session->over && !session->killing;
         if ((session->killing && !session->listens) || session->lasting.socket < 0)
                 return;
         if (listens != session->listens)
@@ -649,17 +643,6 @@ static int descriptor(const struct place_session *session) {
         return session->waits;
 }
 
-static int lend(struct place_session *session) {
-        session->lent = session->opened && session->lasting.socket >= 0 && only_listens(session);
-        wait_for(session);
-        return session->lent ? session->lasting.socket : -1;
-}
-
-static void take_back(struct place_session *session) {
-        session->lent = false;
-        wait_for(session);
-}
-
 static int64_t patience_ms(const struct place_session *session) {
         int64_t until = session->dies_ms           ? session->dies_ms
                         : session->ends_ms         ? session->ends_ms
@@ -1088,8 +1071,6 @@ static const struct place_class class = {
         .open = open_session,
         .name = name_others,
         .descriptor = descriptor,
-        .lend = lend,
-        .take_back = take_back,
         .patience_ms = patience_ms,
         .next = next,
         .execute = execute,

@@ -67,7 +67,6 @@ struct place_session {
         struct message_reader messages;
         struct message message; /* the last event lies in it */
         struct content_display display;
-        bool lent;      /* the thread that waits for the execution polls the worker's socket */
         uint64_t heard; /* the end of the last event that was given out */
         /* What the worker is still to be told of it, and when at the latest; 0: nothing. */
         uint64_t heard_later;

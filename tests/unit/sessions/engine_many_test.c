@@ -11,7 +11,7 @@ static const char *await_end(struct fixture *fixture, struct engine_follower *fo
         struct engine_event event;
         enum engine_next next;
 
-        (void)engine_follower_await_end(follower);
+        engine_follower_await_end(follower);
         while ((next = engine_follower_next(follower, &event)) != ENGINE_ENDED) {
                 struct pollfd ready = { engine_follower_descriptor(follower), POLLIN, 0 };
 

@@ -52,8 +52,6 @@ struct fake_sandbox {
         size_t told;
         bool fresh, opened, ending, holding, bringing;
         int descriptor; /* of who has it open, or -1 */
-        bool is_lent;   /* it is told by `lent` what the other tells else */
-        int lent;
         char memory[64], checkpoint[64];
         struct place_checkpoint last_checkpoint; /* its digest is the fake's own number */
         bool restored, restoring_died;
@@ -90,7 +88,6 @@ struct fake_place {
         struct fake_sandbox sandboxes[FAKE_SANDBOXES];
         size_t count;
         bool refuse_open, fail_start;
-        bool lends;
         bool notes;          /* it gives a note with each end, {"n": NUMBER} */
         int64_t opened_note; /* of the last opening; 0: it had none */
         bool opened_parked;
@@ -124,8 +121,7 @@ struct place_session {
 static inline void fake_wake(struct fake_sandbox *sandbox) {
         const uint64_t one = 1;
 
-        if (sandbox->descriptor >= 0 &&
-            write(sandbox->is_lent ? sandbox->lent : sandbox->descriptor, &one, sizeof(one)) < 0)
+        if (sandbox->descriptor >= 0 && write(sandbox->descriptor, &one, sizeof(one)) < 0)
                 abort();
 }
 
@@ -283,35 +279,6 @@ static inline int fake_descriptor(const struct place_session *session) {
         return session->sandbox->descriptor;
 }
 
-/* With the lock held. */
-static inline void fake_return(struct fake_sandbox *sandbox) {
-        if (sandbox->is_lent)
-                close(sandbox->lent);
-        sandbox->is_lent = false;
-}
-
-static inline int fake_lend(struct place_session *session) {
-        struct fake_sandbox *sandbox = session->sandbox;
-        int lent = -1;
-
-        pthread_mutex_lock(&session->place->lock);
-        if (session->place->lends && !sandbox->is_lent) {
-                sandbox->lent = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-                sandbox->is_lent = true;
-        }
-        if (sandbox->is_lent)
-                lent = sandbox->lent;
-        pthread_mutex_unlock(&session->place->lock);
-        return lent;
-}
-
-static inline void fake_take_back(struct place_session *session) {
-        pthread_mutex_lock(&session->place->lock);
-        fake_return(session->sandbox);
-        fake_wake(session->sandbox);
-        pthread_mutex_unlock(&session->place->lock);
-}
-
 static inline int64_t fake_patience_ms(const struct place_session *session) {
         (void)session;
         return -1;
@@ -379,9 +346,7 @@ static inline int fake_next(struct place_session *session, struct place_event *r
                 event.reason = session->why;
                 event.restoring = sandbox->restoring_died;
                 fake_forget(sandbox);
-        } else if ((read(sandbox->descriptor, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN) ||
-                   (sandbox->is_lent && read(sandbox->lent, &ignored, sizeof(ignored)) < 0 &&
-                    errno != EAGAIN)) {
+        } else if (read(sandbox->descriptor, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN) {
                 abort();
         }
         pthread_mutex_unlock(&session->place->lock);
@@ -520,7 +485,6 @@ static inline void fake_end(struct place_session *session) {
 static inline void fake_leave(struct place_session *session) {
         fake_pass(&fake_going, session->sandbox->owner);
         pthread_mutex_lock(&session->place->lock);
-        fake_return(session->sandbox);
         close(session->sandbox->descriptor);
         session->sandbox->descriptor = -1;
         pthread_mutex_unlock(&session->place->lock);
@@ -568,8 +532,6 @@ static inline int fake_adopt(struct place *base, const struct place_opening *ope
 static const struct place_class fake_class __attribute__((unused)) = {
         .open = fake_open,
         .descriptor = fake_descriptor,
-        .lend = fake_lend,
-        .take_back = fake_take_back,
         .patience_ms = fake_patience_ms,
         .next = fake_next,
         .execute = fake_execute,
