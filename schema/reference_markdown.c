@@ -46,7 +46,7 @@ static void print_row(FILE *stream, struct arena *arena, const char *prefix, con
         fputs(" | ", stream);
         print_cell(stream, field->doc);
         if (field->choices_text || field->choices_integer)
-                fprintf(stream, " One of: %s.", range);
+                fprintf(stream, " Values: %s.", range);
         else if (*range)
                 fprintf(stream, " Range: %s.", range);
         if (field->pattern_message) {

@@ -46,7 +46,7 @@ static void print_rights(FILE *stream, const struct operation *operation, struct
         const char *const *rights = openapi_rights(operation, arena);
 
         if (operation->needs == OPERATION_NEEDS_NOTHING) {
-                fputs("\nAnybody may, without a token.\n", stream);
+                fputs("\nNeeds no token.\n", stream);
                 return;
         }
         if (!*rights)
