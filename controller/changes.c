@@ -2,8 +2,8 @@
 /*
  * From desired, recorded and observed to what has to be done with each subject. Pure.
  *
- *     wanted, not there create (also if it was deleted outside of Berth) wanted, there, ours
- *     update; replace where a field cannot change in place, or where it has failed;
+ *     wanted, not there            create (also if it was deleted outside of Berth)
+ *     wanted, there, ours          update; replace where a field cannot change in place, or where it has failed;
  *                                  nothing where no field differs
  *     wanted, there, not ours      adopt, which a guard refuses unless the marks are ours
  *     not wanted, recorded         delete, also where nothing is there any more: the record has to go

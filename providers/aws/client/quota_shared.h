@@ -3,8 +3,7 @@
  * The buckets of several processes of ours that work side by side, `berth apply --stacks`: AWS counts their calls together where they
  * work in one account and region.
  *
- *     quota_shared_new(&descriptor, &err) once, by the process that starts them. Each of them is
- *     given the descriptor, and its
+ *     quota_shared_new(&descriptor, &err)     once, by the process that starts them. Each of them is given the descriptor, and its
  *                                             number as text in the variable QUOTA_SHARED_VARIABLE
  *     quota_shared_find("1111...", "eu-...")  in each of them, by quota_set.c
  *

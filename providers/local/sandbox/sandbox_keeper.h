@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keeper of a worker: starts it, places it, chooses its user, and waits for its end. With
- * root's rights (those of `berth exec` started by root, or of `berth launcher`), or with a user's
- * own.
+ * The keeper of a worker: starts it, tells it where it runs and as which user, and waits for
+ * its end. With root's rights (those of `berth exec` started by root, or of `berth launcher`), or
+ * with a user's own.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEEPER_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEEPER_H

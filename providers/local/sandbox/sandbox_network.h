@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A network namespace with a loopback device and nothing else, made before root's rights are gone:
- * to the programs inside it belongs to another user, and its settings stay. Connections that were
+ * for the programs inside it belongs to another user, and its settings stay. Connections that were
  * not accepted yet are in no memory limit: the kernel counts them when they are accepted. So their
  * buffers and number are held small here; with the machine's own settings 161 of them kept 600 MB.
  */

@@ -133,7 +133,7 @@ const struct seccomp_condition seccomp_conditions[] = {
 
         /*
          * What a program may have of sockets: AF_UNIX, and TCP and UDP for the sandbox's own
-         * loopback. Other protocols (MPTCP, SCTP) are much of the kernel without a use. Bytes that
+         * loopback. Other protocols (MPTCP, SCTP) open much of the kernel for no use. Bytes that
          * wait in a netlink socket are charged to no limit, 200 KiB each, and seccomp cannot tell
          * what is sent on one: none. Its ENOSYS makes Node answer "no interfaces"; the C library
          * resolves names without it.
