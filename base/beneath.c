@@ -45,7 +45,7 @@ struct walk {
         char ahead[PATH_MAX]; /* what is still to be walked */
 };
 
-static int refuse(int error) {
+static int set_errno(int error) {
         errno = error;
         return -1;
 }
@@ -84,14 +84,14 @@ static int enter(struct walk *walk, const char *name, int *ret_link) {
         if (next < 0 || examine(next, &mount, &mode) < 0)
                 return -1;
         if ((walk->resolve & RESOLVE_NO_XDEV) && mount != walk->mount)
-                return refuse(EXDEV);
+                return set_errno(EXDEV);
         if (S_ISLNK(mode) && ret_link) {
                 *ret_link = next;
                 next = -1;
                 return 0;
         }
         if (!S_ISDIR(mode))
-                return refuse(S_ISLNK(mode) ? ELOOP : ENOTDIR);
+                return set_errno(S_ISLNK(mode) ? ELOOP : ENOTDIR);
         go_to(walk, next);
         next = -1;
         return 0;
@@ -101,9 +101,9 @@ static int go_into(struct walk *walk, const char *name, int *ret_link) {
         size_t length = strlen(walk->names);
 
         if (length + 1 + strlen(name) >= sizeof(walk->names))
-                return refuse(ENAMETOOLONG);
+                return set_errno(ENAMETOOLONG);
         if (++walk->steps > STEPS_MAX)
-                return refuse(ELOOP);
+                return set_errno(ELOOP);
         if (enter(walk, name, ret_link) < 0)
                 return -1;
         if (!ret_link || *ret_link < 0) {
@@ -117,7 +117,7 @@ static int go_up(struct walk *walk) {
         char names[PATH_MAX], *rest = NULL, *last = strrchr(walk->names, '/');
 
         if (!last)
-                return walk->resolve & RESOLVE_IN_ROOT ? 0 : refuse(EXDEV);
+                return walk->resolve & RESOLVE_IN_ROOT ? 0 : set_errno(EXDEV);
         *last = '\0';
         memcpy(names, walk->names, sizeof(names));
         go_to_top(walk);
@@ -129,26 +129,26 @@ static int go_up(struct walk *walk) {
 }
 
 /* Its target comes before what is still ahead. */
-static int follow(struct walk *walk, int link) {
+static int follow_link(struct walk *walk, int link) {
         char target[PATH_MAX];
         struct statfs system;
         ssize_t length;
         size_t ahead = strlen(walk->ahead);
 
         if ((walk->resolve & RESOLVE_NO_SYMLINKS) || ++walk->links > LINKS_MAX)
-                return refuse(ELOOP);
+                return set_errno(ELOOP);
         /* A magic link leads to something else than it says. */
         if (fstatfs(link, &system) < 0 || system.f_type == PROC_SUPER_MAGIC)
-                return refuse(ELOOP);
+                return set_errno(ELOOP);
         length = readlinkat(link, "", target, sizeof(target));
         if (length <= 0)
-                return length < 0 ? -1 : refuse(ENOENT);
+                return length < 0 ? -1 : set_errno(ENOENT);
         if (target[0] == '/' && !(walk->resolve & RESOLVE_IN_ROOT))
-                return refuse(EXDEV);
+                return set_errno(EXDEV);
         if (target[0] == '/')
                 go_to_top(walk);
         if ((size_t)length + 1 + ahead >= sizeof(walk->ahead))
-                return refuse(ENAMETOOLONG);
+                return set_errno(ENAMETOOLONG);
         memmove(walk->ahead + length + 1, walk->ahead, ahead + 1);
         memcpy(walk->ahead, target, (size_t)length);
         walk->ahead[length] = '/';
@@ -174,7 +174,7 @@ static int open_last(struct walk *walk, const char *name, int flags, unsigned mo
                 if (examine(found, &mount, &type) < 0)
                         return -1;
                 if ((walk->resolve & RESOLVE_NO_XDEV) && mount != walk->mount)
-                        return refuse(EXDEV);
+                        return set_errno(EXDEV);
                 if (S_ISLNK(type) && !kept) {
                         *ret_link = found;
                         found = -1;
@@ -187,7 +187,7 @@ static int open_last(struct walk *walk, const char *name, int flags, unsigned mo
         if (examine(opened, &mount, &type) < 0 || (S_ISLNK(type) && !kept) ||
             ((walk->resolve & RESOLVE_NO_XDEV) && mount != walk->mount)) {
                 close(opened);
-                return refuse(EAGAIN);
+                return set_errno(EAGAIN);
         }
         return opened;
 }
@@ -200,7 +200,7 @@ static int walk_on(struct walk *walk, int flags, unsigned mode) {
                 bool is_last = from[length] == '\0', is_up;
 
                 if (length > NAME_MAX)
-                        return refuse(ENAMETOOLONG);
+                        return set_errno(ENAMETOOLONG);
                 memcpy(name, from, length);
                 name[length] = '\0';
                 memmove(walk->ahead, from + length, strlen(from + length) + 1);
@@ -215,15 +215,15 @@ static int walk_on(struct walk *walk, int flags, unsigned mode) {
                 if (!is_last) {
                         /* As the kernel says of "name/", whatever it is. */
                         if ((flags & O_CREAT) && walk->ahead[strspn(walk->ahead, "/")] == '\0')
-                                return refuse(EISDIR);
-                        if (go_into(walk, name, &link) < 0 || (link >= 0 && follow(walk, link) < 0))
+                                return set_errno(EISDIR);
+                        if (go_into(walk, name, &link) < 0 || (link >= 0 && follow_link(walk, link) < 0))
                                 return -1;
                         continue;
                 }
                 opened = open_last(walk, name, flags, mode, &link);
                 if (link < 0)
                         return opened;
-                if (follow(walk, link) < 0)
+                if (follow_link(walk, link) < 0)
                         return -1;
         }
 }
@@ -235,9 +235,9 @@ static int open_by_steps(int folder, const char *path, int flags, unsigned mode,
         int opened, error;
 
         if (length == 0 || length >= sizeof(walk.ahead))
-                return refuse(length == 0 ? ENOENT : ENAMETOOLONG);
+                return set_errno(length == 0 ? ENOENT : ENAMETOOLONG);
         if (path[0] == '/' && !(resolve & RESOLVE_IN_ROOT))
-                return refuse(EXDEV);
+                return set_errno(EXDEV);
         if (examine(folder, &walk.mount, &type) < 0)
                 return -1;
         memcpy(walk.ahead, path, length + 1);

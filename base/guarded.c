@@ -18,7 +18,7 @@
 /* Of a list that the kernel keeps: 64 KB, the most that an attribute can have (XATTR_SIZE_MAX). */
 #define LIST_MAX ((size_t)64 << 10)
 
-static bool is_ours(uid_t user) {
+static bool is_trusted_user(uid_t user) {
         return user == 0 || user == geteuid();
 }
 
@@ -28,7 +28,7 @@ static bool lets_write(const struct posix_acl_xattr_entry *entry, gid_t group) {
 
         switch (le16toh(entry->e_tag)) {
         case ACL_USER:
-                return !is_ours(id);
+                return !is_trusted_user(id);
         case ACL_GROUP:
                 return id != 0;
         case ACL_GROUP_OBJ:
@@ -106,7 +106,8 @@ static int check_step(int opened, bool last, const struct part *part, struct err
                 return error_set(err, "%.*s: %s", (int)part->length, part->path, strerror(errno));
         listed = lists > 0;
         writable = (status.st_mode & S_IWOTH) || ((status.st_mode & S_IWGRP) && status.st_gid != 0);
-        if (!is_ours(status.st_uid) || ((writable || listed) && (last || !(status.st_mode & S_ISVTX))))
+        if (!is_trusted_user(status.st_uid) ||
+            ((writable || listed) && (last || !(status.st_mode & S_ISVTX))))
                 return refuse_unguarded(part, &status, listed, err);
         return 0;
 }

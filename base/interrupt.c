@@ -154,7 +154,7 @@ void interrupt_on_hangup(void) {
                 install_handler(SIGHUP, on_hangup);
 }
 
-static void leave(int number) {
+static void exit_on_signal(int number) {
         int first = interrupt_signal();
 
         _exit(128 + (first ? first : number));
@@ -162,7 +162,7 @@ static void leave(int number) {
 
 static void leave_soon(int number) {
         if (interrupt_signal())
-                leave(number);
+                exit_on_signal(number);
         note_signal(number);
         alarm(PRINTING_S);
 }
@@ -170,7 +170,7 @@ static void leave_soon(int number) {
 void interrupt_only_printing_left(void) {
         struct sigaction before;
 
-        install_handler(SIGALRM, leave);
+        install_handler(SIGALRM, exit_on_signal);
         install_handler(SIGINT, leave_soon);
         install_handler(SIGTERM, leave_soon);
         if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)

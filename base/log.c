@@ -117,9 +117,9 @@ static void write_text(enum log_level level, const char *prefix, const char *mes
         fprintf(stderr, "%s%s\n", prefix, strbuf_text(&lines));
 }
 
-__attribute__((format(printf, 4, 0))) static void write_line(enum log_level level, const char *name,
-                                                             const char *prefix, const char *format,
-                                                             va_list arguments) {
+__attribute__((format(printf, 4, 0))) static void write_log_line(enum log_level level, const char *name,
+                                                                 const char *prefix, const char *format,
+                                                                 va_list arguments) {
         char message[4096];
 
         if ((int)level > atomic_load(&current))
@@ -131,12 +131,12 @@ __attribute__((format(printf, 4, 0))) static void write_line(enum log_level leve
                 write_text(level, prefix, message);
 }
 
-#define DEFINE_LOG(name, level, level_name, prefix)                       \
-        void name(const char *format, ...) {                              \
-                va_list arguments;                                        \
-                va_start(arguments, format);                              \
-                write_line(level, level_name, prefix, format, arguments); \
-                va_end(arguments);                                        \
+#define DEFINE_LOG(name, level, level_name, prefix)                           \
+        void name(const char *format, ...) {                                  \
+                va_list arguments;                                            \
+                va_start(arguments, format);                                  \
+                write_log_line(level, level_name, prefix, format, arguments); \
+                va_end(arguments);                                            \
         }
 
 DEFINE_LOG(log_error, LOG_LEVEL_ERROR, "error", "error: ")

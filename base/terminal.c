@@ -55,7 +55,7 @@ const char *terminal_style(FILE *stream, enum style style) {
 }
 
 /* Nearly all text is this. */
-static bool is_plain(char byte) {
+static bool is_plain_ascii(char byte) {
         return byte >= 0x20 && byte < 0x7F;
 }
 
@@ -64,7 +64,7 @@ static size_t first_character(const char *text, size_t length, int *ret_columns)
         utf8proc_int32_t codepoint;
         utf8proc_ssize_t size;
 
-        if (is_plain(*text)) {
+        if (is_plain_ascii(*text)) {
                 *ret_columns = 1;
                 return 1;
         }
@@ -181,7 +181,7 @@ size_t text_append_safe_character(struct strbuf *to, const char *text, size_t le
         utf8proc_int32_t codepoint = bytes[at];
         utf8proc_ssize_t size = 1;
 
-        if (is_plain(text[at])) {
+        if (is_plain_ascii(text[at])) {
                 strbuf_append_char(to, text[at]);
                 return 1;
         }
@@ -270,7 +270,7 @@ static void append_safe(struct strbuf *to, const char *text, size_t length) {
         for (size_t at = 0; at < length;) {
                 size_t plain = 0;
 
-                while (at + plain < length && is_plain(text[at + plain]))
+                while (at + plain < length && is_plain_ascii(text[at + plain]))
                         plain++;
                 strbuf_append_bytes(to, text + at, plain);
                 at += plain;

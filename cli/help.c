@@ -14,7 +14,7 @@
 #define NARROW 60 /* terminals with fewer columns have one column of text */
 
 /* From `column` on, where the line stands; breaks at spaces, and behind the bars of alternatives ("show|mv|rm"). */
-static int print_usage(const char *usage, int column, int width, FILE *stream) {
+static int print_usage_line(const char *usage, int column, int width, FILE *stream) {
         while (*usage) {
                 int length = (int)strcspn(usage, "| ");
 
@@ -35,11 +35,11 @@ static int width_of(FILE *stream) {
 }
 
 /* Two columns. Where the left one is too wide, the right one goes below it, as it does on a narrow terminal. */
-static void print_row(const char *left, const char *right, FILE *stream) {
+static void print_columns(const char *left, const char *right, FILE *stream) {
         int width = width_of(stream), column = width < NARROW ? 6 : RIGHT_COLUMN, used;
 
         fputs("  ", stream);
-        used = print_usage(left, 2, width, stream);
+        used = print_usage_line(left, 2, width, stream);
         if (used >= column || width < NARROW) {
                 fputc('\n', stream);
                 used = 0;
@@ -129,7 +129,7 @@ static void print_options(const struct verb *verb, const struct verb_command *co
                 strbuf_printf(&left, "%c%c%s--%s%s%s", row->id < 256 ? '-' : ' ',
                               row->id < 256 ? row->id : ' ', row->id < 256 ? ", " : "  ", row->name,
                               row->argument ? " " : "", row->argument ? row->argument : "");
-                print_row(strbuf_text(&left), doc.data ? doc.data : row->doc, stream);
+                print_columns(strbuf_text(&left), doc.data ? doc.data : row->doc, stream);
         }
 }
 
@@ -150,7 +150,7 @@ void help_print(FILE *stream) {
                 struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
 
                 print_call(verb, &left);
-                print_row(strbuf_text(&left), verb->doc, stream);
+                print_columns(strbuf_text(&left), verb->doc, stream);
         }
         fputs("\noptions of every verb:\n", stream);
         print_options(NULL, NULL, false, stream);
@@ -167,7 +167,7 @@ static void print_commands(const struct verb *verb, FILE *stream) {
                         continue;
                 strbuf_printf(&left, "%s%s%s", command->name, command->operands[0] ? " " : "",
                               command->operands);
-                print_row(strbuf_text(&left), command->doc, stream);
+                print_columns(strbuf_text(&left), command->doc, stream);
         }
         fputc('\n', stream);
         terminal_print_wrapped(stream, "berth help VERB COMMAND shows the options of one.", 0, 0);
@@ -183,7 +183,7 @@ void help_print_verb(const struct verb *verb, const struct verb_command *command
         else
                 print_call(verb, &usage);
         strbuf_append(&usage, " [OPTION]...");
-        print_usage(strbuf_text(&usage), 0, width_of(stream), stream);
+        print_usage_line(strbuf_text(&usage), 0, width_of(stream), stream);
         fputs("\n\n", stream);
         terminal_print_wrapped(stream, command ? command->doc : verb->doc, 0, 0);
         if (verb->commands && !command)

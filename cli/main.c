@@ -114,7 +114,7 @@ static void hold_standard_descriptors(void) {
         }
 }
 
-static int exit_code_of(const struct error *err) {
+static int exit_code_of_error(const struct error *err) {
         switch (err->kind) {
         case ERROR_REFUSED:
                 return EXIT_REFUSED;
@@ -157,7 +157,7 @@ static int run_verb(int argc, char **argv, struct arena *arena) {
         if (code >= 0)
                 return code;
         log_error("%s", err.message);
-        return exit_code_of(&err);
+        return exit_code_of_error(&err);
 }
 
 /* A reader that ended, such as head(1), is no error. */

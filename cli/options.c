@@ -2,7 +2,7 @@
 /*
  * getopt_long() goes over the arguments twice: over those before the verb, and over those behind it, where options may stand before and
  * after operands. Behind the first operand of exec everything is the program's. Which options a verb takes is checked at the end
- * (check_use). Mistakes name the nearest word that exists.
+ * (check_used). Mistakes name the nearest word that exists.
  */
 #include "cli/options.h"
 
@@ -468,8 +468,8 @@ static int check_command(const struct options *options, const struct verb *verb,
 }
 
 /* Refuses options that were accepted before the verb was known. */
-static int check_use(const struct options *options, const struct verb *verb, const bool *used,
-                     struct error *err) {
+static int check_used(const struct options *options, const struct verb *verb, const bool *used,
+                      struct error *err) {
         struct strbuf operands STRBUF_CLEANUP = STRBUF_INIT;
 
         for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -631,7 +631,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 options.command = commands_of_line(verb, &options);
         if (verb && check_files(&options, verb, arena, used, err) < 0)
                 return -1;
-        if (verb && check_use(&options, verb, used, err) < 0)
+        if (verb && check_used(&options, verb, used, err) < 0)
                 return -1;
         if (verb && check_state(&options, verb, used[row_of(OPTION_STATE) - options_rows], arena, err) < 0)
                 return -1;

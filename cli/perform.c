@@ -61,7 +61,7 @@ static void on_progress(void *context, const struct executor_stats *stats, int64
 }
 
 /* Reads one line from the terminal: Ctrl-C at the prompt is a no. */
-static int read_answer(char *answer, size_t size) {
+static int read_confirmation(char *answer, size_t size) {
         struct pollfd polled[] = {
                 { .fd = STDIN_FILENO, .events = POLLIN },
                 { .fd = interrupt_descriptor(interrupt_of_user(), INTERRUPT_FINISH), .events = POLLIN },
@@ -81,7 +81,7 @@ static int ask(struct error *err) {
         char answer[16] = "";
 
         fflush(stderr);
-        if (read_answer(answer, sizeof(answer)) < 0 || strcmp(answer, "yes\n") != 0)
+        if (read_confirmation(answer, sizeof(answer)) < 0 || strcmp(answer, "yes\n") != 0)
                 return error_set(err, "nothing was changed");
         return 0;
 }

@@ -19,8 +19,8 @@ struct found {
         const char *prefix;
 };
 
-static int find_environment(void *context, const char *name, struct arena *arena,
-                            struct aws_place_environment *ret, struct error *err) {
+static int find_applied(void *context, const char *name, struct arena *arena,
+                        struct aws_place_environment *ret, struct error *err) {
         const struct found *found = context;
         struct applied_environment *environments;
         size_t count;
@@ -63,7 +63,7 @@ int serve_aws_open(const struct value *sessions, const char *folder, struct appl
         struct aws_place_config config = {
                 .allow_shared = value_get_boolean(sessions, "allowShared", false),
                 .stack = stack->name,
-                .find = find_environment,
+                .find = find_applied,
                 .context = found,
         };
         struct session_records_config records = { .stack = stack->name };

@@ -128,7 +128,7 @@ json_t *sessions_pairs(const char *const *pairs, size_t count) {
 }
 
 /* Without --env the only environment is meant. */
-static int find_environment(struct sessions *sessions, json_t **ret, struct error *err) {
+static int find_only_environment(struct sessions *sessions, json_t **ret, struct error *err) {
         json_t *items JSON_CLEANUP = NULL;
         struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
         json_t *item;
@@ -216,7 +216,7 @@ int sessions_create(struct sessions *sessions, json_t **ret, bool *ret_made, str
         if (options->ttl_s)
                 json_put(wish, "ttlSeconds", json_integer(options->ttl_s));
         if (!options->environment && !options->agent) {
-                if (find_environment(sessions, &environment, err) < 0)
+                if (find_only_environment(sessions, &environment, err) < 0)
                         return -1;
                 json_put(wish, "environment", environment);
         }

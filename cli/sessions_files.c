@@ -25,7 +25,7 @@
 #define INPUT_MAX ((size_t)100 << 20) /* for standard input, whose length is not known before its end */
 #define PATH_COLUMN 24
 
-static const char *path_of(struct sessions *sessions, const char *id, const char *rest) {
+static const char *workspace_path(struct sessions *sessions, const char *id, const char *rest) {
         return arena_printf(sessions->session.arena, "/v1/workspaces/%s%s", id, rest);
 }
 
@@ -33,7 +33,8 @@ static const char *file_path(struct sessions *sessions, const char *id, const ch
         struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
 
         client_append_escaped(&path, name, true);
-        return path_of(sessions, id, arena_printf(sessions->session.arena, "/files/%s", strbuf_text(&path)));
+        return workspace_path(sessions, id,
+                              arena_printf(sessions->session.arena, "/files/%s", strbuf_text(&path)));
 }
 
 static const char *base_name(const char *path) {
@@ -67,7 +68,7 @@ static bool take_bytes(void *context, const char *bytes, size_t length) {
         return false;
 }
 
-static int receive(struct sessions *sessions, const char *path, const char *to, struct error *err) {
+static int download(struct sessions *sessions, const char *path, const char *to, struct error *err) {
         struct coming coming = { .file = FILE_REPLACEMENT_INIT };
         bool prints = strcmp(to, "-") == 0;
         const struct client_call call = { .method = "GET",
@@ -110,8 +111,8 @@ static int run_get(struct sessions *sessions, const char *id, const char *const 
 
         if (!*name)
                 return error_set(err, "\"%s\" names no file", rest[0]);
-        return receive(sessions, file_path(sessions, id, rest[0]),
-                       target_of(sessions, count > 1 ? rest[1] : name, name), err);
+        return download(sessions, file_path(sessions, id, rest[0]),
+                        target_of(sessions, count > 1 ? rest[1] : name, name), err);
 }
 
 static int run_zip(struct sessions *sessions, const char *id, const char *const *rest, size_t count,
@@ -119,14 +120,14 @@ static int run_zip(struct sessions *sessions, const char *id, const char *const 
         struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
         const char *name;
 
-        strbuf_append(&path, path_of(sessions, id, "/archive"));
+        strbuf_append(&path, workspace_path(sessions, id, "/archive"));
         if (count > 1) {
                 strbuf_append(&path, "?prefix=");
                 client_append_escaped(&path, rest[1], false);
         }
         name = arena_printf(sessions->session.arena, "%s.zip", id);
-        return receive(sessions, strbuf_text(&path), target_of(sessions, count > 0 ? rest[0] : name, name),
-                       err);
+        return download(sessions, strbuf_text(&path), target_of(sessions, count > 0 ? rest[0] : name, name),
+                        err);
 }
 
 /* --- from here --- */
@@ -227,8 +228,8 @@ static void print_file(const json_t *file) {
                             PATH_COLUMN);
 }
 
-static int run_list(struct sessions *sessions, const char *id, const char *const *rest, size_t count,
-                    struct error *err) {
+static int run_list_files(struct sessions *sessions, const char *id, const char *const *rest, size_t count,
+                          struct error *err) {
         struct strbuf query STRBUF_CLEANUP = STRBUF_INIT;
         json_t *list JSON_CLEANUP = NULL, *file;
         size_t i;
@@ -237,7 +238,8 @@ static int run_list(struct sessions *sessions, const char *id, const char *const
                 strbuf_append(&query, "?prefix=");
                 client_append_escaped(&query, rest[0], false);
         }
-        if (sessions_list(sessions, path_of(sessions, id, "/files"), strbuf_text(&query), &list, err) < 0)
+        if (sessions_list(sessions, workspace_path(sessions, id, "/files"), strbuf_text(&query), &list, err) <
+            0)
                 return -1;
         if (sessions->options->json) {
                 print_json(json_incref(list));
@@ -280,7 +282,8 @@ static int run_copy(struct sessions *sessions, const char *id, const char *const
         json_put(body, "from", from);
         if (sessions->options->force)
                 json_put(body, "replace", json_true());
-        if (sessions_ask(sessions, "POST", path_of(sessions, rest[0], "/copy"), body, &answer, err) < 0)
+        if (sessions_ask(sessions, "POST", workspace_path(sessions, rest[0], "/copy"), body, &answer, err) <
+            0)
                 return -1;
         if (sessions->options->json) {
                 print_json(json_incref(answer));
@@ -311,7 +314,7 @@ static const struct command {
         int (*run)(struct sessions *sessions, const char *id, const char *const *rest, size_t count,
                    struct error *err);
 } commands[] = {
-        { "list", "SESSION [PREFIX]", 0, 1, false, run_list },
+        { "list", "SESSION [PREFIX]", 0, 1, false, run_list_files },
         { "get", "SESSION PATH [FILE|-]", 1, 2, true, run_get },
         { "put", "SESSION FILE|- [PATH]", 1, 2, false, run_put },
         { "rm", "SESSION PATH...", 1, MANY, false, run_rm },

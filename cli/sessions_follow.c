@@ -329,7 +329,7 @@ static void report_result(struct following *following, const char *status) {
 }
 
 /* 0 for "ok" alone: an unknown status does not count as success. */
-static int exit_code_of(const json_t *result, const char *status) {
+static int exit_code_of_result(const json_t *result, const char *status) {
         json_int_t code = json_integer_or(result, "exitCode", 0);
 
         if (strcmp(status, "ok") == 0)
@@ -414,7 +414,7 @@ int sessions_follow(struct sessions *sessions, const char *id, json_int_t n, str
                 pthread_join(watcher, NULL);
         status = json_text(following.result, "status");
         if (code == 0) {
-                code = exit_code_of(following.result, status ? status : "");
+                code = exit_code_of_result(following.result, status ? status : "");
                 if (sessions->options->json)
                         print_json(json_incref(following.result));
                 else

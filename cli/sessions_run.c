@@ -61,7 +61,7 @@ static int read_code(const struct options *options, const char *file, struct str
         return result ? error_set(err, "the code on standard input is larger than 16 MiB") : 0;
 }
 
-static int make_session(struct sessions *sessions, const char **ret_id, struct error *err) {
+static int create_session(struct sessions *sessions, const char **ret_id, struct error *err) {
         json_t *session JSON_CLEANUP = NULL;
         bool made;
 
@@ -74,7 +74,7 @@ static int make_session(struct sessions *sessions, const char **ret_id, struct e
         return 0;
 }
 
-static int run(struct sessions *sessions, const char *const *operands, size_t count, struct error *err) {
+static int run_code(struct sessions *sessions, const char *const *operands, size_t count, struct error *err) {
         const struct options *options = sessions->options;
         struct sessions_code code = { .with_variables = true };
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -99,7 +99,7 @@ static int run(struct sessions *sessions, const char *const *operands, size_t co
         code.with_input = !prompts && !(file && strcmp(file, "-") == 0);
         code.code = strbuf_text(&text);
         code.length = text.length;
-        if (sessions_open(sessions, options, err) < 0 || (!id && make_session(sessions, &id, err) < 0))
+        if (sessions_open(sessions, options, err) < 0 || (!id && create_session(sessions, &id, err) < 0))
                 return -1;
         if (prompts)
                 return sessions_prompt(sessions, id, err);
@@ -112,7 +112,7 @@ static int run(struct sessions *sessions, const char *const *operands, size_t co
 int sessions_run(const struct options *options, const char *const *operands, size_t count) {
         struct sessions sessions SESSIONS_CLEANUP = { .options = options };
         struct error err;
-        int code = run(&sessions, operands, count, &err);
+        int code = run_code(&sessions, operands, count, &err);
 
         if (code >= 0)
                 return code;

@@ -294,7 +294,7 @@ static void append_line(const struct stack_run *run, int width, struct strbuf *o
                       run->code == EXIT_DONE || run->code == EXIT_CHANGES || !run->said ? "" : run->said);
 }
 
-static void print_text(const struct crew *crew, int code) {
+static void print_stacks(const struct crew *crew, int code) {
         struct strbuf out STRBUF_CLEANUP = STRBUF_INIT, safe STRBUF_CLEANUP = STRBUF_INIT;
         int width = 0;
 
@@ -401,7 +401,7 @@ int stacks_run(const char *verb, const struct options *options, struct error *er
         if (options->json)
                 print_json(report_json(&crew, code));
         else
-                print_text(&crew, code);
+                print_stacks(&crew, code);
         for (size_t i = 0; i < crew.count; i++) {
                 json_decref(crew.runs[i].document);
                 free(crew.runs[i].said);

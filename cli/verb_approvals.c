@@ -21,7 +21,7 @@
 #define WATCH_MS 1000
 #define NAME_WIDTH 10
 
-static const char *path_of(struct sessions *sessions, const char *id, const char *rest) {
+static const char *approval_path(struct sessions *sessions, const char *id, const char *rest) {
         return arena_printf(sessions->session.arena, "/v1/approvals/%s%s", id, rest);
 }
 
@@ -46,7 +46,7 @@ static void print_words(const char *name, const json_t *words) {
  * Links and folders have what names agents may have given them, owners what an issuer or a client calls them: such a text is shown as a word
  * is. Letters other than ASCII put it in quotes, so that none looks like another of ASCII.
  */
-static void print_text(const char *name, const char *shown, const char *sha256) {
+static void print_named_text(const char *name, const char *shown, const char *sha256) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         words_show_text(shown ? shown : "-", &text);
@@ -116,13 +116,13 @@ static void print_approval(const json_t *approval) {
                        json_text(approval, "expiresAt") ? json_text(approval, "expiresAt") : "-");
         putchar('\n');
         print_words("command", json_object_get(approval, "command"));
-        print_text("folder", json_text(approval, "cwd"), NULL);
-        print_text("program", json_text(approval, "program"), json_text(approval, "programSha256"));
+        print_named_text("folder", json_text(approval, "cwd"), NULL);
+        print_named_text("program", json_text(approval, "program"), json_text(approval, "programSha256"));
         print_fact("user", json_text(approval, "user"));
         print_variables(json_object_get(approval, "variables"));
         print_fact("agent", json_text(approval, "agent"));
         print_fact("asked by", json_text(approval, "client"));
-        print_text("for", json_text(approval, "owner"), NULL);
+        print_named_text("for", json_text(approval, "owner"), NULL);
         print_fact("why", json_text(approval, "reason"));
         print_fact("decided by", json_text(approval, "decidedBy"));
         print_fact("note", json_text(approval, "note"));
@@ -137,7 +137,7 @@ static int ask_list(struct sessions *sessions, json_t **ret, struct error *err) 
 }
 
 /* Those that are new since the last look, the oldest first; then again, until its user ends it. */
-static int watch(struct sessions *sessions, struct error *err) {
+static int watch_approvals(struct sessions *sessions, struct error *err) {
         json_t *known JSON_CLEANUP = json_checked(json_object());
         const struct interrupt *interrupt = interrupt_of_user();
 
@@ -172,14 +172,14 @@ static int watch(struct sessions *sessions, struct error *err) {
         return EXIT_DONE;
 }
 
-static int run_list(struct sessions *sessions, const char *id, struct error *err) {
+static int run_list_approvals(struct sessions *sessions, const char *id, struct error *err) {
         json_t *list JSON_CLEANUP = NULL;
         const json_t *approval;
         size_t index;
 
         (void)id;
         if (sessions->options->watch)
-                return watch(sessions, err);
+                return watch_approvals(sessions, err);
         if (ask_list(sessions, &list, err) < 0)
                 return -1;
         if (sessions->options->json) {
@@ -206,26 +206,26 @@ static int print_answer(struct sessions *sessions, json_t *approval) {
 static int run_show(struct sessions *sessions, const char *id, struct error *err) {
         json_t *approval;
 
-        if (sessions_ask(sessions, "GET", path_of(sessions, id, ""), NULL, &approval, err) < 0)
+        if (sessions_ask(sessions, "GET", approval_path(sessions, id, ""), NULL, &approval, err) < 0)
                 return -1;
         return print_answer(sessions, approval);
 }
 
-static int decide(struct sessions *sessions, const char *id, const char *verb, struct error *err) {
+static int send_decision(struct sessions *sessions, const char *id, const char *verb, struct error *err) {
         json_t *body = json_checked(json_object()), *approval;
 
         json_set_text(body, "note", sessions->options->note);
-        if (sessions_ask(sessions, "POST", path_of(sessions, id, verb), body, &approval, err) < 0)
+        if (sessions_ask(sessions, "POST", approval_path(sessions, id, verb), body, &approval, err) < 0)
                 return -1;
         return print_answer(sessions, approval);
 }
 
 static int run_approve(struct sessions *sessions, const char *id, struct error *err) {
-        return decide(sessions, id, "/approve", err);
+        return send_decision(sessions, id, "/approve", err);
 }
 
 static int run_deny(struct sessions *sessions, const char *id, struct error *err) {
-        return decide(sessions, id, "/deny", err);
+        return send_decision(sessions, id, "/deny", err);
 }
 
 static const struct command {
@@ -233,14 +233,14 @@ static const struct command {
         bool takes_id;
         int (*run)(struct sessions *sessions, const char *id, struct error *err);
 } commands[] = {
-        { "list", false, run_list },
+        { "list", false, run_list_approvals },
         { "show", true, run_show },
         { "approve", true, run_approve },
         { "deny", true, run_deny },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-static int check_use(const struct options *options, const struct command *command, struct error *err) {
+static int check_operands(const struct options *options, const struct command *command, struct error *err) {
         if (options->operand_count != (command->takes_id ? 2 : 1))
                 return error_set(err, "berth approvals %s takes %s", command->name,
                                  command->takes_id ? "one id: berth approvals list shows those there are"
@@ -256,7 +256,8 @@ int verb_approvals(const struct options *options, struct error *err) {
         const struct command *command = suggest_row("berth approvals", options->operands[0], commands,
                                                     COMMAND_COUNT, sizeof(commands[0]), err);
 
-        if (!command || check_use(options, command, err) < 0 || sessions_open(&sessions, options, err) < 0)
+        if (!command || check_operands(options, command, err) < 0 ||
+            sessions_open(&sessions, options, err) < 0)
                 return -1;
         return command->run(&sessions, command->takes_id ? options->operands[1] : NULL, err);
 }

@@ -55,7 +55,7 @@ static bool print_entry(void *context, const json_t *entry) {
 }
 
 /* 0 where it is as it was written; -1 with what is wrong. */
-static int judge(const struct audit_found *found, const char *folder, struct error *err) {
+static int check_audit(const struct audit_found *found, const char *folder, struct error *err) {
         if (found->state == AUDIT_DAMAGED)
                 return error_set(err, "the log in %s is damaged: %s", folder, found->why);
         if (found->state == AUDIT_TORN)
@@ -69,7 +69,7 @@ static int judge(const struct audit_found *found, const char *folder, struct err
 static int verify(const struct options *options, const char *folder, struct error *err) {
         struct audit_found found;
 
-        if (audit_read(folder, NULL, NULL, &found, err) < 0 || judge(&found, folder, err) < 0)
+        if (audit_read(folder, NULL, NULL, &found, err) < 0 || check_audit(&found, folder, err) < 0)
                 return -1;
         if (options->json)
                 print_json(json_pack("{s:I, s:s, s:b}", "entries", (json_int_t)found.entries, "head",
@@ -81,20 +81,20 @@ static int verify(const struct options *options, const char *folder, struct erro
         return EXIT_DONE;
 }
 
-static int list(const struct options *options, const char *folder, struct error *err) {
+static int list_entries(const struct options *options, const char *folder, struct error *err) {
         struct listing listing = { .json = options->json };
         struct audit_found found;
         int result = audit_read(folder, print_entry, &listing, &found, err);
 
         if (listing.json)
                 puts(listing.begun ? "\n]" : "[]");
-        return result < 0 || judge(&found, folder, err) < 0 ? -1 : EXIT_DONE;
+        return result < 0 || check_audit(&found, folder, err) < 0 ? -1 : EXIT_DONE;
 }
 
 static const struct command {
         const char *name;
         int (*run)(const struct options *options, const char *folder, struct error *err);
-} commands[] = { { "list", list }, { "verify", verify } };
+} commands[] = { { "list", list_entries }, { "verify", verify } };
 
 int verb_audit(const struct options *options, struct error *err) {
         const struct command *command =

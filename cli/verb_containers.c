@@ -38,7 +38,7 @@ static const char *or_dash(const char *text) {
 
 /* --- which one --- */
 
-static bool is_id(const char *text) {
+static bool is_container_id(const char *text) {
         char as_session[CLIENT_ID_LENGTH + 1];
 
         if (strlen(text) != CLIENT_ID_LENGTH || text[0] != 'c')
@@ -55,7 +55,7 @@ static void append_filter(struct strbuf *query, const char *name, const char *va
         client_append_escaped(query, value, false);
 }
 
-static bool is_ours(const json_t *container) {
+static bool is_own_container(const json_t *container) {
         const char *owner = json_text(container, "owner");
         char own[32];
 
@@ -69,7 +69,7 @@ static int find_container(struct sessions *sessions, const char *named, const ch
         struct arena *arena = sessions->session.arena;
         struct strbuf query STRBUF_CLEANUP = STRBUF_INIT;
         json_t *list JSON_CLEANUP = NULL, *container;
-        const char *id = is_id(named) ? named : NULL;
+        const char *id = is_container_id(named) ? named : NULL;
         size_t index;
 
         if (!id) {
@@ -81,7 +81,7 @@ static int find_container(struct sessions *sessions, const char *named, const ch
         json_array_foreach (list, index, container) {
                 const char *found = json_text(container, "id");
 
-                if (!is_ours(container) || !found || !is_id(found))
+                if (!is_own_container(container) || !found || !is_container_id(found))
                         continue;
                 if (id)
                         return error_set(err, "several agents have a container %s: say which with --agent",
@@ -98,7 +98,7 @@ static int find_container(struct sessions *sessions, const char *named, const ch
 
 /* --- shown --- */
 
-static void print_row(const json_t *container) {
+static void print_container(const json_t *container) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         const char *time = json_text(container, "startedAt"), *reason = json_text(container, "reason");
         int64_t time_ms = clock_parse(time);
@@ -120,7 +120,7 @@ static void print_row(const json_t *container) {
                               (long long)json_integer_or(container, "exitCode", 0));
         if (reason && strcmp(reason, "exited") != 0 && strcmp(reason, "stopped") != 0)
                 strbuf_printf(&text, ", %s", reason);
-        if (!is_ours(container))
+        if (!is_own_container(container))
                 strbuf_printf(&text, ", of %s", or_dash(json_text(container, "owner")));
         terminal_print_line(stdout, strbuf_text(&text), used, used);
 }
@@ -148,7 +148,7 @@ static int run_list(struct sessions *sessions, const char *const *operands, size
                        CLIENT_ID_LENGTH, "CONTAINER", "STATUS", "TYPE", "STARTED", "NAME",
                        terminal_style(stdout, STYLE_PLAIN));
         json_array_foreach (list, index, container)
-                print_row(container);
+                print_container(container);
         json_decref(list);
         return EXIT_DONE;
 }
@@ -158,7 +158,7 @@ static int run_list(struct sessions *sessions, const char *const *operands, size
 #define STATS_MS 2000
 
 /* "37 %", "1.5 s", "12.3 MiB", or a dash. */
-static void print_usage(const json_t *container) {
+static void print_resources(const json_t *container) {
         const json_t *usage = json_object_get(container, "usage"),
                      *share = json_object_get(usage, "cpuPercent");
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -220,7 +220,7 @@ static void print_stats(const json_t *list, bool again) {
                        CLIENT_ID_LENGTH, "CONTAINER", "STATUS", "CPU", "CPU TIME", "MEMORY", "PEAK", "NAME",
                        terminal_style(stdout, STYLE_PLAIN));
         json_array_foreach (list, index, container)
-                print_usage(container);
+                print_resources(container);
         (void)fflush(stdout);
 }
 
@@ -386,7 +386,7 @@ static int add_program(const struct options *options, const char *const *operand
 }
 
 /* As a program's exit code: 124, 125, 130 and 137 are for what ended it instead. */
-static int exit_code_of(const json_t *container) {
+static int exit_code_of_container(const json_t *container) {
         const char *reason = json_text(container, "reason"), *detail = json_text(container, "detail");
 
         if (json_is_integer(json_object_get(container, "exitCode")))
@@ -401,7 +401,7 @@ static int exit_code_of(const json_t *container) {
 }
 
 /* Prints the container's output to its end, and how it ended. An interrupt stops the container. */
-static int follow(struct sessions *sessions, const char *id, struct error *err) {
+static int follow_output(struct sessions *sessions, const char *id, struct error *err) {
         struct arena *arena = sessions->session.arena;
         const char *path = arena_printf(arena, "/v1/containers/%s", id);
         json_t *container JSON_CLEANUP = NULL;
@@ -419,7 +419,7 @@ static int follow(struct sessions *sessions, const char *id, struct error *err) 
                 return -1;
         if (sessions_ask(sessions, "GET", path, NULL, &container, err) < 0)
                 return -1;
-        return exit_code_of(container);
+        return exit_code_of_container(container);
 }
 
 /* 5432, or 5432:15432 with a port of this machine. */
@@ -473,14 +473,14 @@ static int run_run(struct sessions *sessions, const char *const *operands, size_
                 return -1;
         }
         id = json_text(container, "id");
-        if (!id || !is_id(id))
+        if (!id || !is_container_id(id))
                 return error_set(err, "the server has answered without an id");
         if (options->json) {
                 print_json(json_incref(container));
                 return EXIT_DONE;
         }
         if (!options->service)
-                return follow(sessions, id, err);
+                return follow_output(sessions, id, err);
         /* Alone on its line, for C=$(berth containers run --service ...). */
         puts(id);
         return EXIT_DONE;

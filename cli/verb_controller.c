@@ -103,7 +103,7 @@ static int send_request(const struct control_call *call, json_t *request, json_t
         return -1;
 }
 
-static json_t *request_of(const struct control_call *call) {
+static json_t *control_request(const struct control_call *call) {
         const struct options *options = call->options;
         json_t *request = json_object(), *allow = json_array();
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -138,7 +138,7 @@ static int keep_source(json_t *document, const char *name, struct error *err) {
 }
 
 /* The options that make a printed command reach this same controller. */
-static const char *place_of(const struct options *options, struct strbuf *text) {
+static const char *place_options(const struct options *options, struct strbuf *text) {
         const char *environment = getenv("BERTH_STATE");
 
         if (options->state && (!environment || strcmp(options->state, environment) != 0)) {
@@ -153,7 +153,7 @@ static const char *place_of(const struct options *options, struct strbuf *text) 
 
 static void print_status(const struct control_call *call, json_t *document) {
         struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
-        const char *where = place_of(call->options, &place);
+        const char *where = place_options(call->options, &place);
         int64_t now_ms = clock_wall_ms();
 
         if (call->options->json) {
@@ -174,7 +174,7 @@ static int run_status(const struct control_call *call, struct error *err) {
         json_t *document JSON_CLEANUP = NULL;
         struct error absent = { 0 };
 
-        if (send_request(call, request_of(call), &document, &absent) == 0) {
+        if (send_request(call, control_request(call), &document, &absent) == 0) {
                 print_status(call, document);
                 return EXIT_DONE;
         }
@@ -193,8 +193,8 @@ static int run_status(const struct control_call *call, struct error *err) {
  * Whether the source has finished that many rounds, and its folders, where its path is a pattern, those that it caused; if so, *ret
  * is the list of their statuses, its own first.
  */
-static int has_ended(const struct control_call *call, const char *name, json_int_t round, json_t **ret,
-                     struct error *err) {
+static int has_finished_round(const struct control_call *call, const char *name, json_int_t round,
+                              json_t **ret, struct error *err) {
         json_t *document JSON_CLEANUP = NULL, *sources;
         json_t *request = json_pack("{s:s, s:o}", "command", "status", "source", json_from_text(name));
 
@@ -212,7 +212,7 @@ static int has_ended(const struct control_call *call, const char *name, json_int
 }
 
 /* A source that waits for a person is a refusal, as a plan of berth apply's would be. */
-static int exit_code_of(const json_t *source) {
+static int exit_code_of_source(const json_t *source) {
         const json_t *ready = controller_status_condition(source, "Ready");
         const char *reason = json_text(ready, "reason");
 
@@ -238,7 +238,7 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
                 size_t i;
 
                 while (ended == 0 && interrupt_level(interrupt_of_user()) == INTERRUPT_NONE) {
-                        ended = has_ended(call, name, json_integer_value(round), &sources, err);
+                        ended = has_finished_round(call, name, json_integer_value(round), &sources, err);
                         if (ended == 0)
                                 (void)clock_system.sleep_until(&clock_system, clock_now_ms() + POLL_MS);
                 }
@@ -248,7 +248,7 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
                         return error_set_kind(err, ERROR_INTERRUPTED,
                                               "no longer waiting; the controller goes on");
                 json_array_foreach (sources, i, source) {
-                        code = exit_code_of(source);
+                        code = exit_code_of_source(source);
                         if (code == EXIT_ERROR || worst == EXIT_DONE)
                                 worst = code;
                 }
@@ -258,7 +258,8 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
         if (call->options->json)
                 print_json(json_incref(document));
         else
-                controller_status_table(document, place_of(call->options, &place), clock_wall_ms(), stdout);
+                controller_status_table(document, place_options(call->options, &place), clock_wall_ms(),
+                                        stdout);
         return worst;
 }
 
@@ -266,7 +267,7 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
 static int run_command(const struct control_call *call, struct error *err) {
         json_t *answer JSON_CLEANUP = NULL;
 
-        if (send_request(call, request_of(call), &answer, err) < 0)
+        if (send_request(call, control_request(call), &answer, err) < 0)
                 return -1;
         if (call->options->wait) {
                 interrupt_install();

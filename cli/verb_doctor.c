@@ -39,7 +39,7 @@ static void add_finding(struct examination *examination, const char *name, bool 
                         (struct finding){ .name = name, .works = works, .detail = detail };
 }
 
-static void add_error(struct examination *examination, const char *name, const struct error *err) {
+static void add_failure(struct examination *examination, const char *name, const struct error *err) {
         add_finding(examination, name, false, arena_strdup(examination->session.arena, err->message));
 }
 
@@ -70,7 +70,7 @@ static bool examine_libraries(struct examination *examination) {
                 pthread_mutex_init(&libraries[i].lock, NULL);
                 if (library_load(&libraries[i], &err) == 0)
                         continue;
-                add_error(examination, "libraries", &err);
+                add_failure(examination, "libraries", &err);
                 /* Lines come as they are typed then. */
                 if (examination->count > 0)
                         examination->findings[examination->count - 1].optional =
@@ -154,7 +154,7 @@ static bool examine_manifests(struct examination *examination) {
                                     arena_printf(session->arena, "%s: berth validate -f %s shows them",
                                                  err.message, examination->options->path));
                 else
-                        add_error(examination, "manifests", &err);
+                        add_failure(examination, "manifests", &err);
                 return false;
         }
         add_finding(examination, "manifests", true,
@@ -178,7 +178,7 @@ static void examine_state(struct examination *examination) {
             state_serial(session->state, &serial, &err) < 0 ||
             state_verify(session->state, session->arena, &problems, &count, &err) < 0 ||
             state_lease_show(session->state, session->arena, &holder, &err) < 0) {
-                add_error(examination, "state", &err);
+                add_failure(examination, "state", &err);
                 return;
         }
         add_finding(examination, "state", count == 0,
@@ -204,12 +204,12 @@ static void examine_provider(struct examination *examination) {
         struct error err;
 
         if (session_open_provider(session, examination->options, &err) < 0) {
-                add_error(examination, "provider", &err);
+                add_failure(examination, "provider", &err);
                 return;
         }
         add_finding(examination, "provider", true, session->provider_ops->name);
         if (session->provider_ops->identify(session->provider, session->arena, &identity, &err) < 0) {
-                add_error(examination, "access", &err);
+                add_failure(examination, "access", &err);
                 return;
         }
         add_finding(examination, "access", true,

@@ -32,7 +32,7 @@ struct program {
         bool from_input;
 };
 
-static int read_input(struct strbuf *ret, struct error *err) {
+static int read_stdin(struct strbuf *ret, struct error *err) {
         int result = descriptor_read(STDIN_FILENO, CODE_MAX, ret);
 
         if (result < 0)
@@ -71,7 +71,7 @@ static int read_program(const struct options *options, struct arena *arena, stru
         }
         ret->from_input = strcmp(file, "-") == 0;
         if (ret->from_input)
-                return read_input(&ret->code, err);
+                return read_stdin(&ret->code, err);
         if (plain_name(file, arena))
                 ret->name = plain_name(file, arena);
         return file_read(file, CODE_MAX, &ret->code, err);

@@ -64,7 +64,7 @@ static int format_file(const char *path, bool check, struct error *err) {
         return changed;
 }
 
-static void take_file(struct formatting *formatting, const char *path) {
+static void format_path(struct formatting *formatting, const char *path) {
         const struct options *options = formatting->options;
         struct error why;
         int result = format_file(path, options->check, &why);
@@ -92,7 +92,7 @@ static int take_paths(struct formatting *formatting, const char *const *paths, s
                         return error_set(err, "no manifests in %s: they are files named *.yaml or *.yml",
                                          paths[i]);
                 for (size_t at = 0; at < file_count; at++)
-                        take_file(formatting, files[at]);
+                        format_path(formatting, files[at]);
         }
         return 0;
 }

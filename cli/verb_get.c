@@ -72,7 +72,7 @@ static json_t *record_json(const struct record *record) {
 #define APPLIED_COLUMNS 20 /* "2026-01-31T12:00:00Z" */
 
 /* One line in columns, or, where the terminal is too narrow for some row, the address on a line of its own. */
-static void print_row(const struct record *record, int width, bool narrow) {
+static void print_record(const struct record *record, int width, bool narrow) {
         struct strbuf id STRBUF_CLEANUP = STRBUF_INIT, text STRBUF_CLEANUP = STRBUF_INIT;
         char applied[32];
 
@@ -161,9 +161,9 @@ static int print_records(const struct options *options, struct record *records, 
         if (single && count == 1)
                 return print_one(&records[0]);
         for (size_t i = 0; i < count; i++)
-                print_row(&records[i], width,
-                          isatty(STDOUT_FILENO) &&
-                                  width + 2 + APPLIED_COLUMNS + 2 + rest > terminal_width(stdout));
+                print_record(&records[i], width,
+                             isatty(STDOUT_FILENO) &&
+                                     width + 2 + APPLIED_COLUMNS + 2 + rest > terminal_width(stdout));
         return EXIT_DONE;
 }
 

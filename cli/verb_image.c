@@ -40,7 +40,7 @@ static void print_verdict(const struct image_row *row, const char *reference) {
         terminal_print_line(stdout, strbuf_text(&text), 8, 2);
 }
 
-static int check_image(struct session *session, const struct options *options, struct error *err) {
+static int subverb_check(struct session *session, const struct options *options, struct error *err) {
         struct image_row row;
 
         if (options->operand_count < 2)
@@ -72,7 +72,7 @@ static void print_done(const char *done, const struct image_row *row) {
                 terminal_print_line(stdout, row->note, 0, 0);
 }
 
-static int import_image(struct session *session, const struct options *options, struct error *err) {
+static int subverb_import(struct session *session, const struct options *options, struct error *err) {
         struct image_row row;
 
         if (options->operand_count < 3)
@@ -230,7 +230,7 @@ static int print_with_runtime(const struct options *options, const struct image_
  * On this machine, whatever the Stack's provider, except with --push: then the image is in the
  * Stack's registry.
  */
-static int add_runtime(struct session *session, const struct options *options, struct error *err) {
+static int subverb_runtime(struct session *session, const struct options *options, struct error *err) {
         struct image_runtime_request request = { .out = options->output };
         struct options where = *options;
         struct image_layer layer;
@@ -426,9 +426,9 @@ int verb_image(const struct options *options, struct error *err) {
         static const struct subverb {
                 const char *name;
                 int (*run)(struct session *session, const struct options *options, struct error *err);
-        } subverbs[] = { { "check", check_image },   { "instructions", show_instructions },
-                         { "import", import_image }, { "build", build_image },
-                         { "runtime", add_runtime }, { "remove", remove_image },
+        } subverbs[] = { { "check", subverb_check },     { "instructions", show_instructions },
+                         { "import", subverb_import },   { "build", build_image },
+                         { "runtime", subverb_runtime }, { "remove", remove_image },
                          { "prune", prune_images } };
         const struct subverb *subverb =
                 suggest_row("berth image", options->operands[0], subverbs,

@@ -23,7 +23,7 @@ static void print_verdict(const struct image_row *row) {
 }
 
 /* One line in columns, or, on a terminal too narrow for them, a line for each of name, digest and the rest. */
-static void print_row(const struct image_row *row, int repository_width, int tags_width, bool narrow) {
+static void print_image(const struct image_row *row, int repository_width, int tags_width, bool narrow) {
         struct strbuf repository STRBUF_CLEANUP = STRBUF_INIT, tags STRBUF_CLEANUP = STRBUF_INIT,
                                  digest STRBUF_CLEANUP = STRBUF_INIT;
         char size[32], pushed[32] = "-";
@@ -80,7 +80,7 @@ static void print_table(const struct image_row *rows, size_t count) {
                        repository_width, "REPOSITORY", tags_width, "TAGS", DIGEST_SHOWN, "DIGEST", "PUSHED",
                        "SIZE", "VERDICT", terminal_style(stdout, STYLE_PLAIN));
         for (size_t i = 0; i < count; i++)
-                print_row(&rows[i], repository_width, tags_width, narrow);
+                print_image(&rows[i], repository_width, tags_width, narrow);
 }
 
 /* As image check takes them; what has no tag has no name. */

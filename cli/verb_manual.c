@@ -17,7 +17,7 @@
 #define WORDS_MAX 16 /* of a verb, or commands: more than any has */
 
 /* Text as roff takes it literally: no escapes, no requests at the start of a line. */
-static void print_text(const char *words) {
+static void print_roff(const char *words) {
         if (*words == '.' || *words == '\'')
                 fputs("\\&", stdout);
         for (; *words; words++) {
@@ -34,23 +34,23 @@ static void print_text(const char *words) {
 
 static void paragraph(const char *label, const char *words) {
         fputs(".TP\n.B ", stdout);
-        print_text(label);
+        print_roff(label);
         putchar('\n');
-        print_text(words);
+        print_roff(words);
         putchar('\n');
 }
 
 static void print_command(const struct verb *verb, const struct verb_command *command) {
         fputs(".TP\n.B berth ", stdout);
-        print_text(verb->name);
+        print_roff(verb->name);
         putchar(' ');
-        print_text(command->name);
+        print_roff(command->name);
         if (command->operands[0]) {
                 fputs(" \\fR", stdout);
-                print_text(command->operands);
+                print_roff(command->operands);
         }
         putchar('\n');
-        print_text(command->doc);
+        print_roff(command->doc);
         fputs(".\n", stdout);
 }
 
@@ -58,14 +58,14 @@ static void print_verb(const struct verb *verb) {
         struct strbuf operands STRBUF_CLEANUP = STRBUF_INIT;
 
         fputs(".TP\n.B berth ", stdout);
-        print_text(verb->name);
+        print_roff(verb->name);
         commands_print_operands(verb, &operands);
         if (operands.length) {
                 fputs(" \\fR", stdout);
-                print_text(strbuf_text(&operands));
+                print_roff(strbuf_text(&operands));
         }
         putchar('\n');
-        print_text(verb->doc);
+        print_roff(verb->doc);
         fputs(".\n", stdout);
         for (const struct verb_command *command = verb->commands; command && command->name; command++) {
                 if (command->name[0])
@@ -87,7 +87,7 @@ static void print_takers(const struct option_row *row) {
                         strbuf_append(&takers, verb->name);
         }
         fputs(" (with: ", stdout);
-        print_text(strbuf_text(&takers));
+        print_roff(strbuf_text(&takers));
         putchar(')');
 }
 
@@ -99,14 +99,14 @@ static void print_option(const struct option_row *row) {
                 fputs(", ", stdout);
         }
         fputs("\\-\\-", stdout);
-        print_text(row->name);
+        print_roff(row->name);
         if (row->argument) {
                 fputs(" \\fI", stdout);
-                print_text(row->argument);
+                print_roff(row->argument);
                 fputs("\\fR", stdout);
         }
         putchar('\n');
-        print_text(row->doc);
+        print_roff(row->doc);
         if (row->verbs)
                 print_takers(row);
         fputs(".\n", stdout);
@@ -150,12 +150,12 @@ static const char *type_name(const struct field *field) {
         return names[field->type];
 }
 
-static void print_field(const struct field *field, const char *path, int depth) {
+static void print_manual_field(const struct field *field, const char *path, int depth) {
         char name[256];
 
         snprintf(name, sizeof(name), "%s%s%s", path, path[0] ? "." : "", field->name);
         fputs(".TP\n.B ", stdout);
-        print_text(name);
+        print_roff(name);
         printf("\n(%s", type_name(field));
         if (field->type == FIELD_INTEGER && (field->minimum || field->maximum))
                 printf(", %" PRId64 " to %" PRId64, field->minimum, field->maximum);
@@ -165,17 +165,17 @@ static void print_field(const struct field *field, const char *path, int depth) 
                 fputs(", required", stdout);
         if (field->default_text) {
                 fputs(", default ", stdout);
-                print_text(field->default_text);
+                print_roff(field->default_text);
         }
         fputs(")\n", stdout);
         if (field->doc)
-                print_text(field->doc);
+                print_roff(field->doc);
         putchar('\n');
         for (const struct field *below = field->fields; below && below->name && depth < 4; below++)
-                print_field(below, name, depth + 1);
+                print_manual_field(below, name, depth + 1);
         for (const struct field *below = field->item ? field->item->fields : NULL;
              below && below->name && depth < 4; below++)
-                print_field(below, name, depth + 1);
+                print_manual_field(below, name, depth + 1);
 }
 
 static void print_manifests(void) {
@@ -189,10 +189,10 @@ static void print_manifests(void) {
                 for (const char *letter = kinds[i]->name; *letter; letter++)
                         putchar(*letter);
                 putchar('\n');
-                print_text(kinds[i]->doc);
+                print_roff(kinds[i]->doc);
                 putchar('\n');
                 for (const struct field *field = kinds[i]->fields; field->name; field++)
-                        print_field(field, "", 0);
+                        print_manual_field(field, "", 0);
         }
         fputs(".SH SEE ALSO\nberth(1)\n", stdout);
 }

@@ -71,7 +71,7 @@ static int find_server(struct sessions *sessions, struct error *err) {
         return sessions_connect(sessions, err) < 0 ? -1 : client_ask(sessions->client, &call, NULL, err);
 }
 
-static bool has_ended(const struct own *own, int wait_ms) {
+static bool has_exited(const struct own *own, int wait_ms) {
         struct pollfd polled = { .fd = own->process.pidfd, .events = POLLIN };
 
         return poll(&polled, 1, wait_ms) > 0;
@@ -89,7 +89,7 @@ static int await_server(struct own *own, struct error *err) {
                         return -1;
                 if (own->process.pid == 0)
                         poll(NULL, 0, LOOK_MS);
-                else if (has_ended(own, LOOK_MS)) {
+                else if (has_exited(own, LOOK_MS)) {
                         struct process_status status = process_reap(&own->process);
 
                         if (status.signalled || status.code != EXIT_LOCKED)
@@ -112,7 +112,7 @@ static int ensure_server(void *context, struct error *err) {
 /* It ends as its input does, and takes two seconds at most for what is on its way: it is not waited for longer than clients wait for us. */
 static void leave_server(struct own *own) {
         close_descriptor(&own->lifeline);
-        if (own->process.pid && has_ended(own, END_MS))
+        if (own->process.pid && has_exited(own, END_MS))
                 (void)process_reap(&own->process);
         own->process = (struct process)PROCESS_NONE;
         relay_end(&own->relay);

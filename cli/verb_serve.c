@@ -70,7 +70,7 @@ struct place_context {
         const struct value *sessions;      /* of the Server's spec; or NULL */
 };
 
-static void tell(bool trouble, const char *line) {
+static void log_line(bool trouble, const char *line) {
         if (trouble)
                 log_warning("%s", line);
         else
@@ -92,7 +92,7 @@ static void read_warm(const struct value *sessions, struct arena *arena,
                 modules[i] = value_text_of(&preload->items[i]);
         config->warm = list;
         config->preload = modules;
-        config->tell = tell;
+        config->tell = log_line;
 }
 
 /*
@@ -164,7 +164,7 @@ static void *end_with_input(void *context) {
         return context;
 }
 
-static int attach(struct broker_config *config, struct error *err) {
+static int follow_input(struct broker_config *config, struct error *err) {
         pthread_t thread;
         int code;
 
@@ -230,7 +230,7 @@ int verb_serve(const struct options *options, struct error *err) {
         log_set_json(options->json);
         interrupt_install();
         interrupt_on_hangup();
-        if (options->attached && attach(&config, err) < 0)
+        if (options->attached && follow_input(&config, err) < 0)
                 return -1;
         if (relay_start(&relay, err) < 0)
                 return -1;

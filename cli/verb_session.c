@@ -104,7 +104,7 @@ static bool is_of_others(const json_t *session) {
 }
 
 /* The id has 28 columns, and the line 80; a long name of an environment comes last, where nothing stands behind it. */
-static void print_row(const json_t *session) {
+static void print_session_row(const json_t *session) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         char active[32], left[32];
         int used = CLIENT_ID_LENGTH + 2 + 8 + 2 + 7 + 2 + 7 + 2;
@@ -138,7 +138,7 @@ static void print_sessions(const json_t *list) {
         printf("%s%-*s  %-8s  %-7s  %-7s  %s%s\n", terminal_style(stdout, STYLE_BOLD), CLIENT_ID_LENGTH,
                "SESSION", "STATUS", "ACTIVE", "ENDS IN", "ENVIRONMENT", terminal_style(stdout, STYLE_PLAIN));
         json_array_foreach (list, i, session)
-                print_row(session);
+                print_session_row(session);
 }
 
 /* The code's first line, and what went wrong with it. */
@@ -229,7 +229,7 @@ static int run_list(struct sessions *sessions, const char *const *operands, size
         return print_or_json(sessions, list, print_sessions);
 }
 
-static const char *path_of(struct sessions *sessions, const char *id, const char *rest) {
+static const char *session_path(struct sessions *sessions, const char *id, const char *rest) {
         return arena_printf(sessions->session.arena, "/v1/sessions/%s%s", id, rest);
 }
 
@@ -237,7 +237,7 @@ static int run_show(struct sessions *sessions, const char *const *operands, size
         json_t *session;
 
         (void)count;
-        if (sessions_ask(sessions, "GET", path_of(sessions, operands[0], ""), NULL, &session, err) < 0)
+        if (sessions_ask(sessions, "GET", session_path(sessions, operands[0], ""), NULL, &session, err) < 0)
                 return -1;
         return print_or_json(sessions, session, print_session);
 }
@@ -247,7 +247,7 @@ static int run_post(struct sessions *sessions, const char *path, json_t *body, s
         return sessions_ask(sessions, "POST", path, body, NULL, err) < 0 ? -1 : EXIT_DONE;
 }
 
-static json_int_t number_of(const char *text) {
+static json_int_t parse_positive(const char *text) {
         char *end;
         long long number = strtoll(text, &end, 10);
 
@@ -255,7 +255,7 @@ static json_int_t number_of(const char *text) {
 }
 
 static int find_number(const char *text, json_int_t *ret, struct error *err) {
-        *ret = number_of(text);
+        *ret = parse_positive(text);
         return *ret > 0 ? 0
                         : error_set(err, "\"%s\" is no execution's number: berth session history lists them",
                                     text);
@@ -276,7 +276,7 @@ static int run_interrupt(struct sessions *sessions, const char *const *operands,
                                              "/v1/sessions/%s/executions/%" JSON_INTEGER_FORMAT "/interrupt",
                                              operands[0], n),
                                 json_object(), err);
-        if (sessions_list(sessions, path_of(sessions, operands[0], "/executions"), "", &list, err) < 0)
+        if (sessions_list(sessions, session_path(sessions, operands[0], "/executions"), "", &list, err) < 0)
                 return -1;
         /* From the last one on: one that waits must not begin in between. */
         for (i = json_array_size(list); i-- > 0;) {
@@ -303,18 +303,19 @@ static int run_restart(struct sessions *sessions, const char *const *operands, s
 
         (void)count;
         json_set_text(body, "context", sessions->options->context);
-        return run_post(sessions, path_of(sessions, operands[0], "/restart"), body, err);
+        return run_post(sessions, session_path(sessions, operands[0], "/restart"), body, err);
 }
 
 static int run_park(struct sessions *sessions, const char *const *operands, size_t count, struct error *err) {
         (void)count;
-        return run_post(sessions, path_of(sessions, operands[0], "/park"), json_object(), err);
+        return run_post(sessions, session_path(sessions, operands[0], "/park"), json_object(), err);
 }
 
 static int run_end(struct sessions *sessions, const char *const *operands, size_t count, struct error *err) {
         for (size_t i = 0; i < count; i++) {
                 if (sessions_check_id(operands[i], err) < 0 ||
-                    sessions_ask(sessions, "DELETE", path_of(sessions, operands[i], ""), NULL, NULL, err) < 0)
+                    sessions_ask(sessions, "DELETE", session_path(sessions, operands[i], ""), NULL, NULL,
+                                 err) < 0)
                         return i ? error_context(err, "%s", operands[i]) : -1;
         }
         return EXIT_DONE;
@@ -332,7 +333,7 @@ static int run_history(struct sessions *sessions, const char *const *operands, s
                 interrupt_install_at_once();
                 return sessions_follow(sessions, operands[0], n, interrupt_of_user(), false, err);
         }
-        if (sessions_list(sessions, path_of(sessions, operands[0], "/executions"), "", &list, err) < 0)
+        if (sessions_list(sessions, session_path(sessions, operands[0], "/executions"), "", &list, err) < 0)
                 return -1;
         return print_or_json(sessions, list, print_executions);
 }

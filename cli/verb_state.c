@@ -347,7 +347,7 @@ static int move_resource(struct session *session, const struct options *options,
         return EXIT_DONE;
 }
 
-static int read_serial(const struct options *options, uint64_t *ret, struct error *err) {
+static int parse_serial(const struct options *options, uint64_t *ret, struct error *err) {
         const char *text = options->operand_count > 1 ? options->operands[1] : "";
         char *end;
 
@@ -374,7 +374,7 @@ static int restore_state(struct session *session, const struct options *options,
         struct state_past past;
         uint64_t serial;
 
-        if (read_serial(options, &serial, err) < 0 ||
+        if (parse_serial(options, &serial, err) < 0 ||
             session_take_lease(session, options, "state restore", err) < 0 ||
             state_past_read(session->state, serial, session->arena, &past, err) < 0)
                 return -1;

@@ -59,7 +59,7 @@ static void print_adoption(const struct state_adoption *adoption) {
 }
 
 /* A dry run takes no lease: it may look while others work. */
-static int open_session(struct session *session, const struct options *options, struct error *err) {
+static int open_for_adoption(struct session *session, const struct options *options, struct error *err) {
         if (options->dry_run)
                 return session_open(session, options, err);
         if (session_load(session, options, true, err) < 0)
@@ -79,7 +79,7 @@ int verb_state_adopt(const struct options *options, struct error *err) {
         bool takes = false;
 
         session_init(&session);
-        if (open_session(&session, options, err) < 0)
+        if (open_for_adoption(&session, options, err) < 0)
                 return -1;
         args = session_plan_args(&session, options, false);
         if (state_adopt_look(&args, options->operands + 1, options->operand_count - 1, session.arena,

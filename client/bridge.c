@@ -98,7 +98,7 @@ static bool write_output(const struct bridge_config *config, const char *bytes, 
 }
 
 /* JSON that was sent over lines may have line ends of its own: between its values, where a blank is as good. */
-static void write_line(struct bridge *bridge, char *text, size_t length) {
+static void write_message_line(struct bridge *bridge, char *text, size_t length) {
         for (size_t i = 0; i < length; i++) {
                 if (text[i] == '\n' || text[i] == '\r')
                         text[i] = ' ';
@@ -127,7 +127,7 @@ static void write_error(struct bridge *bridge, const json_t *id, int code, const
         if (id)
                 json_put(error, "id", json_deep_copy(id));
         text = json_compact(error);
-        write_line(bridge, text, strlen(text));
+        write_message_line(bridge, text, strlen(text));
         free(text);
 }
 
@@ -144,7 +144,7 @@ static void keep_version(struct carried *carried, const json_t *answer) {
         pthread_mutex_unlock(&carried->bridge->lock);
 }
 
-static bool take_message(void *context, const char *name, const char *data, size_t length) {
+static bool take_server_message(void *context, const char *name, const char *data, size_t length) {
         struct carried *carried = context;
         json_t *message JSON_CLEANUP = json_loadb(data, length, JSON_ALLOW_NUL, NULL);
         char *text;
@@ -161,7 +161,7 @@ static bool take_message(void *context, const char *name, const char *data, size
         text = strndup(data, length);
         if (!text)
                 abort();
-        write_line(carried->bridge, text, strlen(text));
+        write_message_line(carried->bridge, text, strlen(text));
         free(text);
         return true;
 }
@@ -175,7 +175,7 @@ static bool take_body(void *context, const char *bytes, size_t length) {
                 carried->is_stream = *bytes != '{';
         }
         if (carried->is_stream)
-                return events_take(&carried->events, bytes, length, take_message, carried);
+                return events_take(&carried->events, bytes, length, take_server_message, carried);
         strbuf_append_bytes(&carried->json, bytes, length);
         return !carried->json.overflow;
 }
@@ -202,7 +202,7 @@ static const char *header_value(const char *text, struct strbuf *encoded) {
         return strbuf_text(encoded);
 }
 
-static void add_header(struct http_header *headers, size_t *count, const char *name, const char *value) {
+static void append_header(struct http_header *headers, size_t *count, const char *name, const char *value) {
         if (value && *value)
                 headers[(*count)++] = (struct http_header){ name, value };
 }
@@ -228,18 +228,18 @@ static int post_once(struct carried *carried, struct http_response *response, st
         memcpy(session, bridge->session, sizeof(session));
         memcpy(version, bridge->version, sizeof(version));
         pthread_mutex_unlock(&bridge->lock);
-        add_header(headers, &request.header_count, "Content-Type", "application/json");
-        add_header(headers, &request.header_count, "Accept", "application/json, text/event-stream");
+        append_header(headers, &request.header_count, "Content-Type", "application/json");
+        append_header(headers, &request.header_count, "Accept", "application/json, text/event-stream");
         if (carried->version) {
-                add_header(headers, &request.header_count, "MCP-Protocol-Version",
-                           header_value(carried->version, &revision));
-                add_header(headers, &request.header_count, "Mcp-Method",
-                           header_value(carried->method, &method));
-                add_header(headers, &request.header_count, "Mcp-Name",
-                           carried->name ? header_value(carried->name, &name) : NULL);
+                append_header(headers, &request.header_count, "MCP-Protocol-Version",
+                              header_value(carried->version, &revision));
+                append_header(headers, &request.header_count, "Mcp-Method",
+                              header_value(carried->method, &method));
+                append_header(headers, &request.header_count, "Mcp-Name",
+                              carried->name ? header_value(carried->name, &name) : NULL);
         } else {
-                add_header(headers, &request.header_count, "MCP-Protocol-Version", version);
-                add_header(headers, &request.header_count, "Mcp-Session-Id", session);
+                append_header(headers, &request.header_count, "MCP-Protocol-Version", version);
+                append_header(headers, &request.header_count, "Mcp-Session-Id", session);
         }
         return client_send(bridge->config->client, "/mcp", &request, response, err);
 }
@@ -266,7 +266,7 @@ static void take_answer(struct carried *carried, json_t *answer, const struct st
         char *text TEXT_CLEANUP = NULL;
 
         if (!json_is_null(json_object_get(answer, "id"))) {
-                (void)take_message(carried, "", strbuf_text(body), body->length);
+                (void)take_server_message(carried, "", strbuf_text(body), body->length);
         } else if (!carried->is_request) {
                 log_warning("%s", why ? why : "the server has refused a notification");
         } else {
@@ -274,13 +274,13 @@ static void take_answer(struct carried *carried, json_t *answer, const struct st
                 if (carried->id)
                         json_put(answer, "id", json_deep_copy(carried->id));
                 text = json_compact(answer);
-                (void)take_message(carried, "", text, strlen(text));
+                (void)take_server_message(carried, "", text, strlen(text));
         }
 }
 
 /* Whatever it was, a request that was not cancelled is answered. */
-static void finish(struct carried *carried, const struct http_response *response, int result,
-                   const struct error *err) {
+static void finish_request(struct carried *carried, const struct http_response *response, int result,
+                           const struct error *err) {
         struct bridge *bridge = carried->bridge;
         const struct strbuf *body = carried->json.length ? &carried->json : &response->body;
         json_t *problem JSON_CLEANUP = NULL;
@@ -339,14 +339,14 @@ static void *carry(void *context) {
         struct error err = { 0 };
         int result = post(carried, &response, &err);
 
-        finish(carried, &response, result, &err);
+        finish_request(carried, &response, result, &err);
         free_carried(carried);
         return NULL;
 }
 
 /* --- what comes in --- */
 
-static char *copy_text(const char *text) {
+static char *duplicate_text(const char *text) {
         char *copy = text ? strdup(text) : NULL;
 
         if (text && !copy)
@@ -367,21 +367,22 @@ static void read_message(struct carried *carried, const json_t *message) {
                 carried->is_read ? id != NULL
                                  : !json_object_get(message, "result") && !json_object_get(message, "error");
         carried->id = json_is_string(id) || json_is_integer(id) ? json_deep_copy(id) : NULL;
-        carried->method = copy_text(method ? method : "");
+        carried->method = duplicate_text(method ? method : "");
         if (strlen(carried->method) > HEADER_MAX)
                 carried->method[HEADER_MAX] = '\0'; /* it is not a known one */
         if (!carried->is_read)
                 return;
-        carried->version = copy_text(json_text(json_object_get(params, "_meta"), VERSION_META));
+        carried->version = duplicate_text(json_text(json_object_get(params, "_meta"), VERSION_META));
         if (carried->version && strlen(carried->version) > VALUE_SIZE)
                 carried->version[VALUE_SIZE] = '\0';
-        carried->name = copy_text(strcmp(method, "resources/read") == 0 ? json_text(params, "uri") : name);
+        carried->name =
+                duplicate_text(strcmp(method, "resources/read") == 0 ? json_text(params, "uri") : name);
         if (carried->name && strlen(carried->name) > HEADER_MAX)
                 carried->name[HEADER_MAX] = '\0';
 }
 
 /* -1: it could not be begun, and what asked for it was told. */
-static int begin(struct bridge *bridge, const char *line, size_t length, const json_t *message) {
+static int begin_call(struct bridge *bridge, const char *line, size_t length, const json_t *message) {
         struct carried *carried = calloc(1, sizeof(*carried));
         pthread_attr_t attributes;
         struct error err;
@@ -443,7 +444,7 @@ static bool cancel(struct bridge *bridge, const json_t *id) {
         return tell;
 }
 
-static void take_line(void *context, const char *line, size_t length) {
+static void take_message_line(void *context, const char *line, size_t length) {
         struct bridge *bridge = context;
         json_t *message JSON_CLEANUP = NULL;
         const char *method;
@@ -457,7 +458,7 @@ static void take_line(void *context, const char *line, size_t length) {
         if (method && strcmp(method, "notifications/cancelled") == 0 && !json_object_get(message, "id") &&
             !cancel(bridge, json_object_get(json_object_get(message, "params"), "requestId")))
                 return;
-        (void)!begin(bridge, line, length, message);
+        (void)!begin_call(bridge, line, length, message);
 }
 
 /* --- life --- */
@@ -490,7 +491,7 @@ static void tell_cancelled(struct bridge *bridge) {
                                                "notifications/cancelled", "params", "requestId", id));
                 char *text TEXT_CLEANUP = json_compact(message);
 
-                take_line(bridge, text, strlen(text));
+                take_message_line(bridge, text, strlen(text));
         }
         if (json_array_size(ids) > 0)
                 await_carried(bridge);
@@ -515,7 +516,7 @@ static void end_all(struct bridge *bridge, bool grace) {
 }
 
 /* 1: the input has ended; 2: the reader is gone. */
-static int read_input(struct bridge *bridge, struct framing *framing, char *piece) {
+static int receive_input(struct bridge *bridge, struct framing *framing, char *piece) {
         const struct bridge_config *config = bridge->config;
         struct pollfd polled[] = {
                 { .fd = config->input, .events = POLLIN },
@@ -535,7 +536,7 @@ static int read_input(struct bridge *bridge, struct framing *framing, char *piec
                 return errno == EINTR || errno == EAGAIN ? 0 : 1;
         if (count == 0)
                 return 1;
-        framing_take(framing, piece, (size_t)count, take_line, bridge);
+        framing_take(framing, piece, (size_t)count, take_message_line, bridge);
         return 0;
 }
 
@@ -554,9 +555,9 @@ void bridge_run(const struct bridge_config *config) {
                 abort();
         pthread_condattr_destroy(&attributes);
         while (ended == 0)
-                ended = read_input(&bridge, &framing, piece);
+                ended = receive_input(&bridge, &framing, piece);
         if (ended == 1)
-                framing_end(&framing, take_line, &bridge);
+                framing_end(&framing, take_message_line, &bridge);
         end_all(&bridge, ended == 1);
         pthread_cond_destroy(&bridge.changed);
         pthread_mutex_destroy(&bridge.revive_lock);

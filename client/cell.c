@@ -41,7 +41,7 @@ static size_t read_quoted(struct reading *reading, const char *at) {
         return quotes;
 }
 
-static size_t read_plain(struct reading *reading, const char *at) {
+static size_t skip_plain(struct reading *reading, const char *at) {
         if (*at == '#')
                 return strcspn(at, "\n");
         if (*at == '@' && reading->last == '\0' && reading->depth == 0)
@@ -68,7 +68,7 @@ static bool python_is_whole(const char *typed) {
                         end_line(&reading);
                         at++;
                 } else {
-                        at += reading.quote ? read_quoted(&reading, at) : read_plain(&reading, at);
+                        at += reading.quote ? read_quoted(&reading, at) : skip_plain(&reading, at);
                 }
         }
         if (reading.quote || reading.depth > 0 || reading.continues)

@@ -107,7 +107,7 @@ static void swap_parked(struct executor *executor, size_t a, size_t b) {
 }
 
 /* Onto the heap: the new entry goes up while it is due before its parent. */
-static void park(struct executor *executor, size_t job) {
+static void park_job(struct executor *executor, size_t job) {
         size_t at = executor->parked_count++;
 
         executor->slots[job].phase = PHASE_PARKED;
@@ -271,7 +271,7 @@ static void count_queued(struct executor *executor, size_t job, bool queued) {
  * One turn of a job, with the lock let go meanwhile. No other thread touches a job that is RUNNING,
  * not even an interrupt.
  */
-static void take_turn(struct executor *executor, size_t job) {
+static void run_turn(struct executor *executor, size_t job) {
         struct slot *slot = &executor->slots[job];
         struct turn turn = { .begun = slot->begun };
         int result;
@@ -291,7 +291,7 @@ static void take_turn(struct executor *executor, size_t job) {
                 end_job(executor, job, JOB_DONE);
         } else {
                 slot->not_before_ms = turn.not_before_ms;
-                park(executor, job);
+                park_job(executor, job);
         }
         pthread_cond_broadcast(&executor->wake);
 }
@@ -306,7 +306,7 @@ static void *worker_main(void *argument) {
                 heed_interrupt(executor);
                 job = next_job(executor);
                 if (job != NONE)
-                        take_turn(executor, job);
+                        run_turn(executor, job);
                 else if (executor->ended < executor->count)
                         wait_for_work(executor);
         }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* One line of a file, without its end; "" where it cannot be read. */
-static const char *read_line(const char *path, struct arena *arena) {
+static const char *first_line(const char *path, struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored;
 
@@ -31,10 +31,10 @@ static const char *read_line(const char *path, struct arena *arena) {
  */
 const char *lineage_machine(struct arena *arena) {
         char host[256] = "localhost", digest[SHA256_HEX_SIZE];
-        const char *id = read_line("/etc/machine-id", arena);
+        const char *id = first_line("/etc/machine-id", arena);
 
         if (!*id)
-                id = read_line("/proc/sys/kernel/random/boot_id", arena);
+                id = first_line("/proc/sys/kernel/random/boot_id", arena);
         gethostname(host, sizeof(host) - 1);
         id = arena_printf(arena, "berth lineage %s", id);
         digest_sha256_hex(id, strlen(id), digest);

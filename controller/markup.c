@@ -42,7 +42,7 @@ void markup_code(struct strbuf *to, const char *text, size_t most) {
 }
 
 /* Letters, digits, and the signs of sentences where nothing else can be meant by them. */
-static bool is_plain(const char *word, size_t length) {
+static bool is_plain_word(const char *word, size_t length) {
         for (size_t i = 0; i < length; i++) {
                 unsigned char byte = (unsigned char)word[i];
                 bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
@@ -64,9 +64,9 @@ static void append_words(struct strbuf *to, const char *line, size_t length) {
 
                 while (at + word < length && line[at + word] != ' ')
                         word++;
-                if (!is_plain(line + at, word))
+                if (!is_plain_word(line + at, word))
                         append_code(to, line + at, word);
-                for (size_t i = 0; is_plain(line + at, word) && i < word;)
+                for (size_t i = 0; is_plain_word(line + at, word) && i < word;)
                         i += append_character(to, line + at, word, i);
                 at += word;
                 if (at < length)

@@ -29,7 +29,7 @@ static bool is_deletion(const struct change *change) {
 }
 
 /* Only a change can be waited for. */
-static void wait_for(struct edges *edges, const struct subject *other) {
+static void add_edge(struct edges *edges, const struct subject *other) {
         if (!other || !other->change)
                 return;
         edges->items = array_grow(edges->arena, edges->items, edges->count, sizeof(*edges->items));
@@ -47,7 +47,7 @@ static void wait_for_what_is_named(struct planning *planning, const struct subje
         for (size_t i = 0; i < plan->subject_count && plan->subjects[i].kind->is_base; i++) {
                 if (plan->subjects[i].kind != subject->kind && plan->subjects[i].change &&
                     !is_deletion(plan->subjects[i].change))
-                        wait_for(edges, &plan->subjects[i]);
+                        add_edge(edges, &plan->subjects[i]);
         }
         for (const struct kind_reference *reference = subject->kind->references; reference && reference->path;
              reference++) {
@@ -56,7 +56,7 @@ static void wait_for_what_is_named(struct planning *planning, const struct subje
                 const struct subject *named = name ? plan_subject_of(plan, reference->kind, name) : NULL;
 
                 if (named && named->change && !is_deletion(named->change))
-                        wait_for(edges, named);
+                        add_edge(edges, named);
         }
 }
 
@@ -84,14 +84,14 @@ static void wait_for_who_named_it(struct planning *planning, const struct subjec
                 kind_is_bound_to(subject->kind) ? bindings_of(planning, subject->name, &binding_count) : NULL;
 
         for (size_t i = 0; i < binding_count; i++)
-                wait_for(edges, plan_subject(plan, bindings[i].dependent));
+                add_edge(edges, plan_subject(plan, bindings[i].dependent));
         for (size_t i = 0; i < plan->subject_count; i++) {
                 const struct subject *other = &plan->subjects[i];
                 bool stands_on_it = subject->kind->is_base && !other->kind->is_base && other->change &&
                                     is_deletion(other->change);
 
                 if (stands_on_it || may_name(other->kind, subject->kind))
-                        wait_for(edges, other);
+                        add_edge(edges, other);
         }
 }
 

@@ -31,7 +31,7 @@ bool plan_has_refusals(const struct plan *plan) {
         return plan->refusal_count > 0 || plan->summary.refused > 0;
 }
 
-static int make(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
+static int make_plan(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
         struct plan plan = {
                 .stack_name = args->manifests->stack->name,
                 .provider_name = args->provider_ops->name,
@@ -78,7 +78,7 @@ static int make(const struct plan_args *args, struct arena *arena, struct plan *
 int plan_make(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
         struct plan plan;
         struct error failure = { 0 };
-        int result = make(args, arena, &plan, &failure);
+        int result = make_plan(args, arena, &plan, &failure);
 
         if (state_lease_check(args->state, err) < 0)
                 return -1;

@@ -160,7 +160,7 @@ static size_t shown_fields(const struct change *change) {
         return change->action == ACTION_CREATE || change->action == ACTION_DELETE ? 0 : change->field_count;
 }
 
-static void print_fields(const struct plan *plan, struct sheet *sheet) {
+static void print_field_table(const struct plan *plan, struct sheet *sheet) {
         struct strbuf row STRBUF_CLEANUP = STRBUF_INIT;
         size_t total = 0;
 
@@ -282,7 +282,7 @@ void report_plan_markdown(const struct plan *plan, FILE *stream) {
         print_head(plan, &sheet.text);
         print_refusals(plan, &sheet);
         print_changes(plan, &sheet);
-        print_fields(plan, &sheet);
+        print_field_table(plan, &sheet);
         print_drift(plan, &sheet);
         print_warnings(plan, &sheet);
         /* Invisible: by it a pipeline finds its own comment again. A stack's name is a DNS label. */

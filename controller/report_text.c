@@ -156,7 +156,8 @@ static int print_padded(const char *text, int width, FILE *stream) {
         return columns < width ? width : columns;
 }
 
-static void print_field(const struct field_change *field, int path_width, bool creating, FILE *stream) {
+static void print_field_change(const struct field_change *field, int path_width, bool creating,
+                               FILE *stream) {
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT, before STRBUF_CLEANUP = STRBUF_INIT,
                            after STRBUF_CLEANUP = STRBUF_INIT;
         int room;
@@ -183,7 +184,8 @@ static void print_fields(const struct field_change *fields, size_t count, bool c
                 width = columns > width ? columns : width;
         }
         for (size_t i = 0; i < count; i++)
-                print_field(&fields[i], width > PATH_WIDTH_MAX ? PATH_WIDTH_MAX : width, creating, stream);
+                print_field_change(&fields[i], width > PATH_WIDTH_MAX ? PATH_WIDTH_MAX : width, creating,
+                                   stream);
 }
 
 static void print_refusal(const struct refusal *refusal, FILE *stream) {

@@ -257,7 +257,7 @@ static int read_missing(const json_t *list, struct arena *arena, struct manifest
 }
 
 /* Resources are searched by kind and name, and so must be sorted by these. */
-static bool is_before(const struct resource *before, const struct resource *next) {
+static bool is_sorted_before(const struct resource *before, const struct resource *next) {
         if (before->kind->id != next->kind->id)
                 return before->kind->id < next->kind->id;
         return strcmp(before->name, next->name) < 0;
@@ -276,7 +276,7 @@ static int read_manifests(const json_t *desired, struct arena *arena, struct man
         for (size_t i = 0; i < count; i++) {
                 if (resource_from_json(arena, json_array_get(list, i), &ret->resources[i], err) < 0)
                         return -1;
-                if (i > 0 && !is_before(&ret->resources[i - 1], &ret->resources[i]))
+                if (i > 0 && !is_sorted_before(&ret->resources[i - 1], &ret->resources[i]))
                         return unknown_form(err);
         }
         if (resource_from_json(arena, json_object_get(desired, "stack"), stack, err) < 0)

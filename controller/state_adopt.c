@@ -62,7 +62,7 @@ static void add_lineage(struct state_adoption *adoption, const char *lineage, st
         adoption->lineages[adoption->lineage_count++] = lineage;
 }
 
-static void refuse(struct state_adoption *adoption, struct refusal refusal, struct arena *arena) {
+static void refuse_adoption(struct state_adoption *adoption, struct refusal refusal, struct arena *arena) {
         adoption->refusals =
                 array_grow(arena, adoption->refusals, adoption->refusal_count, sizeof(*adoption->refusals));
         adoption->refusals[adoption->refusal_count++] = refusal;
@@ -88,28 +88,30 @@ static int judge_lineage(const struct plan_args *args, struct state_adoption *ad
         if (lineage_judge(args, lineage, arena, &life, &said, err) < 0)
                 return -1;
         if (life == LINEAGE_HERE)
-                refuse(adoption,
-                       (struct refusal){
-                               .id = LINEAGE_LIVES,
-                               .message = arena_printf(arena, "the lineage %s lives: its state is there, %s",
-                                                       lineage, said),
-                               .remedy =
-                                       "work with that state (--state), or give this stack another name; where that "
-                                       "state is given up, remove its folder first, or its objects",
-                       },
-                       arena);
+                refuse_adoption(
+                        adoption,
+                        (struct refusal){
+                                .id = LINEAGE_LIVES,
+                                .message = arena_printf(arena, "the lineage %s lives: its state is there, %s",
+                                                        lineage, said),
+                                .remedy =
+                                        "work with that state (--state), or give this stack another name; where that "
+                                        "state is given up, remove its folder first, or its objects",
+                        },
+                        arena);
         else if (life == LINEAGE_ELSEWHERE && !is_allowed(args, LINEAGE_LIVES))
-                refuse(adoption,
-                       (struct refusal){
-                               .id = LINEAGE_LIVES,
-                               .message = arena_printf(
-                                       arena,
-                                       "the lineage %s may live: its state is where it cannot be looked at from "
-                                       "here, %s",
-                                       lineage, said),
-                               .remedy = "if that state is lost: --allow " LINEAGE_LIVES,
-                       },
-                       arena);
+                refuse_adoption(
+                        adoption,
+                        (struct refusal){
+                                .id = LINEAGE_LIVES,
+                                .message = arena_printf(
+                                        arena,
+                                        "the lineage %s may live: its state is where it cannot be looked at from "
+                                        "here, %s",
+                                        lineage, said),
+                                .remedy = "if that state is lost: --allow " LINEAGE_LIVES,
+                        },
+                        arena);
         return 0;
 }
 
@@ -127,8 +129,8 @@ static int add_own_taker(const struct plan_args *args, struct state_adoption *ad
 }
 
 /* The recorded spec: without a manifest, all that was seen of it. */
-static int describe(const struct plan_args *args, const struct subject *subject, struct arena *arena,
-                    const struct value **ret, struct error *err) {
+static int describe_subject(const struct plan_args *args, const struct subject *subject, struct arena *arena,
+                            const struct value **ret, struct error *err) {
         const char *const *known = subject->ops->recorded_only;
         const struct value *seen = subject->observed->spec, *spec;
         struct value *wish;
@@ -186,7 +188,7 @@ int state_adopt_look(const struct plan_args *args, const char *const *names, siz
         for (size_t i = 0; i < plan->refusal_count; i++) {
                 /* In the wrong account nothing was looked at. */
                 if (strcmp(plan->refusals[i].id, "wrong-account") == 0)
-                        refuse(&adoption, plan->refusals[i], arena);
+                        refuse_adoption(&adoption, plan->refusals[i], arena);
         }
         if (adoption.refusal_count == 0 &&
             (check_names(plan, names, name_count, err) < 0 || add_own_taker(args, &adoption, arena, err) < 0))
@@ -199,7 +201,7 @@ int state_adopt_look(const struct plan_args *args, const char *const *names, siz
                 if (!is_to_take(subject) ||
                     (!subject->desired && !is_named(names, name_count, subject->address)))
                         continue;
-                if (describe(args, subject, arena, &item->spec, err) < 0)
+                if (describe_subject(args, subject, arena, &item->spec, err) < 0)
                         return -1;
                 item->subject = subject;
                 adoption.count++;

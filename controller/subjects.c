@@ -97,7 +97,8 @@ static bool in_journal(const struct known *known, const char *address) {
 }
 
 /* One state is of one provider: what another one has made is not there for this one, and would all be made again. */
-static int check_provider(const struct planning *planning, const struct known *known, struct error *err) {
+static int check_record_provider(const struct planning *planning, const struct known *known,
+                                 struct error *err) {
         const char *name = planning->args->provider_ops->name;
 
         for (size_t i = 0; i < known->record_count; i++) {
@@ -119,7 +120,7 @@ static int load_known(struct planning *planning, struct known *ret, struct error
         bool offline = planning->args->refresh == PLAN_REFRESH_NONE;
 
         if (state_load_records(state, arena, &ret->records, &ret->record_count, err) < 0 ||
-            check_provider(planning, ret, err) < 0)
+            check_record_provider(planning, ret, err) < 0)
                 return -1;
         /* Offline, most subjects need no more of their sighting than whether it is as it was applied. */
         if ((offline ? state_load_sighting_heads : state_load_sightings)(state, arena, &ret->sightings,

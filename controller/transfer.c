@@ -93,7 +93,7 @@ static int open_both(struct transfer *transfer, struct error *err) {
 
 /* Deciding */
 
-static bool is_same(const struct state_move *a, const struct state_move *b) {
+static bool is_same_move(const struct state_move *a, const struct state_move *b) {
         return strcmp(a->id, b->id) == 0;
 }
 
@@ -148,9 +148,9 @@ static int decide_from_gone(struct transfer *transfer, struct error *err) {
         }
         if (target->stage == MOVE_NONE && went_there)
                 transfer->work = TRANSFER_NOTHING;
-        else if (target->stage == MOVE_ARRIVING && is_same(source, target))
+        else if (target->stage == MOVE_ARRIVING && is_same_move(source, target))
                 transfer->work = TRANSFER_FINISH;
-        else if (target->stage == MOVE_GIVEN_UP && is_same(source, target))
+        else if (target->stage == MOVE_GIVEN_UP && is_same_move(source, target))
                 transfer->work = TRANSFER_MOVE;
         else
                 return fail_elsewhere(transfer, err);
@@ -165,7 +165,7 @@ static int decide_from_waiting(struct transfer *transfer, struct error *err) {
                 return fail_elsewhere(transfer, err);
         if (target->stage == MOVE_NONE)
                 transfer->work = source->stage == MOVE_ARRIVING ? TRANSFER_GIVE_UP : TRANSFER_NOTHING;
-        else if (target->stage == MOVE_GONE && is_same(source, target))
+        else if (target->stage == MOVE_GONE && is_same_move(source, target))
                 transfer->work = TRANSFER_GIVE_UP;
         else
                 return fail_elsewhere(transfer, err);
@@ -245,8 +245,8 @@ static int make_target(struct transfer *transfer, const struct state_move *arriv
 }
 
 /* The serial stays: nothing that a plan is made from is another. */
-static int describe(struct transfer *transfer, struct state *state, const char *place,
-                    struct history_entry *ret, struct error *err) {
+static int make_history_entry(struct transfer *transfer, struct state *state, const char *place,
+                              struct history_entry *ret, struct error *err) {
         if (history_of_edit(state, COMMAND, place, transfer->args->clock->wall_ms(transfer->args->clock),
                             transfer->arena, ret, err) < 0)
                 return -1;
@@ -267,13 +267,13 @@ static int move_on(struct transfer *transfer, struct error *err) {
                      : make_target(transfer, &arriving, err)) < 0)
                 return -1;
         gone = mark_of(transfer, MOVE_GONE, transfer->to, arriving.id);
-        if (describe(transfer, transfer->source, transfer->to, &entry, err) < 0 ||
+        if (make_history_entry(transfer, transfer->source, transfer->to, &entry, err) < 0 ||
             state_move_note(transfer->source, &none, &gone, &entry, err) < 0)
                 return -1;
         return state_move_arrive(transfer->target, transfer->source, arriving.id, err);
 }
 
-static int give_up(struct transfer *transfer, struct error *err) {
+static int give_up_transfer(struct transfer *transfer, struct error *err) {
         static const struct state_move none = { 0 };
         struct state_move given_up = mark_of(transfer, MOVE_GIVEN_UP, transfer->to, transfer->source_move.id);
         struct history_entry entry;
@@ -283,7 +283,7 @@ static int give_up(struct transfer *transfer, struct error *err) {
                 return -1;
         if (transfer->target_move.stage == MOVE_NONE)
                 return 0;
-        if (describe(transfer, transfer->target, transfer->to, &entry, err) < 0)
+        if (make_history_entry(transfer, transfer->target, transfer->to, &entry, err) < 0)
                 return -1;
         return state_move_note(transfer->target, &transfer->target_move, &none, &entry, err);
 }
@@ -295,7 +295,7 @@ int transfer_carry_out(struct transfer *transfer, struct error *err) {
         case TRANSFER_FINISH:
                 return state_move_arrive(transfer->target, transfer->source, transfer->source_move.id, err);
         case TRANSFER_GIVE_UP:
-                return give_up(transfer, err);
+                return give_up_transfer(transfer, err);
         default:
                 return 0;
         }

@@ -54,7 +54,7 @@ static bool is_public_four(uint32_t address) {
         return true;
 }
 
-static bool begins_with(const uint8_t *address, const uint8_t *network, unsigned bits) {
+static bool is_in_network(const uint8_t *address, const uint8_t *network, unsigned bits) {
         uint8_t mask = (uint8_t)(0xff << (8 - bits % 8));
 
         return memcmp(address, network, bits / 8) == 0 &&
@@ -69,7 +69,7 @@ static bool is_public_six(const uint8_t address[16]) {
         if ((address[0] & 0xe0) != 0x20)
                 return false;
         for (size_t i = 0; i < sizeof(refused_six) / sizeof(refused_six[0]); i++) {
-                if (begins_with(address, refused_six[i].network, refused_six[i].bits))
+                if (is_in_network(address, refused_six[i].network, refused_six[i].bits))
                         return false;
         }
         return !((address[8] & 0xfd) == 0 && address[9] == 0 && address[10] == 0x5e && address[11] == 0xfe);

@@ -50,7 +50,7 @@ bool allow_is_host(const char *text) {
 }
 
 /* 0 for what is no port: digits alone, with no zero in front. */
-static unsigned port_of(const char *text) {
+static unsigned parse_port(const char *text) {
         size_t length = strlen(text);
         unsigned long number;
 
@@ -66,13 +66,13 @@ bool allow_is_entry(const char *text) {
         if (strncmp(text, "*.", 2) == 0)
                 text += 2;
         length = strcspn(text, ":");
-        return is_host(text, length) && (text[length] == '\0' || port_of(text + length + 1) != 0);
+        return is_host(text, length) && (text[length] == '\0' || parse_port(text + length + 1) != 0);
 }
 
 size_t allow_ports(const char *entry, uint16_t ret[2]) {
         const char *colon = strchr(entry, ':');
 
-        ret[0] = colon ? (uint16_t)port_of(colon + 1) : TLS_PORT;
+        ret[0] = colon ? (uint16_t)parse_port(colon + 1) : TLS_PORT;
         ret[1] = HTTP_PORT;
         return colon ? 1 : 2;
 }
@@ -91,7 +91,7 @@ static bool names(const char *entry, const char *host) {
 bool allow_permits(const struct allow_list *list, const char *host, uint16_t port, bool tls) {
         for (size_t i = 0; i < list->count; i++) {
                 const char *colon = strchr(list->entries[i], ':');
-                unsigned wanted = colon ? port_of(colon + 1) : tls ? TLS_PORT : HTTP_PORT;
+                unsigned wanted = colon ? parse_port(colon + 1) : tls ? TLS_PORT : HTTP_PORT;
 
                 if (port == wanted && names(list->entries[i], host))
                         return true;

@@ -91,7 +91,7 @@ static bool is_path(const char *text) {
         return true;
 }
 
-static unsigned read_body(const struct head *head, unsigned long long *ret, const char **ret_why) {
+static unsigned read_body_length(const struct head *head, unsigned long long *ret, const char **ret_why) {
         const char *length = head_field(head, "Content-Length");
 
         *ret_why = "a body must have a Content-Length: chunks are not passed on over plain HTTP";
@@ -110,7 +110,7 @@ static unsigned read_body(const struct head *head, unsigned long long *ret, cons
  * Host and Connection are written again, also if they were missing: the result must not be longer
  * than the input.
  */
-static bool has_room(const struct head *head) {
+static bool has_room_for_fields(const struct head *head) {
         size_t count = 2;
 
         for (size_t i = 0; i < head->field_count; i++)
@@ -147,8 +147,8 @@ static unsigned read_tunnel(const struct head *head, struct asked *asked, const 
                        : 0;
 }
 
-static unsigned read_plain(const struct head *head, struct asked *asked, const char **ret_path,
-                           const char **ret_why) {
+static unsigned read_plain_target(const struct head *head, struct asked *asked, const char **ret_path,
+                                  const char **ret_why) {
         const char *authority = head->target + strlen("http://");
         size_t length;
 
@@ -162,7 +162,7 @@ static unsigned read_plain(const struct head *head, struct asked *asked, const c
                 return BAD_REQUEST;
         *ret_why = "the target has characters that must be escaped";
         *ret_path = authority + length;
-        return is_path(*ret_path) ? read_body(head, &asked->body, ret_why) : BAD_REQUEST;
+        return is_path(*ret_path) ? read_body_length(head, &asked->body, ret_why) : BAD_REQUEST;
 }
 
 unsigned asked_read(char *text, struct arena *arena, struct asked *ret, struct strbuf *onward,
@@ -173,15 +173,16 @@ unsigned asked_read(char *text, struct arena *arena, struct asked *ret, struct s
         unsigned status = head_parse(text, arena, &head, ret_why);
 
         if (status == 0)
-                status = strcmp(head.method, "CONNECT") == 0 ? read_tunnel(&head, &asked, ret_why)
-                                                             : read_plain(&head, &asked, &path, ret_why);
+                status = strcmp(head.method, "CONNECT") == 0
+                                 ? read_tunnel(&head, &asked, ret_why)
+                                 : read_plain_target(&head, &asked, &path, ret_why);
         if (status != 0)
                 return status;
         *ret_why = "Host is not the target's, or is given twice";
         if (!host_is_the_same(&head, &asked))
                 return BAD_REQUEST;
         *ret_why = "there are too many header fields";
-        if (!asked.tunnel && !has_room(&head))
+        if (!asked.tunnel && !has_room_for_fields(&head))
                 return FIELDS_TOO_LARGE;
         if (!asked.tunnel)
                 write_onward(&head, &asked, path, onward);

@@ -240,7 +240,7 @@ static void route(struct connection *connection) {
                 resolver_ask(shared->resolver, asked->host, asked->port, take_addresses, connection);
 }
 
-static void read_head(struct connection *connection) {
+static void read_request_head(struct connection *connection) {
         struct room *up = &connection->up;
         struct arena *arena ARENA_CLEANUP = NULL;
         const char *why = "the request's head is malformed";
@@ -332,7 +332,7 @@ bool connection_go_on(struct connection *connection) {
         switch (connection->state) {
         case HEAD:
                 if (connection->client_events)
-                        read_head(connection);
+                        read_request_head(connection);
                 break;
         case RESOLVING:
                 break;

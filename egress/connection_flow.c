@@ -33,7 +33,7 @@ static int judge_up(struct connection *connection) {
         return -1;
 }
 
-static void count_bytes(struct connection *connection, uint64_t *counter, size_t count) {
+static void count_traffic(struct connection *connection, uint64_t *counter, size_t count) {
         *counter += count;
         connection->shared->bytes += count;
         connection->until_ms = clock_now_ms() + IDLE_MS;
@@ -82,7 +82,7 @@ static int tell_server(struct connection *connection) {
                 if (count < 0)
                         return -1;
                 if (count > 0)
-                        count_bytes(connection, &connection->sent, (size_t)count);
+                        count_traffic(connection, &connection->sent, (size_t)count);
                 memmove(onward->data, onward->data + count, onward->length - (size_t)count);
                 onward->length -= (size_t)count;
                 if (onward->length > 0)
@@ -92,7 +92,7 @@ static int tell_server(struct connection *connection) {
         if (count < 0)
                 return -1;
         if (count > 0) {
-                count_bytes(connection, &connection->sent, (size_t)count);
+                count_traffic(connection, &connection->sent, (size_t)count);
                 if (!connection->asked.tunnel)
                         connection->body_left -= (unsigned long long)count;
                 connection->clear -= (size_t)count;
@@ -116,7 +116,7 @@ static int tell_server(struct connection *connection) {
 }
 
 /* Of a plain request, which has `down` for itself until then. -1: there is no answer, which the client is told. */
-static int read_answer(struct connection *connection) {
+static int read_plain_answer(struct connection *connection) {
         struct room *down = &connection->down;
         struct strbuf head STRBUF_CLEANUP = STRBUF_INIT;
         char *text TEXT_CLEANUP = NULL;
@@ -137,7 +137,7 @@ static int read_answer(struct connection *connection) {
         down->length = down->length - (size_t)length + head.length;
         if (head.length > 0)
                 memcpy(down->bytes, head.data, head.length);
-        return connection->answers ? 0 : read_answer(connection);
+        return connection->answers ? 0 : read_plain_answer(connection);
 }
 
 size_t connection_room_for_answer(const struct connection *connection) {
@@ -158,10 +158,11 @@ static int hear_server(struct connection *connection) {
         if (came < 0)
                 connection->server_ended = true;
         if (came > 0)
-                count_bytes(connection, &connection->received, down->length - before);
+                count_traffic(connection, &connection->received, down->length - before);
         if (came > 0 && connection->asked.tunnel)
                 tunnel_hear_server(&connection->tunnel, down->bytes + before, down->length - before);
-        return came != 0 && !connection->asked.tunnel && !connection->answers ? read_answer(connection) : 0;
+        return came != 0 && !connection->asked.tunnel && !connection->answers ? read_plain_answer(connection)
+                                                                              : 0;
 }
 
 /*

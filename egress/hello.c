@@ -66,7 +66,7 @@ static bool names_host(const unsigned char *bytes, size_t length, const char *ho
                strncasecmp((const char *)bytes + 5, host, host_length) == 0;
 }
 
-static int judge(SSL *connection, int *alert, void *argument) {
+static int on_client_hello(SSL *connection, int *alert, void *argument) {
         struct hello *hello = read_now;
         const unsigned char *name, *ignored;
         size_t length;
@@ -94,7 +94,7 @@ int hello_load(struct error *err) {
                 context = sym_SSL_CTX_new(sym_TLS_server_method());
         if (!context)
                 return error_set(err, "OpenSSL cannot read TLS here");
-        sym_SSL_CTX_set_client_hello_cb(context, judge, NULL);
+        sym_SSL_CTX_set_client_hello_cb(context, on_client_hello, NULL);
         /* An extension that it does not know it does not show either. A version that knows ECH by itself refuses this, and shows it. */
         (void)sym_SSL_CTX_add_custom_ext(context, EXTENSION_ECH, SSL_EXT_CLIENT_HELLO, NULL, NULL, NULL, NULL,
                                          NULL);

@@ -112,8 +112,8 @@ static void tell_tally(struct proxy *proxy) {
         proxy->tally_ms = INT64_MAX;
 }
 
-static void finish(struct proxy *proxy) __attribute__((noreturn));
-static void finish(struct proxy *proxy) {
+static void exit_proxy(struct proxy *proxy) __attribute__((noreturn));
+static void exit_proxy(struct proxy *proxy) {
         while (proxy->count > 0)
                 end_connection(proxy, proxy->connections[--proxy->count]);
         tell_tally(proxy);
@@ -146,7 +146,7 @@ static int64_t earliest(const struct proxy *proxy) {
 
 #define OWN_POLLED 2
 
-static void turn(struct proxy *proxy, const sigset_t *unblocked) {
+static void poll_once(struct proxy *proxy, const sigset_t *unblocked) {
         struct pollfd polled[OWN_POLLED + RESOLVE_POLLED_MAX + CONNECTION_POLLED * CONNECTIONS_MAX] = {
                 { .fd = proxy->channel, .events = POLLIN },
                 { .fd = takes_more(proxy) ? proxy->listener : -1, .events = POLLIN },
@@ -165,7 +165,7 @@ static void turn(struct proxy *proxy, const sigset_t *unblocked) {
             errno != EINTR)
                 _exit(EXIT_FAILURE);
         if (told_to_end)
-                finish(proxy);
+                exit_proxy(proxy);
         for (size_t i = 0; i < connections; i++)
                 connection_polled(proxy->connections[i], of_connections + CONNECTION_POLLED * i);
         resolver_process(proxy->shared.resolver, polled + OWN_POLLED, asking);
@@ -191,7 +191,7 @@ static void turn(struct proxy *proxy, const sigset_t *unblocked) {
 /* --- the process --- */
 
 /* The ports of the list, and that of name servers. */
-static int enter_cage(const struct allow_list *list, struct error *err) {
+static int enter_proxy_cage(const struct allow_list *list, struct error *err) {
         uint16_t ports[2 * ALLOW_ENTRIES_MAX + 2] = { 0 };
         struct cage cage = { .calls = CAGE_PROXY,
                              .ports = ports,
@@ -248,8 +248,8 @@ void proxy_main(int channel, const struct allow_list *list) {
         sigaddset(&blocked, SIGTERM);
         if (sigprocmask(SIG_SETMASK, &blocked, NULL) < 0 || sigaction(SIGTERM, &end, NULL) < 0 ||
             hello_load(&err) < 0 || resolver_open(&proxy.shared.resolver, &err) < 0 ||
-            enter_cage(list, &err) < 0)
+            enter_proxy_cage(list, &err) < 0)
                 _exit(EXIT_FAILURE);
         for (;;)
-                turn(&proxy, &unblocked);
+                poll_once(&proxy, &unblocked);
 }

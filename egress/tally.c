@@ -58,7 +58,7 @@ void tally_write(const struct tally *tally, struct strbuf *ret) {
         json_decref(json);
 }
 
-static bool read_number(const json_t *object, const char *name, uint64_t most, uint64_t *ret) {
+static bool read_bounded(const json_t *object, const char *name, uint64_t most, uint64_t *ret) {
         const json_t *value = json_object_get(object, name);
         json_int_t number = json_integer_value(value);
 
@@ -69,7 +69,7 @@ static bool read_number(const json_t *object, const char *name, uint64_t most, u
 }
 
 /* It goes into logs: letters of ASCII alone. */
-static bool is_plain(const char *text) {
+static bool is_printable(const char *text) {
         for (; *text; text++) {
                 if (*text < ' ' || *text >= 0x7f)
                         return false;
@@ -77,16 +77,16 @@ static bool is_plain(const char *text) {
         return true;
 }
 
-static bool read_line(const json_t *object, struct tally_line *ret) {
+static bool read_tally_line(const json_t *object, struct tally_line *ret) {
         const char *host = json_text(object, "host"), *outcome = json_text(object, "outcome");
         uint64_t port;
 
         if (json_object_size(object) != 6 || !host || !outcome || (host[0] && !allow_is_host(host)) ||
-            strlen(outcome) >= TALLY_OUTCOME_MAX || !is_plain(outcome) ||
-            !read_number(object, "port", UINT16_MAX, &port) ||
-            !read_number(object, "connections", NUMBER_MAX, &ret->connections) ||
-            !read_number(object, "sentBytes", NUMBER_MAX, &ret->sent_bytes) ||
-            !read_number(object, "receivedBytes", NUMBER_MAX, &ret->received_bytes))
+            strlen(outcome) >= TALLY_OUTCOME_MAX || !is_printable(outcome) ||
+            !read_bounded(object, "port", UINT16_MAX, &port) ||
+            !read_bounded(object, "connections", NUMBER_MAX, &ret->connections) ||
+            !read_bounded(object, "sentBytes", NUMBER_MAX, &ret->sent_bytes) ||
+            !read_bounded(object, "receivedBytes", NUMBER_MAX, &ret->received_bytes))
                 return false;
         ret->port = (uint16_t)port;
         snprintf(ret->host, sizeof(ret->host), "%s", host);
@@ -102,7 +102,7 @@ int tally_read(const char *bytes, size_t length, struct tally *ret, struct error
                 return error_set(err, "what a proxy tells is no list of hosts");
         ret->count = json_array_size(json);
         for (size_t i = 0; i < ret->count; i++) {
-                if (!read_line(json_array_get(json, i), &ret->lines[i]))
+                if (!read_tally_line(json_array_get(json, i), &ret->lines[i]))
                         return error_set(err, "a proxy's report has an invalid line");
         }
         return 0;

@@ -117,7 +117,7 @@ static int load_manifests(struct work *work) {
  * A stack's state in S3 is opened again for each attempt: others write to it meanwhile. The
  * source's own keeps the controller's status then, and must not hold another state of the stack.
  */
-static int open_shared(struct work *work) {
+static int open_shared_state(struct work *work) {
         const char *declared = stack_state_declared(&work->manifests);
         const struct stack_state_args args = {
                 .registry = work->following->args->registry,
@@ -222,7 +222,7 @@ static int check_stack_name(struct work *work) {
         return condemn_commit(work, "InvalidManifests");
 }
 
-static int open_provider(struct work *work) {
+static int open_stack_provider(struct work *work) {
         const struct stack_provider_args args = {
                 .registry = work->following->args->registry,
                 .manifests = &work->manifests,
@@ -471,7 +471,8 @@ static void plan_and_decide(struct work *work) {
          */
         work->apply_saved = is_approved(work);
         may_apply = work->config->mode == SOURCE_APPLY || work->apply_saved;
-        if (open_provider(work) < 0 || make_for_approval(work) < 0 || (may_apply && take_lease(work) < 0))
+        if (open_stack_provider(work) < 0 || make_for_approval(work) < 0 ||
+            (may_apply && take_lease(work) < 0))
                 return;
         if (make_any_plan(work) == 0) {
                 plan_findings_tell(work);
@@ -492,7 +493,7 @@ void attempt_run(struct attempt *attempt) {
         };
 
         snprintf(attempt->verdict.commit, sizeof(attempt->verdict.commit), "%s", attempt->commit);
-        if (load_manifests(&work) == 0 && open_shared(&work) == 0 && look_back(&work) == 0 &&
+        if (load_manifests(&work) == 0 && open_shared_state(&work) == 0 && look_back(&work) == 0 &&
             check_stack_name(&work) == 0)
                 plan_and_decide(&work);
         saved_plan_release(&work.saved);

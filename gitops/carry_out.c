@@ -31,7 +31,7 @@ static void on_ended(void *context, const struct change *change, const struct ch
         log_context_set("change", NULL);
 }
 
-static void on_progress(void *context, const struct executor_stats *stats, int64_t elapsed_ms) {
+static void on_executor_progress(void *context, const struct executor_stats *stats, int64_t elapsed_ms) {
         struct work *work = context;
 
         (void)stats;
@@ -121,7 +121,9 @@ static const char *approver_of(struct work *work) {
 }
 
 void carry_out_plan(struct work *work) {
-        struct apply_watcher watcher = { .context = work, .ended = on_ended, .progress = on_progress };
+        struct apply_watcher watcher = { .context = work,
+                                         .ended = on_ended,
+                                         .progress = on_executor_progress };
         struct apply_args args = {
                 .planning = &work->planning,
                 .plan = &work->plan,

@@ -85,7 +85,7 @@ static void hand_commit(struct source *child, const json_t *commit, bool gone) {
         source_wake(child, WAKE_HANDED);
 }
 
-static bool is_listed(const char *path, const char *const *folders, size_t count) {
+static bool is_in_folders(const char *path, const char *const *folders, size_t count) {
         for (size_t i = 0; i < count; i++) {
                 if (strcmp(folders[i], path) == 0)
                         return true;
@@ -138,7 +138,7 @@ static int settle_children(struct source *tree, const char *const *folders, size
         for (size_t i = 0; i < following_count(following); i++) {
                 struct source *child = following->sources[i];
 
-                if (child->parent == tree && !is_listed(child->config->path, folders, count))
+                if (child->parent == tree && !is_in_folders(child->config->path, folders, count))
                         hand_commit(child, commit, true);
         }
         return 0;
@@ -189,7 +189,7 @@ void children_follow_commit(struct source *tree, const struct git_answer *answer
 }
 
 /* A death between the parent's save and the child's leaves a child behind. */
-static bool is_behind(struct source *child, const json_t *commit) {
+static bool is_child_behind(struct source *child, const json_t *commit) {
         bool behind;
 
         pthread_mutex_lock(&child->lock);
@@ -209,7 +209,7 @@ void children_go_on(struct source *tree, bool sync) {
 
                 if (child->parent != tree)
                         continue;
-                if (commit && is_behind(child, commit))
+                if (commit && is_child_behind(child, commit))
                         hand_commit(child, commit, false);
                 if (sync)
                         source_wake(child, WAKE_SYNC);

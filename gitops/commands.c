@@ -248,7 +248,7 @@ static bool all_are_allowed(const json_t *allow, const json_t *refusals, struct 
 }
 
 /* A commit whose history was rewritten is held as a whole, and let in by an id of its own. */
-static int check_history(const struct source_status *status, const char *name, struct error *err) {
+static int check_rewritten(const struct source_status *status, const char *name, struct error *err) {
         if (!status_is_rewritten(status) || !status->problem.commit[0])
                 return 0;
         return error_set(
@@ -264,7 +264,7 @@ static int check_plan(const struct source *source, const char *wanted, const jso
         const struct source_status *status = &source->status;
         const char *name = source->config->name, *id = json_text(status->plan, "id");
 
-        if (!id && check_history(status, name, err) < 0)
+        if (!id && check_rewritten(status, name, err) < 0)
                 return -1;
         if (!id)
                 return error_set(err, "no plan of %s waits for approval", name);
@@ -309,7 +309,7 @@ static int check_approval(const struct source *source, const char *wanted, const
                                  source->config->name);
         /* While a rewritten history is held, no plan is made, so nothing else is refused. */
         if (json_array_size(source->status.refusals) == 0 &&
-            check_history(&source->status, source->config->name, err) < 0)
+            check_rewritten(&source->status, source->config->name, err) < 0)
                 return -1;
         if (check_allowances(allow, source->status.refusals, arena, err) < 0)
                 return -1;

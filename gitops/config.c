@@ -125,7 +125,7 @@ const char *notify_event_name(enum notify_event event) {
         return "unknown";
 }
 
-static unsigned read_events(const struct value *list) {
+static unsigned read_event_names(const struct value *list) {
         unsigned events = 0;
 
         if (!list)
@@ -147,7 +147,7 @@ static void read_targets(struct named_files *files, const struct value *list, st
         for (size_t i = 0; i < count; i++)
                 ret->targets[i] = (struct notify_target){
                         .url = value_get_text(&list->items[i], "url"),
-                        .events = read_events(value_get(&list->items[i], "events")),
+                        .events = read_event_names(value_get(&list->items[i], "events")),
                         .secret_file = secret_in(files, &list->items[i], "secretFile"),
                 };
 }

@@ -35,7 +35,7 @@ static void answer_whether(struct server_request *request, bool (*ask)(void *, c
         server_answer_text(request, yes ? 200 : 503, strbuf_text(&text));
 }
 
-static void answer_health(struct server_request *request) {
+static void answer_liveness(struct server_request *request) {
         answer_whether(request, ((const struct controller_http *)request->context)->ops.healthy);
 }
 
@@ -122,7 +122,7 @@ static void end_hook(struct server_request *request) {
 
 /* Without a secret the hooks, which stand last, are left out. */
 static const struct server_route routes[] = {
-        { .method = "GET", .path = "/healthz", .seat = SERVER_PROBE, .answer = answer_health },
+        { .method = "GET", .path = "/healthz", .seat = SERVER_PROBE, .answer = answer_liveness },
         { .method = "GET", .path = "/readyz", .seat = SERVER_PROBE, .answer = answer_ready },
         { .method = "GET", .path = "/metrics", .answer = answer_metrics },
         { .method = "POST",

@@ -53,7 +53,7 @@ static size_t length_of_parts(const char *path, size_t parts) {
         return length;
 }
 
-static int fail(enum git_failure why, enum git_failure *ret_failure) {
+static int fail_with(enum git_failure why, enum git_failure *ret_failure) {
         *ret_failure = why;
         return -1;
 }
@@ -78,10 +78,10 @@ int folders_with_stacks(const struct git_answer *answer, const char *pattern, st
                                                                 .length = answer->files[next].length };
                 if (length == 0 || held == 0) {
                         (void)error_set(err, "%s is in no folder that %s matches", path, pattern);
-                        return fail(GIT_LOCAL, ret_failure);
+                        return fail_with(GIT_LOCAL, ret_failure);
                 }
                 if (manifests_hold_stack(files, held, &holds, err) < 0)
-                        return fail(GIT_OVER_LIMIT, ret_failure);
+                        return fail_with(GIT_OVER_LIMIT, ret_failure);
                 if (!holds)
                         continue;
                 folder = arena_strndup(arena, path, length);
@@ -91,12 +91,12 @@ int folders_with_stacks(const struct git_answer *answer, const char *pattern, st
                                 "the folder %s holds a Stack, and cannot be part of a source's name: letters, "
                                 "digits, \"_\", \"-\" and \".\" can, %u of them in all",
                                 folder, FOLDER_PATH_MAX);
-                        return fail(GIT_UNSAFE_TREE, ret_failure);
+                        return fail_with(GIT_UNSAFE_TREE, ret_failure);
                 }
                 if (count == FOLDERS_MAX) {
                         (void)error_set(err, "%s matches more than %d folders with a Stack", pattern,
                                         FOLDERS_MAX);
-                        return fail(GIT_OVER_LIMIT, ret_failure);
+                        return fail_with(GIT_OVER_LIMIT, ret_failure);
                 }
                 folders[count++] = folder;
         }

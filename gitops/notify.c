@@ -125,8 +125,8 @@ static enum verdict judge_answer(const struct http_response *answer, int64_t *re
         return VERDICT_AGAIN;
 }
 
-static enum verdict try_once(const struct channel *channel, const struct delivery *delivery,
-                             int64_t timeout_ms, int64_t *ret_asked_ms, struct error *err) {
+static enum verdict deliver_once(const struct channel *channel, const struct delivery *delivery,
+                                 int64_t timeout_ms, int64_t *ret_asked_ms, struct error *err) {
         struct headers headers = { 0 };
         struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
         enum http_failure failure;
@@ -220,7 +220,7 @@ static void deliver(struct channel *channel, struct delivery *delivery) {
                 if (timeout_ms == 0)
                         break;
                 pthread_mutex_unlock(&notifier->lock);
-                verdict = try_once(channel, delivery, timeout_ms, &asked_ms, &err);
+                verdict = deliver_once(channel, delivery, timeout_ms, &asked_ms, &err);
                 pthread_mutex_lock(&notifier->lock);
                 if (verdict != VERDICT_AGAIN)
                         break;

@@ -108,7 +108,7 @@ static bool is_folder_permitted(const struct value *folders, const char *folder)
         return false;
 }
 
-static void check_provider(struct holding *holding) {
+static void check_provider_pin(struct holding *holding) {
         const char *pinned = value_get_text(holding->config->pins, "provider");
         const struct value *spec = holding->manifests->stack->spec, *named = value_get(spec, "provider");
         const char *name = value_text_of(named);
@@ -167,8 +167,8 @@ static void check_aws(struct holding *holding) {
         }
 }
 
-static void check_role(struct holding *holding, const struct resource *resource, const struct value *named,
-                       const char *what) {
+static void check_role_pin(struct holding *holding, const struct resource *resource,
+                           const struct value *named, const char *what) {
         const char *role = value_text_of(named);
 
         if (role && !is_role_permitted(value_get(holding->config->may, "executionRoles"), role))
@@ -215,15 +215,15 @@ static void check_roles(struct holding *holding) {
         size_t count;
         const struct resource *environments = manifests_of_kind(manifests, KIND_ENVIRONMENT, &count);
 
-        check_role(holding, manifests->stack,
-                   value_get(value_get(manifests->stack->spec, "aws"), "executionRole"),
-                   "the Stack's aws.executionRole");
+        check_role_pin(holding, manifests->stack,
+                       value_get(value_get(manifests->stack->spec, "aws"), "executionRole"),
+                       "the Stack's aws.executionRole");
         for (size_t i = 0; i < count; i++) {
                 const struct value *named = value_get(environments[i].spec, "executionRole");
                 const char *role = value_text_of(named);
 
                 if (role && strcmp(role, EXECUTION_ROLE_OWN) != 0)
-                        check_role(holding, &environments[i], named, "the environment's executionRole");
+                        check_role_pin(holding, &environments[i], named, "the environment's executionRole");
         }
 }
 
@@ -312,7 +312,7 @@ static void check_registry_of(struct holding *holding, const struct resource *re
                        "leave it out, or give the Controller's source a pattern in may.registries");
 }
 
-static void check_folder(struct holding *holding, const char *name) {
+static void check_folder_pin(struct holding *holding, const char *name) {
         const struct value *named = value_get(value_get(holding->manifests->stack->spec, "local"), name);
         const char *folder = value_text_of(named);
         struct arena *arena = holding->manifests->arena;
@@ -390,13 +390,13 @@ bool pins_hold(const struct source_config *config, struct manifests *manifests,
                 .config = config, .manifests = manifests, .diagnostics = diagnostics, .held = true
         };
 
-        check_provider(&holding);
+        check_provider_pin(&holding);
         check_aws(&holding);
         check_roles(&holding);
         check_networks(&holding);
         check_state(&holding);
-        check_folder(&holding, "images");
-        check_folder(&holding, "workspaces");
+        check_folder_pin(&holding, "images");
+        check_folder_pin(&holding, "workspaces");
         for (size_t i = 0; i < manifests->count; i++) {
                 const struct resource *resource = &manifests->resources[i];
 

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct git_request request_of(const struct source *source) {
+static struct git_request source_request(const struct source *source) {
         const struct source_config *config = source->config;
 
         return (struct git_request){
@@ -212,7 +212,7 @@ static void drop_accepted_rewrite(struct source *source, const char *newest) {
 enum poll_outcome source_poll(struct source *source, struct arena *arena, struct git_answer *ret) {
         const struct clock *clock = source->following->clock;
         int64_t begin_ms = clock->monotonic_ms(clock);
-        struct git_request request = request_of(source);
+        struct git_request request = source_request(source);
         enum git_failure failure = GIT_LOCAL;
         struct error err = { 0 };
         int result;
@@ -269,7 +269,7 @@ static int check_commit(const struct source *source, const struct git_answer *an
 
 int source_read_included(struct source *source, const char *commit, const char *folder, struct arena *arena,
                          struct git_answer *ret, struct error *err) {
-        struct git_request request = request_of(source);
+        struct git_request request = source_request(source);
         enum git_failure failure = GIT_LOCAL;
 
         request.commit = commit;
@@ -287,7 +287,7 @@ int source_read_included(struct source *source, const char *commit, const char *
 
 int source_read_commit(struct source *source, const char *commit, struct arena *arena, struct git_answer *ret,
                        struct error *err) {
-        struct git_request request = request_of(source);
+        struct git_request request = source_request(source);
         enum git_failure failure;
         int result;
 

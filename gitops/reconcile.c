@@ -95,7 +95,7 @@ static void count_attempt(struct source *source, const struct attempt *attempt, 
                         (const char *const[]){ name });
 }
 
-static int exit_code_of(const struct attempt *attempt) {
+static int exit_code_of_attempt(const struct attempt *attempt) {
         if (attempt->locked)
                 return 4;
         if (attempt->result == RECONCILE_FAILED)
@@ -144,7 +144,7 @@ static void conclude_attempt(struct source *source, const struct attempt *attemp
         plan_retry(source, attempt);
         source->reached_end = source->reached_end || (!attempt->transient && !attempt->locked);
         if (source->exit_code == 0)
-                source->exit_code = exit_code_of(attempt);
+                source->exit_code = exit_code_of_attempt(attempt);
         pthread_mutex_unlock(&source->lock);
         if (attempt->verdict.ready)
                 metrics_set(source->following->metrics, METRIC_LAST_SUCCESS, (double)wall_ms / 1000.0,

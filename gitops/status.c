@@ -87,7 +87,7 @@ bool status_is_rewritten(const struct source_status *status) {
 }
 
 /* Cut at a whole character: what is cut here is shown and sent as UTF-8. */
-static void copy_text(char *to, size_t size, const char *text) {
+static void copy_cut(char *to, size_t size, const char *text) {
         size_t length = strlen(text);
 
         if (length >= size) {
@@ -106,9 +106,9 @@ bool status_set(struct source_status *status, enum condition_type type, bool val
                        strcmp(condition->reason, reason) != 0;
 
         condition->status = value;
-        copy_text(condition->reason, sizeof(condition->reason), reason);
-        copy_text(condition->message, sizeof(condition->message), message);
-        copy_text(condition->commit, sizeof(condition->commit), commit ? commit : "");
+        copy_cut(condition->reason, sizeof(condition->reason), reason);
+        copy_cut(condition->message, sizeof(condition->message), message);
+        copy_cut(condition->commit, sizeof(condition->commit), commit ? commit : "");
         if (changed)
                 condition->since_ms = now_ms;
         return changed;
@@ -233,18 +233,18 @@ json_t *status_store(const struct source_status *status, const struct source_con
         return object;
 }
 
-static void read_text(char *to, size_t size, const json_t *object, const char *name) {
+static void read_cut_text(char *to, size_t size, const json_t *object, const char *name) {
         const char *text = json_text(object, name);
 
-        copy_text(to, size, text ? text : "");
+        copy_cut(to, size, text ? text : "");
 }
 
 static void restore_verdict(struct verdict *verdict, const json_t *stored) {
         verdict->ready = json_is_true(json_object_get(stored, "ready"));
         verdict->stalled = json_is_true(json_object_get(stored, "stalled"));
-        read_text(verdict->reason, sizeof(verdict->reason), stored, "reason");
-        read_text(verdict->message, sizeof(verdict->message), stored, "message");
-        read_text(verdict->commit, sizeof(verdict->commit), stored, "commit");
+        read_cut_text(verdict->reason, sizeof(verdict->reason), stored, "reason");
+        read_cut_text(verdict->message, sizeof(verdict->message), stored, "message");
+        read_cut_text(verdict->commit, sizeof(verdict->commit), stored, "commit");
 }
 
 static json_t *restore_member(const json_t *stored, const char *name, json_type type) {
@@ -301,9 +301,10 @@ void status_restore(struct source_status *status, const json_t *stored) {
         status->applied_ms = json_integer_or(internal, "applied", 0);
         status->success_ms = json_integer_or(internal, "success", 0);
         status->result = restore_result(json_text(stored, "result"));
-        read_text(status->approved, sizeof(status->approved), internal, "approved");
-        read_text(status->approver, sizeof(status->approver), internal, "approver");
-        read_text(status->accepted_rewrite, sizeof(status->accepted_rewrite), internal, "acceptedRewrite");
+        read_cut_text(status->approved, sizeof(status->approved), internal, "approved");
+        read_cut_text(status->approver, sizeof(status->approver), internal, "approver");
+        read_cut_text(status->accepted_rewrite, sizeof(status->accepted_rewrite), internal,
+                      "acceptedRewrite");
         if (strlen(status->accepted_rewrite) != COMMIT_SIZE - 1)
                 status->accepted_rewrite[0] = '\0';
         if (status_conclude(status, 1))

@@ -81,7 +81,7 @@ static bool read_process(pid_t pid, struct descendant *ret) {
         return true;
 }
 
-static const struct descendant *find(const struct descendants *all, pid_t pid) {
+static const struct descendant *find_descendant(const struct descendants *all, pid_t pid) {
         for (size_t i = 0; i < all->count; i++) {
                 if (all->items[i].pid == pid)
                         return &all->items[i];
@@ -89,18 +89,18 @@ static const struct descendant *find(const struct descendants *all, pid_t pid) {
         return NULL;
 }
 
-static bool has(const struct descendants *all, const struct descendant *one) {
-        const struct descendant *found = find(all, one->pid);
+static bool has_descendant(const struct descendants *all, const struct descendant *one) {
+        const struct descendant *found = find_descendant(all, one->pid);
 
         return found && found->born == one->born;
 }
 
 /* Whether the way up from it leads here. Bounded, since the tree changes as it is read. */
-static bool is_ours(const struct descendants *all, const struct descendant *one, pid_t self) {
+static bool is_below(const struct descendants *all, const struct descendant *one, pid_t self) {
         for (size_t steps = 0; one && steps <= all->count; steps++) {
                 if (one->parent == self)
                         return true;
-                one = find(all, one->parent);
+                one = find_descendant(all, one->parent);
         }
         return false;
 }
@@ -124,7 +124,7 @@ void descendants_find(struct descendants *ret) {
         if (folder)
                 closedir(folder);
         for (size_t i = 0; i < all.count; i++) {
-                if (!is_ours(&all, &all.items[i], self))
+                if (!is_below(&all, &all.items[i], self))
                         continue;
                 ret->items = array_grow_alone(ret->items, ret->count, sizeof(*ret->items));
                 ret->items[ret->count++] = all.items[i];
@@ -220,7 +220,7 @@ void descendants_forget_dead(struct descendants *descendants, bool (*is_held)(vo
 void descendants_add(struct descendants *descendants, pid_t pid) {
         struct descendant one;
 
-        if (!read_process(pid, &one) || has(descendants, &one))
+        if (!read_process(pid, &one) || has_descendant(descendants, &one))
                 return;
         descendants->items =
                 array_grow_alone(descendants->items, descendants->count, sizeof(*descendants->items));
@@ -244,9 +244,9 @@ static bool is_new(const struct descendants *now, const struct descendants *old,
         for (size_t steps = 0; one && steps <= now->count; steps++) {
                 if (one->pid == leader)
                         return true;
-                if (has(old, one))
+                if (has_descendant(old, one))
                         return false;
-                one = find(now, one->parent);
+                one = find_descendant(now, one->parent);
         }
         return true;
 }

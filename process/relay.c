@@ -25,7 +25,7 @@ static bool pass_on(int input) {
         return true;
 }
 
-static void *run(void *context) {
+static void *run_relay(void *context) {
         const struct relay *relay = context;
         struct pollfd polled[] = { { .fd = relay->input, .events = POLLIN },
                                    { .fd = relay->stop, .events = POLLIN } };
@@ -58,7 +58,7 @@ int relay_start(struct relay *relay, struct error *err) {
                 return error_set(err, "cannot watch a pipe: %s", strerror(reason));
         }
         *relay = made;
-        if (pthread_create(&relay->thread, NULL, run, relay) == 0)
+        if (pthread_create(&relay->thread, NULL, run_relay, relay) == 0)
                 return 0;
         close_descriptor(&relay->input);
         close_descriptor(&relay->output);

@@ -160,7 +160,7 @@ static void check_stop(struct run *run) {
                 kill_run(run, run->asked && now < args->deadline_ms ? RUN_INTERRUPTED : RUN_LATE);
 }
 
-static bool is_over(const struct run *run) {
+static bool has_finished(const struct run *run) {
         if (!run->ended)
                 return false;
         if (!run->args->wait_for_all || (run->output < 0 && run->errors < 0))
@@ -300,7 +300,7 @@ int run_to_end(const struct run_args *args, struct run_result *ret, struct error
                                     .output_max = args->output_max };
         if (start_child(&run, err) < 0)
                 return -1;
-        while (!is_over(&run))
+        while (!has_finished(&run))
                 wait_for_next_event(&run);
         take_what_is_left(&run, &run.output);
         take_what_is_left(&run, &run.errors);

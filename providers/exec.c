@@ -28,7 +28,7 @@ static json_t *content_json(const struct stream_result *stream) {
         return json;
 }
 
-static json_t *stream_json(const struct stream_result *stream) {
+static json_t *stream_result_json(const struct stream_result *stream) {
         return json_pack("{s:I, s:I, s:b, s:s, s:s, s:o}", "bytesTotal", (json_int_t)stream->bytes_total,
                          "bytesReturned", (json_int_t)stream->bytes_returned, "truncated", stream->truncated,
                          "sha256", stream->sha256, "encoding", stream->utf8 ? "utf-8" : "base64", "content",
@@ -81,8 +81,8 @@ json_t *exec_result_json(const struct exec_result *result) {
                 json_add(withheld, json_from_text(result->withheld[i]));
         return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:{s:o, s:o, s:o}}", "exitCode",
                          result->exit_code, "reason", reasons[result->reason], "stdout",
-                         stream_json(&result->output), "stderr", stream_json(&result->errors), "files",
-                         files_json(result), "usage", "wallMs", (json_int_t)result->wall_ms, "cpuMs",
+                         stream_result_json(&result->output), "stderr", stream_result_json(&result->errors),
+                         "files", files_json(result), "usage", "wallMs", (json_int_t)result->wall_ms, "cpuMs",
                          (json_int_t)result->cpu_ms, "peakMemoryBytes", (json_int_t)result->peak_memory_bytes,
                          "network", network_json(result), "sandbox", "limits", limits_json(&result->limits),
                          "degraded", degraded, "withheld", withheld);

@@ -15,7 +15,7 @@
 static const char oci_layer[] = "application/vnd.oci.image.layer.v1.tar+gzip";
 static const char docker_layer[] = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 
-static json_t *parse(const char *bytes, size_t length, const char *what, struct error *err) {
+static json_t *parse_object(const char *bytes, size_t length, const char *what, struct error *err) {
         struct json_extent extent = json_measure(bytes, length);
         json_t *json = extent.depth > DEPTH_MAX || extent.values > VALUES_MAX
                                ? NULL
@@ -107,8 +107,8 @@ static void add_to_config(json_t *config, const struct image_layer *layer) {
  * The bytes must be what the digests say: the caller's manifest came by one, and it names the
  * configuration by another.
  */
-static int check_image(const struct image_documents *image, const json_t *manifest, struct image_verdict *ret,
-                       struct arena *arena, struct error *err) {
+static int check_digests(const struct image_documents *image, const json_t *manifest,
+                         struct image_verdict *ret, struct arena *arena, struct error *err) {
         image_rules_judge_manifest(manifest, image->type, ret, arena);
         if (!ret->problem)
                 image_rules_judge_config(image->config, image->config_length, ret, arena);
@@ -119,7 +119,7 @@ static int check_image(const struct image_documents *image, const json_t *manife
         return 0;
 }
 
-static const char *text_of(const json_t *json, struct arena *arena) {
+static const char *plain_json(const json_t *json, struct arena *arena) {
         char *text TEXT_CLEANUP = json_plain(json);
 
         return arena_strdup(arena, text);
@@ -137,13 +137,13 @@ static void write_documents(json_t *manifest, const json_t *config, struct arena
                             struct image_layered *ret) {
         json_t *of_config = json_object_get(manifest, "config");
 
-        ret->config = text_of(config, arena);
+        ret->config = plain_json(config, arena);
         ret->config_digest = digest_of(ret->config, strlen(ret->config), arena);
         json_put(of_config, "digest", json_string(ret->config_digest));
         json_put(of_config, "size", json_integer((json_int_t)strlen(ret->config)));
         /* A registry that is told a type beside the manifest wants the same in it. */
         json_put(manifest, "mediaType", json_string(ret->type));
-        ret->manifest = text_of(manifest, arena);
+        ret->manifest = plain_json(manifest, arena);
         ret->manifest_digest = digest_of(ret->manifest, strlen(ret->manifest), arena);
 }
 
@@ -159,15 +159,16 @@ static void keep_documents(const struct image_documents *image, const char *conf
 
 int image_layer_add(const struct image_documents *image, const struct image_layer *layer, struct arena *arena,
                     struct image_layered *ret, struct error *err) {
-        json_t *manifest JSON_CLEANUP = parse(image->manifest, image->manifest_length, "manifest", err);
+        json_t *manifest JSON_CLEANUP =
+                parse_object(image->manifest, image->manifest_length, "manifest", err);
         json_t *config JSON_CLEANUP =
-                manifest ? parse(image->config, image->config_length, "configuration", err) : NULL;
+                manifest ? parse_object(image->config, image->config_length, "configuration", err) : NULL;
         const char *version = image_rules_runtime(image->config, image->config_length, arena);
         struct image_verdict verdict = { 0 };
         struct image_layered layered = { 0 };
         bool has;
 
-        if (!config || check_image(image, manifest, &verdict, arena, err) < 0 ||
+        if (!config || check_digests(image, manifest, &verdict, arena, err) < 0 ||
             check_layers(manifest, config, err) < 0)
                 return -1;
         layered.type = verdict.media_type;

@@ -18,7 +18,7 @@ static const char platform_wanted[] = "linux/amd64";
 #define VALUES_MAX 200000
 #define VERSION_MAX 64
 
-static void refuse(struct image_verdict *verdict, const char *problem, const char *seen) {
+static void refuse_image(struct image_verdict *verdict, const char *problem, const char *seen) {
         verdict->problem = problem;
         verdict->seen = seen;
 }
@@ -72,17 +72,19 @@ static void judge_single(const json_t *manifest, struct image_verdict *verdict, 
         verdict->config = arena_strdup(arena, json_text(config, "digest"));
         verdict->size = layers_size(manifest);
         if (type && *type && !text_is_among(type, config_types))
-                refuse(verdict, "media-type",
-                       arena_printf(arena,
-                                    "is no image that can run: its configuration has the media type %s, and "
-                                    "Lambda takes only %s and %s",
-                                    type, config_types[1], config_types[0]));
+                refuse_image(
+                        verdict, "media-type",
+                        arena_printf(arena,
+                                     "is no image that can run: its configuration has the media type %s, and "
+                                     "Lambda takes only %s and %s",
+                                     type, config_types[1], config_types[0]));
         else if (verdict->size > IMAGE_RULES_SIZE_MAX)
-                refuse(verdict, "size",
-                       arena_printf(arena,
-                                    "has layers of %.1f GB as they are stored, and Lambda takes at most 10 "
-                                    "GB unpacked",
-                                    (double)verdict->size / (1024.0 * 1024 * 1024)));
+                refuse_image(
+                        verdict, "size",
+                        arena_printf(arena,
+                                     "has layers of %.1f GB as they are stored, and Lambda takes at most 10 "
+                                     "GB unpacked",
+                                     (double)verdict->size / (1024.0 * 1024 * 1024)));
 }
 
 void image_rules_judge_manifest(const json_t *manifest, const char *type, struct image_verdict *verdict,
@@ -96,18 +98,19 @@ void image_rules_judge_manifest(const json_t *manifest, const char *type, struct
                 type = json_object_get(manifest, "config") ? image_rules_oci_manifest : "unknown";
         verdict->media_type = arena_strdup(arena, type);
         if (strcmp(type, image_rules_oci_index) == 0 || strcmp(type, image_rules_docker_list) == 0)
-                refuse(verdict, "index",
-                       arena_printf(arena,
-                                    "is an index of several images (%s; %s), and Lambda takes only a single "
-                                    "one",
-                                    index_platforms(manifest, arena), type));
+                refuse_image(
+                        verdict, "index",
+                        arena_printf(arena,
+                                     "is an index of several images (%s; %s), and Lambda takes only a single "
+                                     "one",
+                                     index_platforms(manifest, arena), type));
         else if (strcmp(type, image_rules_oci_manifest) == 0 ||
                  strcmp(type, image_rules_docker_manifest) == 0)
                 judge_single(manifest, verdict, arena);
         else
-                refuse(verdict, "media-type",
-                       arena_printf(arena, "has the media type %s, and Lambda takes only %s and %s", type,
-                                    image_rules_docker_manifest, image_rules_oci_manifest));
+                refuse_image(verdict, "media-type",
+                             arena_printf(arena, "has the media type %s, and Lambda takes only %s and %s",
+                                          type, image_rules_docker_manifest, image_rules_oci_manifest));
 }
 
 void image_rules_judge_config(const char *bytes, size_t length, struct image_verdict *verdict,
@@ -116,16 +119,17 @@ void image_rules_judge_config(const char *bytes, size_t length, struct image_ver
         const char *system = json_text(config, "os"), *architecture = json_text(config, "architecture");
 
         if (!system || !architecture || !*system || !*architecture) {
-                refuse(verdict, "platform",
-                       "has a configuration that names no platform, and environments run linux/amd64 only");
+                refuse_image(
+                        verdict, "platform",
+                        "has a configuration that names no platform, and environments run linux/amd64 only");
                 return;
         }
         verdict->platform = arena_printf(arena, "%s/%s", system, architecture);
         verdict->runtime = image_rules_runtime(bytes, length, arena);
         if (strcmp(verdict->platform, platform_wanted) != 0)
-                refuse(verdict, "platform",
-                       arena_printf(arena, "is built for %s, and environments run %s only", verdict->platform,
-                                    platform_wanted));
+                refuse_image(verdict, "platform",
+                             arena_printf(arena, "is built for %s, and environments run %s only",
+                                          verdict->platform, platform_wanted));
 }
 
 /* It goes into records and messages: letters, digits and what versions have between them. */

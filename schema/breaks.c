@@ -12,13 +12,13 @@ static const struct {
         unsigned first;
 } foreign[BREAKS_COUNT] = { { "\xC2\x85", 0x710 }, { "\xE2\x80\xA8", 0x3410 }, { "\xE2\x80\xA9", 0x3430 } };
 
-static const char *find(const char *text, size_t length, const char *bytes) {
+static const char *find_bytes(const char *text, size_t length, const char *bytes) {
         return memmem(text, length, bytes, strlen(bytes));
 }
 
 bool breaks_found(const char *text, size_t length) {
         for (size_t i = 0; i < BREAKS_COUNT; i++) {
-                if (find(text, length, foreign[i].bytes))
+                if (find_bytes(text, length, foreign[i].bytes))
                         return true;
         }
         return false;
@@ -33,7 +33,7 @@ static void encode(unsigned code, char ret[4]) {
 }
 
 /* A character that the text has neither as it is nor escaped (\u3410, \U00003410). Ten codes of digits, six with letters. */
-static bool choose(const struct strbuf *text, unsigned first, char ret[4]) {
+static bool choose_marker(const struct strbuf *text, unsigned first, char ret[4]) {
         for (unsigned code = first; code < first + CANDIDATES; code++) {
                 char bytes[4], digits[12];
 
@@ -41,7 +41,8 @@ static bool choose(const struct strbuf *text, unsigned first, char ret[4]) {
                         continue;
                 encode(code, bytes);
                 snprintf(digits, sizeof(digits), "%04x", code);
-                if (!find(text->data, text->length, bytes) && !find(text->data, text->length, digits)) {
+                if (!find_bytes(text->data, text->length, bytes) &&
+                    !find_bytes(text->data, text->length, digits)) {
                         memcpy(ret, bytes, sizeof(bytes));
                         return true;
                 }
@@ -62,9 +63,9 @@ static void replace(char *text, size_t length, const char *bytes, const char *ot
 bool breaks_hide(struct strbuf *text, struct breaks *ret) {
         memset(ret, 0, sizeof(*ret));
         for (size_t i = 0; i < BREAKS_COUNT; i++) {
-                if (text->length == 0 || !find(text->data, text->length, foreign[i].bytes))
+                if (text->length == 0 || !find_bytes(text->data, text->length, foreign[i].bytes))
                         continue;
-                if (!choose(text, foreign[i].first, ret->stand_in[i]))
+                if (!choose_marker(text, foreign[i].first, ret->stand_in[i]))
                         return false;
                 replace(text->data, text->length, foreign[i].bytes, ret->stand_in[i]);
         }

@@ -185,7 +185,7 @@ static bool paths_meet(const char *a, const char *b) {
         }
 }
 
-static bool is_same(const struct value *source, const struct value *other, const char *name) {
+static bool is_same_field(const struct value *source, const struct value *other, const char *name) {
         const char *a = value_get_text(source, name), *b = value_get_text(other, name);
 
         return text_equal(a, b);
@@ -200,8 +200,8 @@ static void check_patterns(struct loading *loading, const struct value *sources,
                                    *other_path = typed_member(other, "path", VALUE_TEXT);
 
                 if (!other_path || !(is_pattern(path->text) || is_pattern(other_path->text)) ||
-                    !is_same(source, other, "url") || !is_same(source, other, "branch") ||
-                    !is_same(source, other, "tag") || !paths_meet(path->text, other_path->text))
+                    !is_same_field(source, other, "url") || !is_same_field(source, other, "branch") ||
+                    !is_same_field(source, other, "tag") || !paths_meet(path->text, other_path->text))
                         continue;
                 problem_error(loading, place_of(path), "no folder may be two sources",
                               "%.100s and %.100s, on line %u, can match the same folder", path->text,

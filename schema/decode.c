@@ -151,8 +151,8 @@ static void warn_of_near(const struct decoder *decoder, const struct field *fiel
  * Length, pattern, and the texts that are refused: the first that does not hold is reported. A URL that is wrong may
  * hold a password; then neither the message nor the quoted line repeats it.
  */
-static bool check_text(const struct decoder *decoder, const struct field *field, const struct node *node,
-                       const struct frame *frame, const struct value *text) {
+static bool check_text_field(const struct decoder *decoder, const struct field *field,
+                             const struct node *node, const struct frame *frame, const struct value *text) {
         struct loading *loading = decoder->loading;
 
         if (field->minimum != 0 || field->maximum != 0) {
@@ -203,7 +203,7 @@ static bool decode_text(const struct decoder *decoder, const struct field *field
         if (field->choices_text)
                 return decode_choice(decoder, field, node, frame, ret);
         ret->text = arena_strndup(decoder->loading->arena, target->text, target->count);
-        return check_text(decoder, field, node, frame, ret);
+        return check_text_field(decoder, field, node, frame, ret);
 }
 
 static bool check_count(const struct decoder *decoder, const struct field *field, const struct node *node,
@@ -308,7 +308,7 @@ static bool check_key(const struct decoder *decoder, const struct field *keys, c
         struct value text = { .type = VALUE_TEXT, .text = member->name };
 
         text.count = (uint32_t)strlen(member->name);
-        return !keys || check_text(decoder, keys, key, &named, &text);
+        return !keys || check_text_field(decoder, keys, key, &named, &text);
 }
 
 static bool decode_map(const struct decoder *decoder, const struct field *field, const struct node *node,

@@ -261,7 +261,7 @@ static void end_document(struct reader *reader) {
 }
 
 /* False where reading of this document cannot go on. */
-static bool take_event(struct reader *reader, const yaml_event_t *event) {
+static bool take_yaml_event(struct reader *reader, const yaml_event_t *event) {
         struct node *node;
 
         switch (event->type) {
@@ -431,7 +431,7 @@ static const char *read_part(struct reader *reader, const char *start) {
                 if (good) {
                         ended = event.type == YAML_STREAM_END_EVENT;
                         line = (uint32_t)event.start_mark.line + 1 + reader->line_offset;
-                        good = take_event(reader, &event);
+                        good = take_yaml_event(reader, &event);
                         yaml_event_delete(&event);
                 } else {
                         if (reader->parser.error == YAML_MEMORY_ERROR)

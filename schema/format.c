@@ -252,7 +252,7 @@ static void take_leaf(struct walk *walk, const yaml_event_t *event) {
 }
 
 /* Of a map, keys and values take turns. */
-static void turn(struct walk *walk) {
+static void toggle_key(struct walk *walk) {
         if (walk->depth > 0)
                 walk->open[walk->depth - 1].expects_key = !walk->open[walk->depth - 1].expects_key;
 }
@@ -265,12 +265,12 @@ static int take_event(struct walk *walk, const yaml_event_t *event, struct error
         case YAML_MAPPING_END_EVENT:
         case YAML_SEQUENCE_END_EVENT:
                 end_nest(walk, event);
-                turn(walk);
+                toggle_key(walk);
                 return 0;
         case YAML_SCALAR_EVENT:
         case YAML_ALIAS_EVENT:
                 take_leaf(walk, event);
-                turn(walk);
+                toggle_key(walk);
                 return 0;
         default:
                 return 0;
@@ -422,7 +422,7 @@ static void write_empty(struct writer *writer, const struct line *line) {
         strbuf_append_char(writer->to, '\n');
 }
 
-static void write_line(struct writer *writer, size_t number, size_t indent) {
+static void write_yaml_line(struct writer *writer, size_t number, size_t indent) {
         const struct layout *layout = writer->layout;
         const struct line *line = &layout->lines[number];
         size_t at = line->indent, end = line->length;
@@ -521,7 +521,7 @@ static int aim(struct layout *layout, bool comments, struct error *err) {
 
 /* --- the whole --- */
 
-static void write_all(struct layout *layout, struct strbuf *to) {
+static void write_lines(struct layout *layout, struct strbuf *to) {
         struct writer writer = { .layout = layout, .to = to };
 
         for (size_t i = 0; i < layout->line_count; i++) {
@@ -532,7 +532,7 @@ static void write_all(struct layout *layout, struct strbuf *to) {
                 else if (line->inner && line->indent == line->length)
                         write_empty(&writer, line);
                 else
-                        write_line(&writer, i, line->target);
+                        write_yaml_line(&writer, i, line->target);
         }
 }
 
@@ -586,7 +586,7 @@ static int lay_out(struct layout *layout, const char *text, size_t length, struc
         }
         if (layout->gap_count > 1)
                 qsort(layout->gaps, layout->gap_count, sizeof(*layout->gaps), compare_gaps);
-        write_all(layout, to);
+        write_lines(layout, to);
         return 0;
 }
 

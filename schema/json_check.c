@@ -97,8 +97,8 @@ static const char *check_length(const struct check *check, const char *path, con
 }
 
 /* `text` is the object's own, as long as the check takes: patterns remember where those lie that fitted. */
-static const char *check_text(const struct check *check, const char *path, const struct field *field,
-                              const char *text, size_t length) {
+static const char *check_json_text(const struct check *check, const char *path, const struct field *field,
+                                   const char *text, size_t length) {
         const char *wrong;
 
         for (size_t i = 0; field->choices_text && field->choices_text[i]; i++) {
@@ -145,7 +145,8 @@ static const char *check_value(const struct check *check, const char *path, cons
                                             (int64_t)json_integer_value(value));
                 return NULL;
         case FIELD_TEXT:
-                wrong = check_text(check, path, field, json_string_value(value), json_string_length(value));
+                wrong = check_json_text(check, path, field, json_string_value(value),
+                                        json_string_length(value));
                 if (!wrong && field->plain)
                         replace(check, value, field->plain(json_string_value(value), check->arena));
                 return wrong;
@@ -163,8 +164,8 @@ static const char *check_value(const struct check *check, const char *path, cons
                 json_object_foreach (value, name, item) {
                         if (wrong)
                                 break;
-                        wrong = check_text(check, arena_printf(check->arena, "a name in %s", path),
-                                           field->keys, name, strlen(name));
+                        wrong = check_json_text(check, arena_printf(check->arena, "a name in %s", path),
+                                                field->keys, name, strlen(name));
                         if (!wrong)
                                 wrong = check_value(check, member_path(check, path, name), field->item, item);
                 }
@@ -172,9 +173,10 @@ static const char *check_value(const struct check *check, const char *path, cons
         case FIELD_OBJECT:
                 return check_object(check, path, field->fields, field->groups, value);
         case FIELD_ONE_OF:
-                return json_is_string(value) ? check_text(check, path, field->item, json_string_value(value),
-                                                          json_string_length(value))
-                                             : check_object(check, path, field->fields, field->groups, value);
+                return json_is_string(value)
+                               ? check_json_text(check, path, field->item, json_string_value(value),
+                                                 json_string_length(value))
+                               : check_object(check, path, field->fields, field->groups, value);
         case FIELD_BOOLEAN:
         default:
                 return NULL;

@@ -83,7 +83,7 @@ static bool is_active_specialist(const struct value *spec) {
  * Reported where `active` is written; where it is not, the default is what is wrong, and the name the place to say
  * so.
  */
-static void check_agent(struct loading *loading, const struct draft *draft) {
+static void check_specialist(struct loading *loading, const struct draft *draft) {
         const struct value *spec = draft->resource.spec;
         const struct value *active = value_get(spec, "active");
         struct place place = draft->name;
@@ -123,7 +123,7 @@ const struct kind agent_kind = {
         .managed = true,
         .lane = 4,
         .references = references,
-        .check = check_agent,
+        .check = check_specialist,
         .needs_binding = is_active_specialist,
         .summarise = summarise_agent,
 };

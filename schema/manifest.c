@@ -45,7 +45,7 @@ static void check_empty(struct loading *loading, uint16_t file) {
                               "this file holds no manifest");
 }
 
-static void read_file(struct loading *loading, uint16_t file) {
+static void read_documents(struct loading *loading, uint16_t file) {
         struct source *source = &loading->sources[file];
 
         if (source->documents > 0 || source->bytes.length == 0)
@@ -58,7 +58,7 @@ static void read_file(struct loading *loading, uint16_t file) {
 
 static void read_all(struct loading *loading, size_t from) {
         for (size_t i = from; i < loading->source_count; i++) {
-                read_file(loading, (uint16_t)i);
+                read_documents(loading, (uint16_t)i);
                 check_empty(loading, (uint16_t)i);
         }
 }
@@ -78,7 +78,7 @@ static void check_folder(struct loading *loading, const char *path, size_t from,
                                               });
 }
 
-static void list_files(struct loading *loading) {
+static void list_sources(struct loading *loading) {
         const char **files = arena_array(loading->arena, loading->source_count, sizeof(*files));
 
         for (size_t i = 0; i < loading->source_count; i++)
@@ -171,7 +171,7 @@ static int load_manifests(const char *path, const struct manifest_file *files, s
                 for (size_t i = 0; i <= options->more_count && loading.diagnostics->errors == 0; i++)
                         check_folder(&loading, i == 0 ? path : options->more[i - 1], i == 0 ? 0 : ends[i - 1],
                                      ends[i]);
-                list_files(&loading);
+                list_sources(&loading);
                 if (options->alone)
                         alone_check(&loading);
                 resolve_all(&loading);
@@ -196,7 +196,7 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
         return load_manifests(folder, count ? files : &none, count, options, arena, ret, diagnostics, err);
 }
 
-static bool says(const struct source *source, const char *word) {
+static bool mentions(const struct source *source, const char *word) {
         return source->bytes.length > 0 &&
                memmem(source->bytes.data, source->bytes.length, word, strlen(word));
 }
@@ -206,7 +206,7 @@ static bool may_hold_stack(struct loading *loading, uint16_t file) {
         size_t errors = loading->diagnostics->errors + loading->errors_hidden, drafts = loading->draft_count;
         bool unread = loading->sources[file].documents > 0;
 
-        read_file(loading, file);
+        read_documents(loading, file);
         for (size_t i = drafts; i < loading->draft_count; i++) {
                 if (loading->drafts[i].resource.kind->id == KIND_STACK)
                         return true;
@@ -214,7 +214,7 @@ static bool may_hold_stack(struct loading *loading, uint16_t file) {
         if (unread)
                 return true;
         return loading->diagnostics->errors + loading->errors_hidden > errors &&
-               says(&loading->sources[file], "berth/") && says(&loading->sources[file], "Stack");
+               mentions(&loading->sources[file], "berth/") && mentions(&loading->sources[file], "Stack");
 }
 
 /* Files of which is only asked in which of them a Stack stands. */

@@ -34,7 +34,8 @@ static void print_cell(FILE *stream, const char *text) {
         }
 }
 
-static void print_row(FILE *stream, struct arena *arena, const char *prefix, const struct field *field) {
+static void print_field_row(FILE *stream, struct arena *arena, const char *prefix,
+                            const struct field *field) {
         const char *range = field_facts_range(arena, field);
 
         fprintf(stream, "| `%s%s` | %s%s%s | ", prefix, field->name, field_facts_type(arena, field),
@@ -64,7 +65,7 @@ static void print_rows(FILE *stream, struct arena *arena, const char *prefix, co
                                    : field->type == FIELD_MAP ? ".NAME."
                                                               : ".";
 
-                print_row(stream, arena, prefix, field);
+                print_field_row(stream, arena, prefix, field);
                 if (children)
                         print_rows(stream, arena, arena_printf(arena, "%s%s%s", prefix, field->name, step),
                                    children);

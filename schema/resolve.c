@@ -33,7 +33,7 @@ struct value *draft_spec(const struct draft *draft) {
         return (struct value *)draft->resource.spec;
 }
 
-static bool is_before(struct place a, struct place b) {
+static bool is_earlier_place(struct place a, struct place b) {
         if (a.file != b.file)
                 return a.file < b.file;
         return a.line != b.line ? a.line < b.line : a.column < b.column;
@@ -49,7 +49,7 @@ static int compare_drafts(const void *a, const void *b) {
         order = strcmp(left->resource.name, right->resource.name);
         if (order != 0)
                 return order;
-        return is_before(left->name, right->name) ? -1 : is_before(right->name, left->name);
+        return is_earlier_place(left->name, right->name) ? -1 : is_earlier_place(right->name, left->name);
 }
 
 /* Of resources with one address the first stays; each further one is told where that is. */
@@ -131,7 +131,7 @@ static void resolve_stack(struct loading *loading) {
 
         /* The stack's own is in the files that come first, whatever it is called. */
         for (size_t i = 1; i < stacks.count; i++) {
-                if (is_before(stacks.items[i].name, stacks.items[own].name))
+                if (is_earlier_place(stacks.items[i].name, stacks.items[own].name))
                         own = i;
         }
         for (size_t i = 0; i < stacks.count; i++) {

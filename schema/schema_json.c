@@ -112,7 +112,7 @@ static json_t *list_of(const char *const *texts) {
 }
 
 /* Services of models refuse an `enum` without a type beside it; of a manifest's texts no type is said (put_text_types()). */
-static void put_text(const struct writer *writer, json_t *schema, const struct field *field) {
+static void put_text_schema(const struct writer *writer, json_t *schema, const struct field *field) {
         if (field->choices_text) {
                 if (writer->style != SCHEMA_MANIFEST)
                         json_put(schema, "type", json_string("string"));
@@ -318,7 +318,7 @@ static json_t *field_schema(const struct writer *writer, const struct field *fie
                 put_integer(writer, schema, field);
                 break;
         case FIELD_TEXT:
-                put_text(writer, schema, field);
+                put_text_schema(writer, schema, field);
                 break;
         case FIELD_LIST:
                 json_put(schema, "type", json_string("array"));

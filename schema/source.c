@@ -364,7 +364,7 @@ static bool find_joint(const struct strbuf *bytes, size_t *ret_offset) {
         return false;
 }
 
-static bool check_text(struct loading *loading, uint16_t file) {
+static bool check_encoding(struct loading *loading, uint16_t file) {
         const struct strbuf *bytes = &loading->sources[file].bytes;
         size_t offset = 0;
         bool high;
@@ -397,7 +397,7 @@ static bool check_text(struct loading *loading, uint16_t file) {
 bool source_check_text(struct loading *loading, uint16_t file) {
         size_t first = loading->diagnostics->count;
 
-        if (check_text(loading, file))
+        if (check_encoding(loading, file))
                 return true;
         problem_quote_nothing_unread(loading, file, first, 1, UINT32_MAX);
         return false;

@@ -41,7 +41,7 @@ struct control {
 };
 
 /* Waits until the descriptor is ready for `events`. False where the time is over or `stop` (or -1) was raised. */
-static bool wait_for(int descriptor, short events, int stop, int64_t until_ms) {
+static bool wait_until_ready(int descriptor, short events, int stop, int64_t until_ms) {
         struct pollfd wanted[2] = { { .fd = descriptor, .events = events },
                                     { .fd = stop, .events = POLLIN } };
 
@@ -56,11 +56,11 @@ static bool wait_for(int descriptor, short events, int stop, int64_t until_ms) {
 }
 
 /* Up to a line end, which is not kept, or the end. -1 where nothing whole came in time, or too much. */
-static int read_line(int descriptor, size_t limit, int stop, int64_t until_ms, struct strbuf *ret) {
+static int receive_line(int descriptor, size_t limit, int stop, int64_t until_ms, struct strbuf *ret) {
         char buffer[16384];
 
         ret->limit = limit;
-        while (wait_for(descriptor, POLLIN, stop, until_ms)) {
+        while (wait_until_ready(descriptor, POLLIN, stop, until_ms)) {
                 ssize_t count = recv(descriptor, buffer, sizeof(buffer), MSG_DONTWAIT);
                 const char *end;
 
@@ -78,7 +78,7 @@ static int read_line(int descriptor, size_t limit, int stop, int64_t until_ms, s
         return -1;
 }
 
-static int write_line(int descriptor, const json_t *json, int stop, int64_t until_ms) {
+static int send_line(int descriptor, const json_t *json, int stop, int64_t until_ms) {
         char *text = json_dumps(json, JSON_COMPACT);
         size_t length, sent = 0;
 
@@ -86,7 +86,7 @@ static int write_line(int descriptor, const json_t *json, int stop, int64_t unti
                 abort();
         length = strlen(text);
         text[length++] = '\n';
-        while (sent < length && wait_for(descriptor, POLLOUT, stop, until_ms)) {
+        while (sent < length && wait_until_ready(descriptor, POLLOUT, stop, until_ms)) {
                 ssize_t count = send(descriptor, text + sent, length - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
                 if (count < 0 && errno != EINTR && errno != EAGAIN)
@@ -97,7 +97,7 @@ static int write_line(int descriptor, const json_t *json, int stop, int64_t unti
         return sent == length ? 0 : -1;
 }
 
-static json_t *refuse(const char *why) {
+static json_t *refusal_json(const char *why) {
         return json_pack("{s:b, s:s}", "ok", 0, "error", why);
 }
 
@@ -116,23 +116,23 @@ static void sign(int connection, json_t *request) {
         json_object_set_new(request, "by", json_from_text(name));
 }
 
-static void serve(struct control *control, int connection) {
+static void serve_connection(struct control *control, int connection) {
         int64_t until_ms = clock_now_ms() + REQUEST_MS;
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
         json_t *request JSON_CLEANUP = NULL, *answer JSON_CLEANUP = NULL;
 
-        if (read_line(connection, REQUEST_LIMIT, control->stop, until_ms, &line) < 0) {
+        if (receive_line(connection, REQUEST_LIMIT, control->stop, until_ms, &line) < 0) {
                 if (!line.overflow)
                         return;
-                answer = refuse("the request is too long");
+                answer = refusal_json("the request is too long");
         } else {
                 request = json_loadb(strbuf_text(&line), line.length, JSON_REJECT_DUPLICATES, NULL);
                 if (json_is_object(request))
                         sign(connection, request);
                 answer = json_is_object(request) ? control->answer(control->context, request)
-                                                 : refuse("the request is no JSON object");
+                                                 : refusal_json("the request is no JSON object");
         }
-        if (write_line(connection, answer, control->stop, clock_now_ms() + REQUEST_MS) < 0)
+        if (send_line(connection, answer, control->stop, clock_now_ms() + REQUEST_MS) < 0)
                 log_debug("control: the client did not take the answer");
 }
 
@@ -140,11 +140,11 @@ static void *listen_on(void *argument) {
         struct control *control = argument;
 
         log_context_clear();
-        while (wait_for(control->socket, POLLIN, control->stop, FOREVER)) {
+        while (wait_until_ready(control->socket, POLLIN, control->stop, FOREVER)) {
                 int connection DESCRIPTOR_CLEANUP = accept4(control->socket, NULL, NULL, SOCK_CLOEXEC);
 
                 if (connection >= 0)
-                        serve(control, connection);
+                        serve_connection(control, connection);
                 else if (errno == EMFILE || errno == ENFILE)
                         nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
         }
@@ -241,8 +241,8 @@ int control_ask(const char *folder, const struct control_daemon *daemon, json_t 
                                ? nobody_listens(folder, daemon, err)
                                : error_set(err, "cannot ask the %s in %s: %s", daemon->name, folder,
                                            strerror(errno));
-        if (write_line(connection, asked, -1, until_ms) < 0 ||
-            read_line(connection, ANSWER_LIMIT, -1, until_ms, &line) < 0)
+        if (send_line(connection, asked, -1, until_ms) < 0 ||
+            receive_line(connection, ANSWER_LIMIT, -1, until_ms, &line) < 0)
                 return error_set(err, "the %s in %s did not answer", daemon->name, folder);
         answer = json_loadb(strbuf_text(&line), line.length, 0, NULL);
         if (!json_is_object(answer)) {

@@ -43,8 +43,8 @@ int head_hex_digit(char digit) {
 }
 
 /* Resolves escapes. NULL where one is broken, or stands for a NUL. *ret_slash: the first slash that was escaped, or NULL. */
-static char *unescape(const char *text, size_t length, bool in_path, struct arena *arena,
-                      const char **ret_slash) {
+static char *unescape_percent(const char *text, size_t length, bool in_path, struct arena *arena,
+                              const char **ret_slash) {
         char *plain = arena_alloc(arena, length + 1), *to = plain;
 
         *ret_slash = NULL;
@@ -86,7 +86,7 @@ ssize_t head_end(const char *bytes, size_t length, size_t *seen) {
 }
 
 /* Cuts the line off that the text begins with, and its CRLF; NULL at the empty line. */
-static char *next_line(char **text) {
+static char *cut_line(char **text) {
         char *line = *text, *end = strstr(line, "\r\n");
 
         if (!end || end == line)
@@ -148,14 +148,14 @@ unsigned head_parse(char *text, struct arena *arena, struct head *ret, const cha
         for (const char *at = text; (at = strchr(at, '\n')); at++)
                 lines++;
         *ret_why = "the request line is malformed: METHOD TARGET HTTP/1.1";
-        if ((status = parse_request_line(next_line(&text), &head)) != 0)
+        if ((status = parse_request_line(cut_line(&text), &head)) != 0)
                 return status;
         *ret_why = "there are too many header fields";
         if (lines > HEAD_FIELDS_MAX + 2)
                 return FIELDS_TOO_LARGE;
         head.fields = arena_array(arena, lines, sizeof(head.fields[0]));
         *ret_why = "a header field is malformed";
-        while ((line = next_line(&text))) {
+        while ((line = cut_line(&text))) {
                 if (!parse_field(line, &head.fields[head.field_count++]))
                         return BAD_REQUEST;
         }
@@ -246,7 +246,7 @@ static bool is_loopback(const char *host) {
         return inet_pton(AF_INET, host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
 }
 
-static bool is_ours(const char *host, const struct head_hosts *hosts) {
+static bool is_own_host(const char *host, const struct head_hosts *hosts) {
         for (size_t i = 0; i < hosts->count; i++) {
                 if (strcasecmp(hosts->names[i], host) == 0)
                         return true;
@@ -282,7 +282,7 @@ static unsigned check_places(const struct head *head, const struct head_hosts *h
                 if ((length = host_length(host->value)) == 0)
                         return BAD_REQUEST;
                 *ret_why = "unknown Host: add it to `hosts` in the Server's manifest";
-                if (!is_ours(arena_strndup(arena, host->value, length), hosts))
+                if (!is_own_host(arena_strndup(arena, host->value, length), hosts))
                         return MISDIRECTED;
         }
         if (count_of(head, "Origin", &origin) == 0)
@@ -301,10 +301,11 @@ static const char *read_query(const char *text, struct arena *arena, struct head
         while (*text) {
                 size_t length = strcspn(text, "&"), name = strcspn(text, "=&");
                 const char *ignored;
-                struct head_pair pair = { unescape(text, name, false, arena, &ignored), "" };
+                struct head_pair pair = { unescape_percent(text, name, false, arena, &ignored), "" };
 
                 if (name < length)
-                        pair.value = unescape(text + name + 1, length - name - 1, false, arena, &ignored);
+                        pair.value =
+                                unescape_percent(text + name + 1, length - name - 1, false, arena, &ignored);
                 if (!pair.name || !pair.value)
                         return "an escape in the query is broken, or a NUL";
                 if (parts->query_count == QUERY_MAX)
@@ -331,7 +332,7 @@ static unsigned read_target(const char *target, struct arena *arena, struct head
                         return BAD_REQUEST;
         }
         *ret_why = "an escape in the path is broken, or stands for a NUL";
-        if (!(parts->path = unescape(target, path, true, arena, &parts->slash)))
+        if (!(parts->path = unescape_percent(target, path, true, arena, &parts->slash)))
                 return BAD_REQUEST;
         *ret_why = target[path] ? read_query(target + path + 1, arena, parts) : NULL;
         return *ret_why ? BAD_REQUEST : 0;
@@ -340,7 +341,7 @@ static unsigned read_target(const char *target, struct arena *arena, struct head
 /* --- the connection --- */
 
 /* Whether a field of that name, each a list, names the token. */
-static bool lists(const struct head *head, const char *name, const char *token) {
+static bool field_lists(const struct head *head, const char *name, const char *token) {
         for (size_t i = 0; i < head->field_count; i++) {
                 const char *at = head->fields[i].value;
 
@@ -361,7 +362,7 @@ unsigned head_read(const struct head *head, const struct head_hosts *hosts, stru
         unsigned status;
 
         *ret = (struct head_parts){ .path = "/" };
-        ret->last = head->old || lists(head, "Connection", "close");
+        ret->last = head->old || field_lists(head, "Connection", "close");
         if ((*ret_why = read_framing(head, ret)))
                 return BAD_REQUEST;
         if ((status = read_target(head->target, arena, ret, ret_why)) != 0 ||

@@ -29,7 +29,7 @@ static int wrong(const char *address, struct error *err) {
                          address);
 }
 
-static bool is_port(const char *text) {
+static bool is_port_text(const char *text) {
         size_t digits = strspn(text, "0123456789");
 
         return digits > 0 && digits <= 5 && text[digits] == '\0' && strtol(text, NULL, 10) <= 65535;
@@ -39,7 +39,7 @@ static int parse_address(const char *address, struct place *ret, struct error *e
         const char *colon = strrchr(address, ':'), *host = address;
         size_t length;
 
-        if (!colon || !is_port(colon + 1))
+        if (!colon || !is_port_text(colon + 1))
                 return wrong(address, err);
         length = (size_t)(colon - address);
         if (*host == '[') {
@@ -78,7 +78,7 @@ static int open_one(const struct addrinfo *at, bool all) {
         return result;
 }
 
-static unsigned port_of(int descriptor) {
+static unsigned bound_port(int descriptor) {
         union {
                 struct sockaddr any;
                 struct sockaddr_in four;
@@ -130,7 +130,7 @@ int listen_open(const char *address, int *ret_socket, unsigned *ret_port, struct
         if (descriptor < 0)
                 return error_set(err, "cannot listen on %s: %s", address, strerror(status));
         *ret_socket = descriptor;
-        *ret_port = port_of(descriptor);
+        *ret_port = bound_port(descriptor);
         return 0;
 }
 

@@ -83,8 +83,8 @@ static int compare_to_series(const void *sought, const void *item) {
 }
 
 /* The place where the labels stand, or belong. */
-static size_t place_of(const struct family *family, const char *const *labels, size_t count,
-                       bool *ret_found) {
+static size_t series_position(const struct family *family, const char *const *labels, size_t count,
+                              bool *ret_found) {
         const struct labels sought = { labels, count };
         size_t at = sorted_first(family->series, family->count, sizeof(*family->series), &sought,
                                  compare_to_series);
@@ -123,11 +123,11 @@ static struct series *find_series(struct metrics *metrics, size_t metric, const 
 
                 wanted[i] = !is_owner || owner_has_a_place(metrics, labels[i]) ? labels[i] : "other";
         }
-        at = place_of(family, wanted, count, &found);
+        at = series_position(family, wanted, count, &found);
         if (!found && family->count >= METRICS_SERIES) {
                 for (size_t i = 0; i < count; i++)
                         wanted[i] = "other";
-                at = place_of(family, wanted, count, &found);
+                at = series_position(family, wanted, count, &found);
         }
         return found ? &family->series[at] : insert(metrics, metric, at, wanted);
 }
@@ -179,7 +179,7 @@ void metrics_free(struct metrics *metrics) {
         free(metrics);
 }
 
-static void write_head(const char *name, const char *help, const char *type, struct strbuf *ret) {
+static void write_family_head(const char *name, const char *help, const char *type, struct strbuf *ret) {
         strbuf_printf(ret, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
@@ -251,7 +251,7 @@ static void write_family(const struct family *family, const struct metrics_famil
 
         if (family->count == 0)
                 return;
-        write_head(facts->name, facts->help, types[facts->type], ret);
+        write_family_head(facts->name, facts->help, types[facts->type], ret);
         for (size_t i = 0; i < family->count; i++) {
                 if (facts->type == METRICS_HISTOGRAM) {
                         write_histogram(facts, &family->series[i], ret);
@@ -268,7 +268,7 @@ static void write_process(const char *name, const char *help, const char *type, 
                           struct strbuf *ret) {
         if (value < 0)
                 return;
-        write_head(name, help, type, ret);
+        write_family_head(name, help, type, ret);
         strbuf_printf(ret, "%s ", name);
         write_number(value, ret);
         strbuf_append_char(ret, '\n');
@@ -277,7 +277,7 @@ static void write_process(const char *name, const char *help, const char *type, 
 void metrics_write(struct metrics *metrics, struct strbuf *ret) {
         struct self_facts process;
 
-        write_head("berth_build_info", "The version that runs.", "gauge", ret);
+        write_family_head("berth_build_info", "The version that runs.", "gauge", ret);
         strbuf_append(ret, "berth_build_info{version=\"" BERTH_VERSION "\"} 1\n");
         pthread_mutex_lock(&metrics->lock);
         for (size_t metric = 0; metric < metrics->table->count; metric++)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-static ssize_t fail(struct multipart *multipart, const char *why) {
+static ssize_t fail_parsing(struct multipart *multipart, const char *why) {
         multipart->state = MULTIPART_BROKEN;
         multipart->why = why;
         return -1;
@@ -62,7 +62,7 @@ static int next_parameter(const char **at, char *name, size_t name_size, char *v
 }
 
 /* RFC 8187: UTF-8'LANGUAGE'ESCAPED. Some clients write names so that are not ASCII. */
-static bool unescape(const char *text, char *ret, size_t size) {
+static bool unescape_extended(const char *text, char *ret, size_t size) {
         const char *at = strncasecmp(text, "utf-8'", 6) == 0 ? strchr(text + 6, '\'') : NULL;
         size_t length = 0;
 
@@ -131,7 +131,7 @@ static bool read_disposition(struct multipart *multipart, const char *at) {
                         if (!extended)
                                 memcpy(multipart->name, value, strlen(value) + 1);
                 } else if (strcasecmp(name, "name*") == 0) {
-                        if (extended || !unescape(value, multipart->name, sizeof(multipart->name)))
+                        if (extended || !unescape_extended(value, multipart->name, sizeof(multipart->name)))
                                 return false;
                         extended = true;
                 } else if (strcasecmp(name, "filename") == 0) {
@@ -143,7 +143,8 @@ static bool read_disposition(struct multipart *multipart, const char *at) {
                 } else if (strcasecmp(name, "filename*") == 0) {
                         if (named_extended)
                                 return false;
-                        named_extended = unescape(value, multipart->filename, sizeof(multipart->filename));
+                        named_extended =
+                                unescape_extended(value, multipart->filename, sizeof(multipart->filename));
                 }
         }
         return next == 0 && (plain || extended) && multipart->name[0];
@@ -173,7 +174,7 @@ static const char *read_field(struct multipart *multipart, char *line, bool *dis
 }
 
 /* It is all there, CRLF and the empty line with it. */
-static const char *read_head(struct multipart *multipart) {
+static const char *read_part_head(struct multipart *multipart) {
         char *line = multipart->head;
         bool disposed = false;
 
@@ -221,7 +222,7 @@ static ssize_t take_data(struct multipart *multipart, const char *bytes, size_t 
                         return (ssize_t)used;
                 }
                 if (!multipart->in_part)
-                        return fail(multipart, "the body does not begin with its boundary");
+                        return fail_parsing(multipart, "the body does not begin with its boundary");
                 *ret = (struct multipart_event){ MULTIPART_DATA, multipart->delimiter, multipart->matched };
                 multipart->matched = 0;
                 return (ssize_t)used; /* the rest is parsed again */
@@ -250,9 +251,9 @@ static ssize_t take_tail(struct multipart *multipart, const char *bytes) {
                 return 1;
         }
         if (memcmp(multipart->tail, "\r\n", 2) != 0)
-                return fail(multipart, "a boundary is not followed by CRLF");
+                return fail_parsing(multipart, "a boundary is not followed by CRLF");
         if (++multipart->parts > MULTIPART_PARTS_MAX)
-                return fail(multipart, "there are too many parts");
+                return fail_parsing(multipart, "there are too many parts");
         multipart->state = MULTIPART_IN_HEAD;
         multipart->head_length = 0;
         return 1;
@@ -266,17 +267,17 @@ static ssize_t take_head(struct multipart *multipart, const char *bytes, size_t 
                 size_t at = multipart->head_length;
 
                 if (at == MULTIPART_HEAD_MAX)
-                        return fail(multipart, "the head of a part is too long");
+                        return fail_parsing(multipart, "the head of a part is too long");
                 if (bytes[i] == '\0' || (bytes[i] == '\n') != (at > 0 && multipart->head[at - 1] == '\r'))
-                        return fail(multipart,
-                                    "a line of a part's head does not end with CRLF, or has a NUL");
+                        return fail_parsing(multipart,
+                                            "a line of a part's head does not end with CRLF, or has a NUL");
                 multipart->head[at] = bytes[i];
                 multipart->head_length = at + 1;
                 if (bytes[i] != '\n' ||
                     !(at == 1 || (at >= 3 && memcmp(multipart->head + at - 3, "\r\n\r", 3) == 0)))
                         continue;
-                if ((why = read_head(multipart)))
-                        return fail(multipart, why);
+                if ((why = read_part_head(multipart)))
+                        return fail_parsing(multipart, why);
                 multipart->state = MULTIPART_IN_DATA;
                 multipart->in_part = true;
                 multipart->matched = 0;
@@ -292,7 +293,7 @@ static ssize_t take_end(struct multipart *multipart, const char *bytes) {
                 multipart->tail_length++;
                 return 1;
         }
-        return fail(multipart, "something follows the last boundary");
+        return fail_parsing(multipart, "something follows the last boundary");
 }
 
 ssize_t multipart_take(struct multipart *multipart, const char *bytes, size_t length,

@@ -51,22 +51,22 @@ struct request {
         struct server_stream stream;
 };
 
-static struct request *of(const struct server_request *request) {
+static struct request *own_request(const struct server_request *request) {
         return (struct request *)(uintptr_t)request;
 }
 
 /* --- for routes --- */
 
 const char *server_header(const struct server_request *request, const char *name) {
-        return head_field(&of(request)->head, name);
+        return head_field(&own_request(request)->head, name);
 }
 
 bool server_has_header(const struct server_request *request, const char *name) {
-        return head_has_field(&of(request)->head, name);
+        return head_has_field(&own_request(request)->head, name);
 }
 
 bool server_peer_user(const struct server_request *request, uid_t *ret) {
-        int socket = of(request)->wire->socket, domain;
+        int socket = own_request(request)->wire->socket, domain;
         struct ucred peer;
         socklen_t length = sizeof(domain), peer_length = sizeof(peer);
 
@@ -86,7 +86,7 @@ const char *server_query(const struct server_request *request, const char *name)
 }
 
 void server_add_header(struct server_request *request, const char *name, const char *value) {
-        struct request *own = of(request);
+        struct request *own = own_request(request);
 
         if (own->header_count == HEADERS_MAX)
                 abort();
@@ -96,7 +96,7 @@ void server_add_header(struct server_request *request, const char *name, const c
 
 /* It is sent once the route has returned: a client who takes it slowly is timed then, and the route is not. */
 static struct request *set_answer(struct server_request *request, unsigned status, const char *type) {
-        struct request *own = of(request);
+        struct request *own = own_request(request);
 
         if (own->answered)
                 abort();
@@ -124,7 +124,7 @@ void server_answer_stream(struct server_request *request, unsigned status, const
 }
 
 enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms) {
-        struct request *own = of(request);
+        struct request *own = own_request(request);
         struct pollfd polled[] = {
                 { .fd = descriptor, .events = events },
                 { .fd = own->wire->socket, .events = POLLRDHUP },
@@ -143,7 +143,7 @@ enum server_wait server_wait(struct server_request *request, int descriptor, sho
 }
 
 const struct interrupt *server_interrupt(struct server_request *request) {
-        struct request *own = of(request);
+        struct request *own = own_request(request);
         struct error err;
 
         if (!own->watched.added && watch_add(own->service->watch, own->wire->socket, &own->watched, &err) < 0)
@@ -160,7 +160,7 @@ struct pipe_stream {
         char tail[2]; /* what was sent last: between two events it is an empty line's end */
 };
 
-static ssize_t read_descriptor(void *context, struct server_request *request, char *buffer, size_t size) {
+static ssize_t read_pipe(void *context, struct server_request *request, char *buffer, size_t size) {
         static const char comment[] = { ':', '\n', '\n' };
         struct pipe_stream *pipe = context;
 
@@ -201,12 +201,12 @@ static void end_descriptor(void *context) {
 void server_answer_descriptor(struct server_request *request, unsigned status, const char *type,
                               int descriptor) {
         struct pipe_stream *pipe = arena_alloc(request->arena, sizeof(*pipe));
-        struct server_stream stream = { pipe, read_descriptor, end_descriptor, -1 };
+        struct server_stream stream = { pipe, read_pipe, end_descriptor, -1 };
 
         *pipe = (struct pipe_stream){
                 .descriptor = descriptor,
                 .events = strncmp(type, "text/event-stream", 17) == 0,
-                .quiet_ms = of(request)->service->config.quiet_ms,
+                .quiet_ms = own_request(request)->service->config.quiet_ms,
                 .tail = { '\n', '\n' },
         };
         server_answer_stream(request, status, type, &stream);
@@ -214,7 +214,7 @@ void server_answer_descriptor(struct server_request *request, unsigned status, c
 
 /* --- the head --- */
 
-static void say(struct request *request, unsigned status, const char *why) {
+static void answer_status(struct request *request, unsigned status, const char *why) {
         struct server_request *public = &request->public;
 
         if (request->service->config.say)
@@ -223,9 +223,9 @@ static void say(struct request *request, unsigned status, const char *why) {
                 server_answer_text(public, status, arena_printf(public->arena, "%s\n", why));
 }
 
-static void refuse(struct request *request, unsigned status, const char *why) {
+static void refuse_request(struct request *request, unsigned status, const char *why) {
         request->last = true;
-        say(request, status, why);
+        answer_status(request, status, why);
 }
 
 /* Refusals count too: a HEAD's client reads no body, and would take one for the next answer. */
@@ -241,7 +241,7 @@ static bool asks_by_head(const char *bytes, size_t length) {
  * it is refused. A malformed head is refused as soon as it is seen: a client that ends lines in
  * another way would wait forever.
  */
-static char *read_head(struct request *request) {
+static char *receive_head(struct request *request) {
         struct wire *wire = request->wire;
         size_t length, seen = 0;
         const char *bytes;
@@ -256,15 +256,16 @@ static char *read_head(struct request *request) {
                 if (length >= HEAD_MAX) {
                         bool in_target = !memchr(bytes, '\n', length);
 
-                        refuse(request, in_target ? URI_TOO_LONG : FIELDS_TOO_LARGE,
-                               in_target ? "the target is too long" : "the head is too long");
+                        refuse_request(request, in_target ? URI_TOO_LONG : FIELDS_TOO_LARGE,
+                                       in_target ? "the target is too long" : "the head is too long");
                         return NULL;
                 }
                 if (wire_fill(wire) == 0)
                         return NULL;
         }
         if (end < 0) {
-                refuse(request, BAD_REQUEST, "a line of the head does not end with CRLF, or has a NUL");
+                refuse_request(request, BAD_REQUEST,
+                               "a line of the head does not end with CRLF, or has a NUL");
                 return NULL;
         }
         wire_use(wire, (size_t)end);
@@ -286,7 +287,7 @@ static bool understand_head(struct request *request, char *text) {
                 public->path = request->parts.path;
         }
         if (status != 0) {
-                refuse(request, status, why);
+                refuse_request(request, status, why);
                 return false;
         }
         public->method = request->head.method;
@@ -314,14 +315,14 @@ static void begin_request(struct request *request) {
         if (request->parts.slash &&
             (!route || !route_takes_slash(route, (const char *const *)public->parameters, public->path,
                                           request->parts.slash))) {
-                refuse(request, BAD_REQUEST, "the path has an escaped slash where none may stand");
+                refuse_request(request, BAD_REQUEST, "the path has an escaped slash where none may stand");
                 return;
         }
         if (!route) {
                 if (allow)
                         server_add_header(public, "Allow", allow);
-                say(request, allow ? METHOD_NOT_ALLOWED : NOT_FOUND,
-                    allow ? "method not allowed for this path" : "no such path");
+                answer_status(request, allow ? METHOD_NOT_ALLOWED : NOT_FOUND,
+                              allow ? "method not allowed for this path" : "no such path");
                 return;
         }
         if (request->parts.length > route->body_max || (request->parts.has_body && route->body_max == 0))
@@ -333,9 +334,9 @@ static void begin_request(struct request *request) {
                         server_add_header(public, "Retry-After", "1");
                 if (route->refused)
                         route->refused(public->context, status);
-                refuse(request, status,
-                       status == CONTENT_TOO_LARGE ? "the body is too large"
-                                                   : "all seats are taken: ask again");
+                refuse_request(request, status,
+                               status == CONTENT_TOO_LARGE ? "the body is too large"
+                                                           : "all seats are taken: ask again");
                 return;
         }
         public->route = route;
@@ -381,11 +382,11 @@ static void read_chunked_body(struct request *request) {
                 bytes = wire_bytes(request->wire, &length);
                 used = chunks_take(&chunks, bytes, length, &data, &data_length);
                 if (used < 0) {
-                        refuse(request, BAD_REQUEST, "the body is not in chunks");
+                        refuse_request(request, BAD_REQUEST, "the body is not in chunks");
                         return;
                 }
                 if (data_length > left) {
-                        refuse(request, CONTENT_TOO_LARGE, "the body is too large");
+                        refuse_request(request, CONTENT_TOO_LARGE, "the body is too large");
                         return;
                 }
                 take_body(request, data, data_length);
@@ -400,7 +401,7 @@ static void read_chunked_body(struct request *request) {
 }
 
 /* A client that has sent some of it already does not wait for the go-ahead. */
-static void read_body(struct request *request) {
+static void receive_body(struct request *request) {
         static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
         const struct wire_piece piece = { go_ahead, sizeof(go_ahead) - 1 };
         size_t length;
@@ -517,7 +518,7 @@ static void let_route_answer(struct request *request) {
         request->body_read = !request->parts.has_body;
         begin_request(request);
         if (!request->answered && !request->body_read)
-                read_body(request);
+                receive_body(request);
         if (!request->body_read)
                 request->last = true; /* what is left of it is no request */
         if (request->answered || !request->body_read)
@@ -544,7 +545,7 @@ bool request_serve(struct service *service, struct wire *wire, struct seat *seat
                 .wire = wire,
                 .seat = seat
         };
-        char *head = read_head(&request);
+        char *head = receive_head(&request);
         bool sent;
 
         clock_gettime(CLOCK_MONOTONIC, &request.since);

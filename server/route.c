@@ -10,8 +10,8 @@
  * "{name}" is one part of the path, "{name...}", which stands last, is all that is left, with its slashes; neither is empty. The
  * rest is compared as it stands: "/a/" is not "/a".
  */
-static bool fits(const char *pattern, const char *path, struct arena *arena,
-                 const char *parameters[SERVER_PARAMETERS]) {
+static bool matches_pattern(const char *pattern, const char *path, struct arena *arena,
+                            const char *parameters[SERVER_PARAMETERS]) {
         size_t count = 0;
 
         while (*pattern) {
@@ -59,7 +59,7 @@ const struct server_route *route_find(const struct server_route *routes, size_t 
         struct strbuf allow STRBUF_CLEANUP = STRBUF_INIT;
 
         for (size_t i = 0; i < count; i++) {
-                if (!fits(routes[i].path, path, arena, parameters))
+                if (!matches_pattern(routes[i].path, path, arena, parameters))
                         continue;
                 if (has_method(&routes[i], method))
                         return &routes[i];

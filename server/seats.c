@@ -78,7 +78,7 @@ static void show_out(struct seat *seat) {
 }
 
 /* With the lock held: of the address that has most in the waiting room, the one that is there longest. */
-static void make_room(struct seats *seats) {
+static void evict_waiting(struct seats *seats) {
         struct seat *chosen = NULL;
         size_t most = 0;
 
@@ -97,7 +97,7 @@ static void make_room(struct seats *seats) {
 
 void seats_make_room(struct seats *seats) {
         pthread_mutex_lock(&seats->lock);
-        make_room(seats);
+        evict_waiting(seats);
         pthread_mutex_unlock(&seats->lock);
 }
 
@@ -121,7 +121,7 @@ struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *
 
         pthread_mutex_lock(&seats->lock);
         if (count_in(seats, PLACE_WAITING, NULL) >= seats->limits.waiting)
-                make_room(seats);
+                evict_waiting(seats);
         while (!(seat = find_free(seats)) && code == 0)
                 code = pthread_cond_timedwait(&seats->left, &seats->lock, &until);
         if (seat) {
@@ -242,7 +242,7 @@ static int64_t end_overdue(struct seats *seats) {
         return next;
 }
 
-static void *watch(void *context) {
+static void *run_seats(void *context) {
         struct seats *seats = context;
 
         pthread_mutex_lock(&seats->lock);
@@ -283,7 +283,7 @@ int seats_open(const struct seats_limits *limits, struct seats **ret, struct err
         pthread_condattr_destroy(&attributes);
         seats->count = count;
         seats->limits = *limits;
-        code = pthread_create(&seats->usher, NULL, watch, seats);
+        code = pthread_create(&seats->usher, NULL, run_seats, seats);
         if (code != 0) {
                 release(seats);
                 return error_set(err, "cannot start a thread: %s", strerror(code));

@@ -34,7 +34,7 @@ static void raise_number(struct watch *watch, uint64_t number) {
         pthread_mutex_unlock(&watch->lock);
 }
 
-static void *run(void *context) {
+static void *run_watch(void *context) {
         struct watch *watch = context;
 
         for (;;) {
@@ -69,7 +69,7 @@ int watch_open(struct watch **ret, struct error *err) {
             epoll_ctl(watch->reports, EPOLL_CTL_ADD, watch->end, &event) < 0)
                 code = errno;
         else
-                code = pthread_create(&watch->thread, NULL, run, watch);
+                code = pthread_create(&watch->thread, NULL, run_watch, watch);
         if (code != 0) {
                 release(watch);
                 return error_set(err, "cannot watch clients: %s", strerror(code));

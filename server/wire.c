@@ -67,7 +67,7 @@ void wire_use(struct wire *wire, size_t length) {
                 wire->begin = wire->end = 0;
 }
 
-static ssize_t receive(const struct wire *wire, void *bytes, size_t size) {
+static ssize_t receive_bytes(const struct wire *wire, void *bytes, size_t size) {
         ssize_t count;
 
         do
@@ -86,7 +86,7 @@ size_t wire_fill(struct wire *wire) {
         }
         count = wire->line ? (ssize_t)tls_read(wire->line, wire->buffer + wire->end,
                                                sizeof(wire->buffer) - wire->end)
-                           : receive(wire, wire->buffer + wire->end, sizeof(wire->buffer) - wire->end);
+                           : receive_bytes(wire, wire->buffer + wire->end, sizeof(wire->buffer) - wire->end);
         if (count <= 0)
                 return 0;
         wire->end += (size_t)count;
@@ -159,7 +159,7 @@ void wire_linger(struct wire *wire, int stop, int for_ms) {
                 wire->begin = wire->end = 0;
                 left = until - clock_now_ms();
         } while (left > 0 && poll(polled, 2, (int)left) > 0 && !polled[1].revents &&
-                 receive(wire, wire->buffer, sizeof(wire->buffer)) > 0);
+                 receive_bytes(wire, wire->buffer, sizeof(wire->buffer)) > 0);
 }
 
 void wire_reset(const struct wire *wire) {

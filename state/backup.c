@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int make_target(const char *path, bool *ret_made, struct error *err) {
+static int make_backup_folder(const char *path, bool *ret_made, struct error *err) {
         *ret_made = mkdir(path, 0700) == 0;
         if (*ret_made)
                 return 0;
@@ -101,7 +101,7 @@ int backup_store(struct store *store, const char *path, struct error *err) {
         bool made;
         int result;
 
-        if (make_target(path, &made, err) < 0)
+        if (make_backup_folder(path, &made, err) < 0)
                 return -1;
         result = fill_target(store, path, part, err);
         remove_file(part, STORE_DATA_FILE);

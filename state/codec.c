@@ -28,7 +28,7 @@ enum { SIGHTING_EXISTS = 1, SIGHTING_DRIFTED = 2 };
 enum { BINDING_ACTIVE = 1 };
 enum { JOURNAL_ANSWERED = 1 };
 
-static struct sealed_place place_of(enum store_database database, const char *key) {
+static struct sealed_place sealed_place_of(enum store_database database, const char *key) {
         return (struct sealed_place){ store_database_name(database), key };
 }
 
@@ -103,7 +103,7 @@ int codec_decode_record(const void *bytes, size_t length, const char *address, s
         uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)], source[SOURCE_NUMBERS];
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(STORE_RECORDED, address), 6, 3, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(STORE_RECORDED, address), 6, 3, &form, err) < 0)
                 return -1;
         if (!form.texts[0].text || !form.texts[2].text)
                 return error_set(
@@ -175,7 +175,7 @@ int codec_decode_sighting(const void *bytes, size_t length, const char *address,
                           struct error *err) {
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(STORE_OBSERVED, address), 3, 5, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(STORE_OBSERVED, address), 3, 5, &form, err) < 0)
                 return -1;
         *ret = (struct sighting){
                 .address = address,
@@ -220,7 +220,7 @@ static int decode_binding_in(enum store_database database, const void *bytes, si
                              const char *dependent, struct binding *ret, struct error *err) {
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(database, dependent), 0, 1, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(database, dependent), 0, 1, &form, err) < 0)
                 return -1;
         if (!form.texts[0].text)
                 return error_set(err,
@@ -276,7 +276,7 @@ int codec_decode_journal(const void *bytes, size_t length, const char *address, 
         struct journal_entry entry;
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(STORE_JOURNAL, address), 3, 2, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(STORE_JOURNAL, address), 3, 2, &form, err) < 0)
                 return -1;
         entry = (struct journal_entry){
                 .run = form.numbers[0],
@@ -316,7 +316,7 @@ int codec_decode_history(const void *bytes, size_t length, const char *key, stru
         struct history_entry entry;
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(STORE_HISTORY, key), 2, 5, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(STORE_HISTORY, key), 2, 5, &form, err) < 0)
                 return -1;
         if (!form.texts[0].text || !form.texts[1].text || !form.texts[3].text)
                 return error_set(err,
@@ -358,7 +358,7 @@ int codec_encode_lease(const struct lease *lease, struct arena *arena, uint8_t *
 int codec_decode_lease(const void *bytes, size_t length, struct lease *ret, struct error *err) {
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(STORE_META, META_LEASE), 5, 4, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(STORE_META, META_LEASE), 5, 4, &form, err) < 0)
                 return -1;
         *ret = (struct lease){
                 .pid = form.numbers[0],
@@ -386,7 +386,7 @@ int codec_decode_text(const void *bytes, size_t length, const char *key, const c
                       struct error *err) {
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(STORE_META, key), 0, 1, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(STORE_META, key), 0, 1, &form, err) < 0)
                 return -1;
         *ret = form.texts[0].text;
         return 0;
@@ -405,7 +405,7 @@ int codec_decode_numbers(const void *bytes, size_t length, const char *key, uint
                          struct error *err) {
         struct sealed_value form;
 
-        if (sealed_value_parse(bytes, length, place_of(STORE_META, key), count, 0, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, sealed_place_of(STORE_META, key), count, 0, &form, err) < 0)
                 return -1;
         memcpy(ret, form.numbers, count * sizeof(*ret));
         return 0;

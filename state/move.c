@@ -187,7 +187,7 @@ static int put_history(struct store_txn *txn, const struct noting *noting, struc
         return state_put_sealed(txn, STORE_HISTORY, key, bytes, length, err);
 }
 
-static int note(struct store_txn *txn, void *context, struct error *err) {
+static int note_move(struct store_txn *txn, void *context, struct error *err) {
         const struct noting *noting = context;
 
         if (lease_check(noting->state, txn, err) < 0 ||
@@ -203,7 +203,7 @@ int state_move_note(struct state *state, const struct state_move *from, const st
 
         if (state_check_writable(state, err) < 0)
                 return -1;
-        return state_write(state, note, &noting, err) < 0 ? -1 : 0;
+        return state_write(state, note_move, &noting, err) < 0 ? -1 : 0;
 }
 
 /* What moves */

@@ -88,10 +88,10 @@ struct tree {
         bool has_key, may_equal; /* whether `key` is a bound; whether the next key may be the same */
 };
 
-static int damaged(struct error *err, const char *path, const char *format, ...)
+static int fail_damaged(struct error *err, const char *path, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-static int damaged(struct error *err, const char *path, const char *format, ...) {
+static int fail_damaged(struct error *err, const char *path, const char *format, ...) {
         char what[512];
         va_list arguments;
 
@@ -116,8 +116,9 @@ static int read_at(int descriptor, const char *path, void *buffer, size_t size, 
                 if (got < 0)
                         return error_set(err, "cannot read the state file %s: %s", path, strerror(errno));
                 if (got == 0)
-                        return damaged(err, path, "is truncated (it ends at byte %llu, inside a page in use)",
-                                       (unsigned long long)(offset + done));
+                        return fail_damaged(err, path,
+                                            "is truncated (it ends at byte %llu, inside a page in use)",
+                                            (unsigned long long)(offset + done));
                 done += (size_t)got;
         }
         return 0;
@@ -140,15 +141,16 @@ static int read_meta(int descriptor, const char *path, uint64_t number, uint64_t
         if (read_at(descriptor, path, &page, sizeof(page), number * page_size, err) < 0)
                 return -1;
         if (page.meta.magic != MAGIC || page.header.flags != PAGE_META || page.header.number != number)
-                return damaged(err, path, "is no state file, or was overwritten (meta page %d is missing)",
-                               (int)number);
+                return fail_damaged(err, path,
+                                    "is no state file, or was overwritten (meta page %d is missing)",
+                                    (int)number);
         if (page.meta.version != DATA_VERSION)
-                return damaged(err, path, "has LMDB data version %u, not %d", page.meta.version,
-                               DATA_VERSION);
+                return fail_damaged(err, path, "has LMDB data version %u, not %d", page.meta.version,
+                                    DATA_VERSION);
         if (!page_size_valid(page.meta.free.pad) || (page_size && page.meta.free.pad != page_size) ||
             page.meta.free.flags != TREE_INTEGER_KEYS || page.meta.main.flags != 0 ||
             page.meta.address != 0 || page.meta.last_page < META_PAGES - 1)
-                return damaged(err, path, "is damaged (meta page %d is corrupt)", (int)number);
+                return fail_damaged(err, path, "is damaged (meta page %d is corrupt)", (int)number);
         *ret = page.meta;
         return 0;
 }
@@ -180,7 +182,7 @@ static int read_metas(int descriptor, const char *path, struct meta ret[2], stru
                         return -1;
         }
         if (!metas_agree(ret))
-                return damaged(err, path, "is damaged (its meta pages do not belong together)");
+                return fail_damaged(err, path, "is damaged (its meta pages do not belong together)");
         return 0;
 }
 
@@ -198,8 +200,9 @@ static int file_size(int descriptor, const char *path, uint64_t *ret, struct err
 /* A rough check, so that the bits for the walk are not more than the file is worth; the walk is exact. */
 static int check_last_page(const char *path, const struct meta *meta, uint64_t size, struct error *err) {
         if (meta->last_page >= size / PAGE_SIZE_MIN + UNWRITTEN_MAX)
-                return damaged(err, path, "is truncated (%llu bytes where its meta page counts %llu pages)",
-                               (unsigned long long)size, (unsigned long long)meta->last_page + 1);
+                return fail_damaged(err, path,
+                                    "is truncated (%llu bytes where its meta page counts %llu pages)",
+                                    (unsigned long long)size, (unsigned long long)meta->last_page + 1);
         return 0;
 }
 
@@ -211,12 +214,12 @@ int pages_check_head(int descriptor, const char *path, size_t *ret_size, struct 
         if (file_size(descriptor, path, &size, err) < 0)
                 return -1;
         if (size == 0)
-                return damaged(err, path, "is empty");
+                return fail_damaged(err, path, "is empty");
         if (read_metas(descriptor, path, metas, err) < 0)
                 return -1;
         newest = metas[1].transaction > metas[0].transaction ? &metas[1] : &metas[0];
         if (size < (uint64_t)META_PAGES * newest->free.pad)
-                return damaged(err, path, "is truncated (%llu bytes)", (unsigned long long)size);
+                return fail_damaged(err, path, "is truncated (%llu bytes)", (unsigned long long)size);
         if (check_last_page(path, newest, size, err) < 0)
                 return -1;
         *ret_size = (newest->last_page + 1) * newest->free.pad;
@@ -225,21 +228,22 @@ int pages_check_head(int descriptor, const char *path, size_t *ret_size, struct 
 
 static int mark_used(struct walk *walk, uint64_t page, uint64_t count) {
         if (page < META_PAGES || page >= walk->page_count || count > walk->page_count - page)
-                return damaged(walk->err, walk->path, "is damaged (it points to page %llu of %llu)",
-                               (unsigned long long)page, (unsigned long long)walk->page_count);
+                return fail_damaged(walk->err, walk->path, "is damaged (it points to page %llu of %llu)",
+                                    (unsigned long long)page, (unsigned long long)walk->page_count);
         for (; count > 0; page++, count--) {
                 uint8_t bit = (uint8_t)(1U << (page % 8));
 
                 if (walk->seen[page / 8] & bit)
-                        return damaged(walk->err, walk->path, "is damaged (page %llu is used twice)",
-                                       (unsigned long long)page);
+                        return fail_damaged(walk->err, walk->path, "is damaged (page %llu is used twice)",
+                                            (unsigned long long)page);
                 walk->seen[page / 8] |= bit;
         }
         return 0;
 }
 
 static int bad_page(struct walk *walk, uint64_t page, const char *what) {
-        return damaged(walk->err, walk->path, "is damaged (page %llu: %s)", (unsigned long long)page, what);
+        return fail_damaged(walk->err, walk->path, "is damaged (page %llu: %s)", (unsigned long long)page,
+                            what);
 }
 
 /* Keys of the free tree are numbers, all others bytes. */
@@ -436,19 +440,20 @@ static int walk_tree(struct walk *walk, enum tree_kind kind, const struct tree_h
 
         if (header->root == NO_PAGE) {
                 if (header->depth != 0 || header->entries != 0)
-                        return damaged(walk->err, walk->path, "is damaged (a tree without a root)");
+                        return fail_damaged(walk->err, walk->path, "is damaged (a tree without a root)");
                 return 0;
         }
         if (header->depth < 1 || header->depth > DEPTH_MAX)
-                return damaged(walk->err, walk->path, "is damaged (a tree %u pages deep)", header->depth);
+                return fail_damaged(walk->err, walk->path, "is damaged (a tree %u pages deep)",
+                                    header->depth);
         tree.buffers = malloc(header->depth * walk->page_size);
         if (!tree.buffers)
                 abort();
         result = walk_page(walk, &tree, header->root, 0);
         free(tree.buffers);
         if (result == 0 && tree.entries != header->entries)
-                return damaged(walk->err, walk->path, "is damaged (%llu entries where %llu belong)",
-                               (unsigned long long)tree.entries, (unsigned long long)header->entries);
+                return fail_damaged(walk->err, walk->path, "is damaged (%llu entries where %llu belong)",
+                                    (unsigned long long)tree.entries, (unsigned long long)header->entries);
         return result;
 }
 
@@ -502,7 +507,7 @@ int pages_restore_meta(int descriptor, const char *path, const uint8_t saved[PAG
         transaction = page.meta.transaction;
         if (page.meta.magic != MAGIC || page.meta.version != DATA_VERSION ||
             !page_size_valid(page.meta.free.pad) || transaction == 0)
-                return damaged(err, path, "has a record of its last sync that is corrupt");
+                return fail_damaged(err, path, "has a record of its last sync that is corrupt");
         for (uint64_t number = 0; number < META_PAGES; number++) {
                 ssize_t written;
 

@@ -44,7 +44,7 @@ uint64_t shared_changes_bytes(const struct shared_change *changes, size_t count)
 /* Folders */
 
 /* NULL where the environment names none. */
-static char *folder_of(const char *lineage) {
+static char *cache_folder(const char *lineage) {
         const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
         char *folder, *berth TEXT_CLEANUP = NULL;
 
@@ -163,8 +163,8 @@ int shared_cache_temporary(struct shared_cache *ret, struct error *err) {
 }
 
 /* A new folder beside where the copy of that lineage lies; else a temporary one. */
-static int make_folder(const char *lineage, struct shared_cache *ret, struct error *err) {
-        char *place TEXT_CLEANUP = folder_of(lineage);
+static int make_cache_folder(const char *lineage, struct shared_cache *ret, struct error *err) {
+        char *place TEXT_CLEANUP = cache_folder(lineage);
         struct strbuf name STRBUF_CLEANUP = STRBUF_INIT;
         struct error unmade;
 
@@ -263,7 +263,7 @@ static void sweep_copies_of(const char *copy) {
 }
 
 int shared_cache_open(const char *lineage, struct shared_cache *ret, struct error *err) {
-        struct shared_cache cache = { .folder = folder_of(lineage) };
+        struct shared_cache cache = { .folder = cache_folder(lineage) };
 
         if (!cache.folder)
                 return error_set(err, "neither XDG_CACHE_HOME nor HOME is set");
@@ -331,7 +331,7 @@ int shared_cache_make_aside(const struct shared_log *log, const struct shared_en
                 .snapshot_bytes = shared_changes_bytes(base->changes, base->count),
         };
         memcpy(filling.place.hash, log->hash, SHA256_SIZE);
-        if (make_folder(log->lineage, &made, err) < 0)
+        if (make_cache_folder(log->lineage, &made, err) < 0)
                 return -1;
         result = store_open(made.folder, STORE_MODE_NEW, &made.store, err);
         if (result == 0)
@@ -347,7 +347,7 @@ int shared_cache_make_aside(const struct shared_log *log, const struct shared_en
 
 int shared_cache_make(const struct shared_log *log, const struct shared_entry *base, struct shared_cache *ret,
                       struct error *err) {
-        char *place TEXT_CLEANUP = folder_of(log->lineage);
+        char *place TEXT_CLEANUP = cache_folder(log->lineage);
         struct shared_cache made;
 
         if (shared_cache_make_aside(log, base, &made, err) < 0)
@@ -506,7 +506,7 @@ int shared_cache_dump_at(struct store *store, const struct shared_log *log, stru
 
 /* Comparing */
 
-static int compare_keys(const struct shared_change *a, const struct shared_change *b) {
+static int compare_changes(const struct shared_change *a, const struct shared_change *b) {
         if (a->database != b->database)
                 return a->database < b->database ? -1 : 1;
         return strcmp(a->key, b->key);
@@ -521,7 +521,7 @@ void shared_cache_compare(const struct shared_change *now, size_t now_count, con
         size_t i = 0, j = 0;
 
         while (i < now_count || j < then_count) {
-                int order = i == now_count ? 1 : j == then_count ? -1 : compare_keys(&now[i], &then[j]);
+                int order = i == now_count ? 1 : j == then_count ? -1 : compare_changes(&now[i], &then[j]);
 
                 if (order < 0)
                         told(context, SHARED_GONE,

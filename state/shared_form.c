@@ -119,7 +119,7 @@ static bool read_number(const json_t *head, const char *name, uint64_t *ret) {
         return number >= 0;
 }
 
-static bool copy_text(const json_t *head, const char *name, char *ret, size_t size) {
+static bool copy_exact(const json_t *head, const char *name, char *ret, size_t size) {
         const char *text = json_text(head, name);
 
         if (!text || strlen(text) + 1 != size)
@@ -133,14 +133,14 @@ static bool is_lineage(const char *text) {
         return strspn(text, "0123456789abcdef-") == SHARED_LINEAGE_SIZE - 1;
 }
 
-static bool read_head(struct reading *reading, struct shared_entry *ret) {
+static bool read_entry_head(struct reading *reading, struct shared_entry *ret) {
         size_t length;
         const char *line = next_line(reading, &length);
         json_t *head JSON_CLEANUP = line ? json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL) : NULL;
         uint64_t changes;
 
-        if (!json_is_object(head) || !copy_text(head, "lineage", ret->lineage, sizeof(ret->lineage)) ||
-            !is_lineage(ret->lineage) || !copy_text(head, "id", ret->id, sizeof(ret->id)) ||
+        if (!json_is_object(head) || !copy_exact(head, "lineage", ret->lineage, sizeof(ret->lineage)) ||
+            !is_lineage(ret->lineage) || !copy_exact(head, "id", ret->id, sizeof(ret->id)) ||
             !read_number(head, "number", &ret->number) || !read_number(head, "epoch", &ret->epoch) ||
             !read_number(head, "serial", &ret->serial) || !read_number(head, "changes", &changes) ||
             !shared_hash_read(json_text(head, "previous"), ret->previous))
@@ -212,7 +212,7 @@ int shared_form_read(const char *bytes, size_t length, enum shared_kind kind, co
         if (line_length != name_length + 2 || line[name_length + 1] != '0' + SHARED_FORM_VERSION)
                 return error_set(err, "%s is newer than this Berth (%.*s): use the Berth that wrote it",
                                  place, (int)(line_length < 40 ? line_length : 40), line);
-        if (!read_head(&reading, &entry) || !read_changes(&reading, &entry))
+        if (!read_entry_head(&reading, &entry) || !read_changes(&reading, &entry))
                 return error_set(err, "%s is corrupt, though its checksum is right", place);
         *ret = entry;
         return 0;

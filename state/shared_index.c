@@ -63,8 +63,9 @@ static bool read_going(const json_t *list, struct arena *arena, struct shared_in
         return json_is_array(list);
 }
 
-static int parse(const struct object_store *store, const struct object_answer *answer, const char *lineage,
-                 struct arena *arena, struct shared_index *ret, struct error *err) {
+static int parse_index(const struct object_store *store, const struct object_answer *answer,
+                       const char *lineage, struct arena *arena, struct shared_index *ret,
+                       struct error *err) {
         json_t *body JSON_CLEANUP =
                 json_loadb(strbuf_text(&answer->body), answer->body.length, JSON_REJECT_DUPLICATES, NULL);
         const char *format = json_text(body, "formatVersion"), *whose = json_text(body, "lineage");
@@ -108,7 +109,7 @@ int shared_index_read(struct object_store *store, const char *lineage, struct ar
                 }
                 if (outcome != OBJECT_DONE)
                         return -1;
-                if (parse(store, &answer, lineage, arena, ret, &failure) == 0)
+                if (parse_index(store, &answer, lineage, arena, ret, &failure) == 0)
                         return 1;
         }
         *err = failure;
@@ -126,7 +127,7 @@ int shared_index_keeps(struct object_store *store, const char *lineage, uint64_t
 
 /* Writing */
 
-static char *text_of(const struct shared_index *index, const char *lineage) {
+static char *index_text(const struct shared_index *index, const char *lineage) {
         json_t *body JSON_CLEANUP = json_object(), *snapshots = json_checked(json_array()),
                      *going = json_checked(json_array());
 
@@ -153,7 +154,7 @@ static char *text_of(const struct shared_index *index, const char *lineage) {
 static int write_index(struct object_store *store, const char *lineage, struct shared_index *index,
                        struct error *err) {
         struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
-        char *text = text_of(index, lineage);
+        char *text = index_text(index, lineage);
         size_t length = strlen(text);
         int outcome =
                 *index->etag ? store->ops->put_if_match(store, SHARED_INDEX_KEY, index->etag, text, length,

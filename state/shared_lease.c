@@ -24,7 +24,7 @@
 
 /* The text */
 
-static char *text_of(const struct shared_lease *lease, bool released) {
+static char *lease_text(const struct shared_lease *lease, bool released) {
         json_t *body JSON_CLEANUP = json_object();
 
         json_set_text(body, "formatVersion", LEASE_FORMAT);
@@ -41,8 +41,9 @@ static char *text_of(const struct shared_lease *lease, bool released) {
 }
 
 /* *ret_damaged if it is not a lock of any Berth: no process can hold by it. */
-static int parse(const struct object_store *store, const struct object_answer *answer, struct arena *arena,
-                 struct shared_lease_seen *ret, bool *ret_damaged, struct error *err) {
+static int parse_lease(const struct object_store *store, const struct object_answer *answer,
+                       struct arena *arena, struct shared_lease_seen *ret, bool *ret_damaged,
+                       struct error *err) {
         json_t *body JSON_CLEANUP =
                 json_loadb(strbuf_text(&answer->body), answer->body.length, JSON_REJECT_DUPLICATES, NULL);
         const char *format = json_text(body, "formatVersion"), *id = json_text(body, "id"),
@@ -87,8 +88,8 @@ static bool is_dead_here(const char *process) {
 }
 
 /* `mends`: what is damaged counts as free. */
-static int look(struct object_store *store, bool mends, struct arena *arena, struct shared_lease_seen *ret,
-                struct error *err) {
+static int read_lease(struct object_store *store, bool mends, struct arena *arena,
+                      struct shared_lease_seen *ret, struct error *err) {
         struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
         struct shared_lease_seen seen = { 0 };
         struct error failure = { 0 };
@@ -99,7 +100,7 @@ static int look(struct object_store *store, bool mends, struct arena *arena, str
                 return 0;
         if (outcome != OBJECT_DONE)
                 return -1;
-        if (parse(store, &answer, arena, &seen, &damaged, &failure) < 0) {
+        if (parse_lease(store, &answer, arena, &seen, &damaged, &failure) < 0) {
                 if (!damaged || !mends) {
                         *err = failure;
                         return -1;
@@ -118,7 +119,7 @@ static int look(struct object_store *store, bool mends, struct arena *arena, str
 
 int shared_lease_look(struct object_store *store, struct arena *arena, struct shared_lease_seen *ret,
                       struct error *err) {
-        return look(store, false, arena, ret, err);
+        return read_lease(store, false, arena, ret, err);
 }
 
 const char *shared_lease_holder(const struct shared_lease_seen *seen, struct arena *arena) {
@@ -163,7 +164,7 @@ static int fail_lost(struct shared_lease *lease, const struct shared_lease_seen 
  * The machine's monotonic clock stands still while it is suspended, and the lease ends
  * nevertheless: there CLOCK_BOOTTIME counts.
  */
-static int64_t now_ms(const struct clock *clock) {
+static int64_t lease_now_ms(const struct clock *clock) {
         struct timespec now;
 
         if (clock->monotonic_ms != clock_system.monotonic_ms || clock_gettime(CLOCK_BOOTTIME, &now) < 0)
@@ -174,7 +175,7 @@ static int64_t now_ms(const struct clock *clock) {
 /* One conditional write, with its outcome; `etag` NULL: there must be none. */
 static int put(const struct shared_lease *lease, const char *etag, bool released,
                struct object_answer *answer, struct error *err) {
-        char *text = text_of(lease, released);
+        char *text = lease_text(lease, released);
         struct object_store *store = lease->store;
         int outcome =
                 etag ? store->ops->put_if_match(store, SHARED_LEASE_KEY, etag, text, strlen(text), answer,
@@ -191,7 +192,7 @@ static void note_written(struct shared_lease *lease, const char *etag, int64_t a
         lease->held = true;
 }
 
-static void describe(struct shared_lease *lease, const char *who, const char *command) {
+static void describe_holder(struct shared_lease *lease, const char *who, const char *command) {
         struct process_identity self = identity_of_self();
         char process[IDENTITY_TEXT_SIZE];
 
@@ -214,14 +215,14 @@ int shared_lease_take(struct object_store *store, const struct clock *clock, con
                       const char *command, bool force, struct shared_lease *ret, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct shared_lease lease = { .store = store, .clock = clock };
-        int64_t asked_ms = now_ms(clock); /* of the first writing that may count */
+        int64_t asked_ms = lease_now_ms(clock); /* of the first writing that may count */
         struct error failure = { 0 };
 
-        describe(&lease, who, command);
+        describe_holder(&lease, who, command);
         for (int times = 0; times < TAKES_MAX; times++) {
                 struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
                 struct shared_lease_seen seen = { 0 };
-                int found = look(store, force, arena, &seen, err), outcome;
+                int found = read_lease(store, force, arena, &seen, err), outcome;
 
                 if (found < 0)
                         return -1;
@@ -235,7 +236,7 @@ int shared_lease_take(struct object_store *store, const struct clock *clock, con
                 if (found && *seen.id)
                         log_debug("state: %s loses the lock", shared_lease_holder(&seen, arena));
                 if (times == 0)
-                        asked_ms = now_ms(clock);
+                        asked_ms = lease_now_ms(clock);
                 outcome = put(&lease, found ? seen.etag : NULL, false, &answer, &failure);
                 if (outcome == OBJECT_DONE && *answer.etag) {
                         note_written(&lease, answer.etag, asked_ms);
@@ -259,7 +260,7 @@ int shared_lease_renew(struct shared_lease *lease, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct object_answer answer OBJECT_ANSWER_CLEANUP = OBJECT_ANSWER_INIT;
         struct shared_lease_seen seen = { 0 };
-        int64_t asked_ms = now_ms(lease->clock);
+        int64_t asked_ms = lease_now_ms(lease->clock);
         struct error failure = { 0 };
         int outcome, found;
 
@@ -293,7 +294,8 @@ int shared_lease_renew(struct shared_lease *lease, struct error *err) {
 }
 
 int64_t shared_lease_left_ms(const struct shared_lease *lease) {
-        int64_t left = lease->asked_ms + SHARED_LEASE_MS - SHARED_LEASE_MARGIN_MS - now_ms(lease->clock);
+        int64_t left =
+                lease->asked_ms + SHARED_LEASE_MS - SHARED_LEASE_MARGIN_MS - lease_now_ms(lease->clock);
 
         return lease->held && left > 0 ? left : 0;
 }

@@ -23,7 +23,7 @@ void shared_log_key(const char *prefix, uint64_t number, char ret[SHARED_KEY_SIZ
 }
 
 /* "s3://bucket/prefix/log/000000000007". */
-static const char *place_of(const struct object_store *store, const char *key, struct arena *arena) {
+static const char *entry_url(const struct object_store *store, const char *key, struct arena *arena) {
         return arena_printf(arena, "%s/%s", store->place, key);
 }
 
@@ -32,7 +32,7 @@ static int parse_object(struct object_store *store, const char *key, enum shared
                         struct error *err) {
         const char *bytes = arena_strndup(arena, strbuf_text(&answer->body), answer->body.length);
 
-        return shared_form_read(bytes, answer->body.length, kind, place_of(store, key, arena), arena, ret,
+        return shared_form_read(bytes, answer->body.length, kind, entry_url(store, key, arena), arena, ret,
                                 err);
 }
 
@@ -134,7 +134,7 @@ static int fail_foreign(const struct shared_log *log, const char *key, struct er
 }
 
 /* Moves `log` to an entry that follows it. */
-static int follow(struct shared_log *log, const struct shared_entry *entry, struct error *err) {
+static int advance_log(struct shared_log *log, const struct shared_entry *entry, struct error *err) {
         char key[SHARED_KEY_SIZE];
 
         if (strcmp(entry->lineage, log->lineage) != 0 || entry->number != log->number + 1 ||
@@ -158,7 +158,7 @@ int shared_log_next(struct shared_log *log, struct arena *arena, struct shared_e
         found = read_object(log->store, key, SHARED_LOG, arena, &entry, err);
         if (found <= 0)
                 return found;
-        if (follow(log, &entry, err) < 0)
+        if (advance_log(log, &entry, err) < 0)
                 return -1;
         *ret = entry;
         return 1;
@@ -211,7 +211,7 @@ static int take_fetched(struct shared_log *log, struct fetch *fetch, struct aren
         if (fetch->outcome != OBJECT_DONE ||
             parse_object(log->store, fetch->key, SHARED_LOG, &fetch->answer, arena, &entry, &failure) < 0)
                 return shared_log_next(log, arena, ret, err);
-        if (follow(log, &entry, err) < 0)
+        if (advance_log(log, &entry, err) < 0)
                 return -1;
         *ret = entry;
         return 1;

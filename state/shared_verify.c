@@ -28,7 +28,7 @@ static void tell_text(struct verify *verify, const char *text) {
         verify->tell(verify->context, text);
 }
 
-static void tell(struct verify *verify, const char *what, uint64_t number, const char *problem) {
+static void report_problem(struct verify *verify, const char *what, uint64_t number, const char *problem) {
         char key[SHARED_KEY_SIZE];
 
         shared_log_key(what, number, key);
@@ -89,7 +89,7 @@ static int check_snapshot(struct verify *verify, uint64_t number, struct error *
                 if (found < 0)
                         tell_error(verify, &failure);
                 else
-                        tell(verify, SHARED_SNAPSHOT_PREFIX, number, "is gone");
+                        report_problem(verify, SHARED_SNAPSHOT_PREFIX, number, "is gone");
                 return 0;
         }
         if (!verify->whole || verify->log.number != number) {
@@ -101,15 +101,15 @@ static int check_snapshot(struct verify *verify, uint64_t number, struct error *
                 return 0;
         }
         if (memcmp(verify->log.hash, there.hash, sizeof(there.hash)) != 0) {
-                tell(verify, SHARED_SNAPSHOT_PREFIX, number, "is not of the entry of its number");
+                report_problem(verify, SHARED_SNAPSHOT_PREFIX, number, "is not of the entry of its number");
                 return 0;
         }
         if (compare(verify->replay.store, snapshot.changes, snapshot.count, arena, &difference, err) < 0)
                 return -1;
         if (difference)
-                tell(verify, SHARED_SNAPSHOT_PREFIX, number,
-                     arena_printf(verify->arena, "is not what the log makes of it: \"%s\" differs",
-                                  difference));
+                report_problem(verify, SHARED_SNAPSHOT_PREFIX, number,
+                               arena_printf(verify->arena, "is not what the log makes of it: \"%s\" differs",
+                                            difference));
         return 0;
 }
 
@@ -151,7 +151,7 @@ static int replay_until(struct verify *verify, uint64_t until, struct error *err
                 if (found != 0)
                         continue;
                 if (until != UINT64_MAX) {
-                        tell(verify, SHARED_LOG_PREFIX, verify->log.number + 1, "is gone");
+                        report_problem(verify, SHARED_LOG_PREFIX, verify->log.number + 1, "is gone");
                         begin_again(verify);
                 }
                 return 0;
@@ -252,7 +252,8 @@ static int check_all(struct verify *verify, const struct shared_entry *root, con
                 return -1;
         /* Entries that existed before the reading began, and were not reached. */
         if (verify->whole && listed_count > 0 && listed[listed_count - 1] > verify->log.number)
-                tell(verify, SHARED_LOG_PREFIX, verify->log.number + 1, "is gone, and later ones are there");
+                report_problem(verify, SHARED_LOG_PREFIX, verify->log.number + 1,
+                               "is gone, and later ones are there");
         if (check_copy(verify, copy, err) < 0)
                 return -1;
         return check_unchanged(verify, &index, err);

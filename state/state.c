@@ -132,7 +132,7 @@ static int open_present(struct state *state, struct error *err) {
         return check_lineage(state, err);
 }
 
-static int open_folder(struct state *state, struct error *err) {
+static int open_state_folder(struct state *state, struct error *err) {
         bool present;
 
         if (folder_look(state->folder, &present, err) < 0)
@@ -184,7 +184,7 @@ int state_read(struct state *state, store_body *body, void *context, struct erro
 int state_open(const char *folder, enum state_mode mode, struct state **ret, struct error *err) {
         struct state *state = new_state(folder, mode);
 
-        if (open_folder(state, err) < 0) {
+        if (open_state_folder(state, err) < 0) {
                 name_folder(state, err);
                 state_close(state);
                 return -1;
@@ -193,8 +193,8 @@ int state_open(const char *folder, enum state_mode mode, struct state **ret, str
         return 0;
 }
 
-static int open_shared(struct state *state, struct object_store *store, const struct clock *clock,
-                       const char *who, bool aside, struct error *err) {
+static int attach_shared(struct state *state, struct object_store *store, const struct clock *clock,
+                         const char *who, bool aside, struct error *err) {
         if (shared_open(store, clock, who, state->mode, aside, &state->shared, &state->store, err) < 0)
                 return -1;
         if (state->store)
@@ -210,7 +210,7 @@ static int open_objects(struct object_store *store, const struct clock *clock, c
                         enum state_mode mode, bool aside, struct state **ret, struct error *err) {
         struct state *state = new_state(store->place, mode);
 
-        if (open_shared(state, store, clock, who, aside, err) < 0) {
+        if (attach_shared(state, store, clock, who, aside, err) < 0) {
                 name_folder(state, err);
                 state_close(state);
                 return -1;

@@ -54,7 +54,7 @@ static enum store_database database_of(enum state_op_type type) {
         return STORE_META;
 }
 
-static const char *key_of(const struct state_op *op, struct arena *arena) {
+static const char *op_key(const struct state_op *op, struct arena *arena) {
         switch (op->type) {
         case STATE_PUT_RECORD:
                 return op->record->address;
@@ -121,7 +121,7 @@ static int encode_op(const struct state *state, const struct state_op *op, struc
         size_t length;
 
         ret->database = database_of(op->type);
-        ret->key = key_of(op, arena);
+        ret->key = op_key(op, arena);
         length = ret->key ? strlen(ret->key) : 0;
         if (length < 1 || length > STORE_KEY_MAX)
                 return error_set(err, "a name of %zu bytes cannot be kept in the state's database \"%s\"",

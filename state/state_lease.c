@@ -101,7 +101,7 @@ int lease_is_alive(struct store_txn *txn, bool *ret_alive, struct error *err) {
         return found;
 }
 
-static uint64_t token_of(struct state *state) {
+static uint64_t own_token(struct state *state) {
         uint64_t token;
 
         pthread_mutex_lock(&state->lease_lock);
@@ -111,7 +111,7 @@ static uint64_t token_of(struct state *state) {
 }
 
 int lease_check(struct state *state, struct store_txn *txn, struct error *err) {
-        uint64_t token = token_of(state);
+        uint64_t token = own_token(state);
         struct lease lease;
         int found;
 

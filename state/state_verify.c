@@ -202,7 +202,7 @@ static int check_all(struct store_txn *txn, void *context, struct error *err) {
         return 0;
 }
 
-static void add_text(void *verify, const char *text) {
+static void add_problem_text(void *verify, const char *text) {
         add_problem(verify, "%s", text);
 }
 
@@ -215,8 +215,8 @@ int state_verify(struct state *state, struct arena *arena, const char ***ret_pro
                 return -1;
         /* The copy alone says nothing of what another machine would find. */
         if (state->shared && !shared_is_unmade(state->shared) &&
-            shared_verify(shared_objects(state->shared), shared_copy(state->shared), add_text, &verify, err) <
-                    0)
+            shared_verify(shared_objects(state->shared), shared_copy(state->shared), add_problem_text,
+                          &verify, err) < 0)
                 return -1;
         *ret_problems = verify.problems;
         *ret_count = verify.count;

@@ -412,7 +412,7 @@ uint64_t store_txn_number(const struct store_txn *txn) {
 
 /* Entries */
 
-static MDB_val key_of(const char *key) {
+static MDB_val lmdb_key(const char *key) {
         return (MDB_val){ .mv_size = strlen(key), .mv_data = (void *)(uintptr_t)key };
 }
 
@@ -424,7 +424,7 @@ static int check_key(MDB_val key, struct error *err) {
 
 int store_get(struct store_txn *txn, enum store_database database, const char *key, struct slice *ret,
               struct error *err) {
-        MDB_val name = key_of(key), value;
+        MDB_val name = lmdb_key(key), value;
         int code;
 
         if (check_key(name, err) < 0)
@@ -449,7 +449,7 @@ static int note_change(struct store_txn *txn, int code, struct error *err) {
 
 int store_put(struct store_txn *txn, enum store_database database, const char *key, const void *data,
               size_t length, struct error *err) {
-        MDB_val name = key_of(key), value = { .mv_size = length, .mv_data = (void *)(uintptr_t)data };
+        MDB_val name = lmdb_key(key), value = { .mv_size = length, .mv_data = (void *)(uintptr_t)data };
 
         if (check_key(name, err) < 0)
                 return -1;
@@ -460,7 +460,7 @@ int store_put(struct store_txn *txn, enum store_database database, const char *k
 }
 
 int store_delete(struct store_txn *txn, enum store_database database, const char *key, struct error *err) {
-        MDB_val name = key_of(key);
+        MDB_val name = lmdb_key(key);
         int code;
 
         if (check_key(name, err) < 0)
@@ -538,7 +538,7 @@ static int first_entry(struct store_cursor *cursor, MDB_val *key, MDB_val *value
         if (!cursor->sought)
                 return sym_mdb_cursor_get(cursor->cursor, key, value,
                                           cursor->backwards ? MDB_LAST : MDB_FIRST);
-        *key = key_of(cursor->sought);
+        *key = lmdb_key(cursor->sought);
         code = sym_mdb_cursor_get(cursor->cursor, key, value, MDB_SET_RANGE);
         if (!cursor->backwards || (code != 0 && code != MDB_NOTFOUND))
                 return code;

@@ -15,7 +15,7 @@
 
 #define DESCRIPTORS_MAX 32
 
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place) {
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place) {
         (void)status;
         (void)type;
         (void)place;
@@ -27,7 +27,7 @@ int git_remove_folder(const char *path, struct error *err) {
 
         if (lstat(path, &status) < 0 && errno == ENOENT)
                 return 0;
-        if (nftw(path, remove_one, DESCRIPTORS_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0)
+        if (nftw(path, remove_entry, DESCRIPTORS_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0)
                 return error_set(err, "%s cannot be removed: %s", path, strerror(errno));
         return 0;
 }

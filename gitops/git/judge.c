@@ -239,7 +239,7 @@ static int judge_text(const struct judging *judging, const struct signed_text *s
 }
 
 /* Read before the cage is entered: they may lie anywhere. The judges would report an unreadable file as a bad signature. */
-static int read_keys(struct judging *judging, const json_t *asked, struct error *err) {
+static int load_keys(struct judging *judging, const json_t *asked, struct error *err) {
         const json_t *files = json_object_get(asked, "gpgKeys");
         const char *allowed = json_text(asked, "sshAllowedSigners");
         struct strbuf signers STRBUF_CLEANUP = STRBUF_INIT;
@@ -277,7 +277,7 @@ static bool is_in_passwd(uid_t user) {
 }
 
 /* The judges are wherever PATH finds them. */
-static int enter_cage(const struct judging *judging, struct error *err) {
+static int enter_judge_cage(const struct judging *judging, struct error *err) {
         const char *programs[PATH_FOLDERS_MAX + 1] = { NULL }, *folders[] = { judging->folder, NULL };
         const char *path = getenv("PATH"), *weak;
         char *rest = arena_strdup(judging->arena, path ? path : "/usr/local/bin:/usr/bin:/bin"), *folder;
@@ -342,9 +342,9 @@ static int prepare_judging(struct judging *judging, const json_t *asked, struct 
         judging->keyring_file = arena_printf(judging->arena, "%s/keyring.gpg", folder);
         judging->signature = arena_printf(judging->arena, "%s/signature", folder);
         if (git_remove_folder(folder, err) < 0 || folder_make(folder, err) < 0 ||
-            read_keys(judging, asked, err) < 0)
+            load_keys(judging, asked, err) < 0)
                 return -1;
-        return enter_cage(judging, err);
+        return enter_judge_cage(judging, err);
 }
 
 int git_judge_main(void) {

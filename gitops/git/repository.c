@@ -58,7 +58,7 @@ static int on_certificate(git_cert *certificate, int valid, const char *host, vo
         return GIT_ECERTIFICATE;
 }
 
-static int on_progress(const git_indexer_progress *progress, void *context) {
+static int on_indexer_progress(const git_indexer_progress *progress, void *context) {
         struct repository *repository = context;
 
         repository->received = progress->received_bytes;
@@ -69,7 +69,7 @@ static int on_progress(const git_indexer_progress *progress, void *context) {
 static void set_callbacks(git_remote_callbacks *callbacks, struct repository *repository) {
         callbacks->credentials = on_credentials;
         callbacks->certificate_check = on_certificate;
-        callbacks->transfer_progress = on_progress;
+        callbacks->transfer_progress = on_indexer_progress;
         callbacks->payload = repository;
 }
 
@@ -176,7 +176,7 @@ bool repository_is_broken(const struct repository *repository) {
         return repository->broken;
 }
 
-static bool is_wanted(const char *name) {
+static bool is_branch_or_tag(const char *name) {
         return strncmp(name, "refs/heads/", 11) == 0 || strncmp(name, "refs/tags/", 10) == 0;
 }
 
@@ -239,7 +239,7 @@ static size_t copy_heads(const git_remote_head **heads, size_t count, struct are
                 size_t length = strlen(name);
                 bool peeled = length > 3 && strcmp(name + length - 3, "^{}") == 0;
 
-                if (!is_wanted(name))
+                if (!is_branch_or_tag(name))
                         continue;
                 if (peeled) {
                         struct remote_ref *last = filled ? &refs[filled - 1] : NULL;
@@ -280,7 +280,8 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
         int result;
 
         if (!repository->remote)
-                return repository_list_here(repository, is_wanted, arena, ret, ret_count, ret_failure, err);
+                return repository_list_here(repository, is_branch_or_tag, arena, ret, ret_count, ret_failure,
+                                            err);
         sym_git_remote_connect_options_init(&options, GIT_REMOTE_CONNECT_OPTIONS_VERSION);
         set_callbacks(&options.callbacks, repository);
         options.follow_redirects = GIT_REMOTE_REDIRECT_NONE; /* to another host: within one it does follow */

@@ -43,7 +43,7 @@ static const struct {
         { "MAC", MACS },
 };
 
-static uint32_t read_number(const uint8_t *bytes) {
+static uint32_t read_uint32(const uint8_t *bytes) {
         return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
@@ -75,7 +75,7 @@ int ssh_offer_read(const uint8_t *bytes, size_t length, struct arena *arena, str
         length -= (size_t)start;
         if (length < 4)
                 return 0;
-        size = read_number(bytes);
+        size = read_uint32(bytes);
         if (size < 2 + COOKIE || size > PACKET_MAX)
                 return -1;
         if (length - 4 < size)
@@ -86,7 +86,7 @@ int ssh_offer_read(const uint8_t *bytes, size_t length, struct arena *arena, str
         bytes += 4 + 2 + COOKIE;
         length = size - 2 - COOKIE;
         for (size_t i = 0; i < SSH_OFFER_LISTS; i++) {
-                uint32_t count = length < 4 ? UINT32_MAX : read_number(bytes);
+                uint32_t count = length < 4 ? UINT32_MAX : read_uint32(bytes);
 
                 if (count > length - 4 || length < 4)
                         return -1;
@@ -99,7 +99,7 @@ int ssh_offer_read(const uint8_t *bytes, size_t length, struct arena *arena, str
         return 1;
 }
 
-static bool lists(const char *names, const char *name, size_t length) {
+static bool lists_name(const char *names, const char *name, size_t length) {
         for (; *names; names += strcspn(names, ","), names += *names == ',') {
                 if (strcspn(names, ",") == length && strncmp(names, name, length) == 0)
                         return true;
@@ -109,7 +109,7 @@ static bool lists(const char *names, const char *name, size_t length) {
 
 static bool have_common(const char *offered, const char *known) {
         for (; *offered; offered += strcspn(offered, ","), offered += *offered == ',') {
-                if (lists(known, offered, strcspn(offered, ",")))
+                if (lists_name(known, offered, strcspn(offered, ",")))
                         return true;
         }
         return false;

@@ -112,7 +112,7 @@ static int add_folder(struct walk *walk, const char *id, const char *path, size_
         return 0;
 }
 
-static int read_file(struct walk *walk, const struct tree_entry *entry, const char *path, struct error *err) {
+static int read_blob(struct walk *walk, const struct tree_entry *entry, const char *path, struct error *err) {
         enum git_failure *ret_failure = walk->ret_failure;
         struct tree_file file = { .path = path };
 
@@ -146,7 +146,7 @@ static int read_entry(struct walk *walk, const struct pending *folder, const str
         path = arena_printf(walk->arena, "%s%s%s", folder->path, *folder->path ? "/" : "", entry->name);
         if (is_folder)
                 return add_folder(walk, entry->id, path, folder->depth + 1, err);
-        return read_file(walk, entry, path, err);
+        return read_blob(walk, entry, path, err);
 }
 
 static int read_folder(struct walk *walk, struct error *err) {

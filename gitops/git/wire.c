@@ -121,7 +121,7 @@ static json_t *take_frame(const char **at, const char *end) {
         return json;
 }
 
-static const char *copy_text(const json_t *object, const char *name, struct arena *arena) {
+static const char *copy_member(const json_t *object, const char *name, struct arena *arena) {
         return arena_strdup(arena, json_text(object, name));
 }
 
@@ -166,27 +166,27 @@ int wire_read_request(const char *data, size_t length, struct arena *arena, stru
                 return error_set(err, "git-worker is Berth's own, and expects a request on standard input");
         limits = read_limits(json_object_get(object, "limits"));
         *ret = (struct git_request){
-                .url = copy_text(object, "url", arena),
-                .branch = copy_text(object, "branch", arena),
-                .tag = copy_text(object, "tag", arena),
-                .proxy = copy_text(object, "proxy", arena),
-                .path = copy_text(object, "path", arena),
+                .url = copy_member(object, "url", arena),
+                .branch = copy_member(object, "branch", arena),
+                .tag = copy_member(object, "tag", arena),
+                .proxy = copy_member(object, "proxy", arena),
+                .path = copy_member(object, "path", arena),
                 .pattern = json_is_true(json_object_get(object, "pattern")),
                 .credentials = {
-                        .username_file = copy_text(credentials, "usernameFile", arena),
-                        .password_file = copy_text(credentials, "passwordFile", arena),
-                        .ssh_key_file = copy_text(credentials, "sshKeyFile", arena),
-                        .known_hosts_file = copy_text(credentials, "knownHostsFile", arena),
-                        .ca_file = copy_text(credentials, "caFile", arena),
+                        .username_file = copy_member(credentials, "usernameFile", arena),
+                        .password_file = copy_member(credentials, "passwordFile", arena),
+                        .ssh_key_file = copy_member(credentials, "sshKeyFile", arena),
+                        .known_hosts_file = copy_member(credentials, "knownHostsFile", arena),
+                        .ca_file = copy_member(credentials, "caFile", arena),
                 },
-                .ssh_allowed_signers = copy_text(object, "sshAllowedSigners", arena),
+                .ssh_allowed_signers = copy_member(object, "sshAllowedSigners", arena),
                 .fast_forward_only = !json_is_false(json_object_get(object, "fastForwardOnly")),
-                .accepted_rewrite = copy_text(object, "acceptedRewrite", arena),
-                .folder = copy_text(object, "folder", arena),
-                .have = copy_text(object, "have", arena),
-                .have_ref = copy_text(object, "haveRef", arena),
+                .accepted_rewrite = copy_member(object, "acceptedRewrite", arena),
+                .folder = copy_member(object, "folder", arena),
+                .have = copy_member(object, "have", arena),
+                .have_ref = copy_member(object, "haveRef", arena),
                 .read_anyway = json_is_true(json_object_get(object, "readAnyway")),
-                .commit = copy_text(object, "commit", arena),
+                .commit = copy_member(object, "commit", arena),
                 .limits = wire_limits(&limits),
         };
         ret->gpg_keys = read_texts(json_object_get(object, "gpgKeys"), arena, &ret->gpg_key_count);
@@ -236,8 +236,8 @@ static const char *take_phases(const char *data, const char *end, enum git_phase
 }
 
 /* Cut out of the bytes that follow the header. */
-static int take_file(const json_t *item, const struct git_limits *limits, struct arena *arena,
-                     const char *prefix, const char **at, const char *end, struct git_file *ret) {
+static int cut_file(const json_t *item, const struct git_limits *limits, struct arena *arena,
+                    const char *prefix, const char **at, const char *end, struct git_file *ret) {
         const char *path = json_text(item, "path");
         json_int_t length = json_integer_or(item, "length", -1);
 
@@ -252,8 +252,8 @@ static int take_file(const json_t *item, const struct git_limits *limits, struct
         return 0;
 }
 
-static int take_files(const json_t *array, const struct git_request *request, struct arena *arena,
-                      const char *at, const char *end, struct git_answer *answer) {
+static int cut_files(const json_t *array, const struct git_request *request, struct arena *arena,
+                     const char *at, const char *end, struct git_answer *answer) {
         struct git_limits limits = wire_limits(&request->limits);
         const char *prefix =
                 arena_printf(arena, "%s@%.12s:", git_display_name(request->url, arena), answer->commit);
@@ -265,7 +265,7 @@ static int take_files(const json_t *array, const struct git_request *request, st
         for (size_t i = 0; i < count; i++) {
                 struct git_file *file = &answer->files[i];
 
-                if (take_file(json_array_get(array, i), &limits, arena, prefix, &at, end, file) < 0)
+                if (cut_file(json_array_get(array, i), &limits, arena, prefix, &at, end, file) < 0)
                         return -1;
                 total += file->length;
                 if (total > limits.total_bytes || (i > 0 && strcmp(file[-1].name, file->name) >= 0))
@@ -282,11 +282,11 @@ static void read_found(const json_t *object, struct arena *arena, struct git_ans
                 .moved = json_is_true(json_object_get(object, "moved")),
                 .fetched = json_is_true(json_object_get(object, "fetched")),
                 .commit = commit && wire_is_id(commit) ? arena_strdup(arena, commit) : NULL,
-                .ref = copy_text(object, "ref", arena),
-                .subject = copy_text(object, "subject", arena),
-                .author = copy_text(object, "author", arena),
+                .ref = copy_member(object, "ref", arena),
+                .subject = copy_member(object, "subject", arena),
+                .author = copy_member(object, "author", arena),
                 .committed_ms = json_integer_or(object, "committedMs", 0),
-                .signer = copy_text(object, "signer", arena),
+                .signer = copy_member(object, "signer", arena),
                 .bytes_received = (uint64_t)json_integer_or(object, "bytesReceived", 0),
         };
         ret->warnings = read_texts(json_object_get(object, "warnings"), arena, &ret->warning_count);
@@ -305,12 +305,12 @@ int wire_read_answer(const char *data, size_t length, const struct git_request *
         answer.failed = !json_is_true(json_object_get(object, "ok"));
         failure = json_integer_or(object, "failure", GIT_LOCAL);
         answer.failure = failure >= 0 && failure <= GIT_LOCAL ? (enum git_failure)failure : GIT_LOCAL;
-        answer.message = copy_text(object, "message", arena);
+        answer.message = copy_member(object, "message", arena);
         if (answer.failed && !answer.message)
                 answer.message = "git-worker failed, and does not say why";
         if (!answer.failed &&
             (!answer.answer.commit || (!answer.answer.ref && !request->commit) ||
-             take_files(json_object_get(object, "files"), request, arena, at, end, &answer.answer) < 0))
+             cut_files(json_object_get(object, "files"), request, arena, at, end, &answer.answer) < 0))
                 return error_set(err, "git-worker gave an answer that cannot be right");
         *ret = answer;
         return 0;

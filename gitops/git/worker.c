@@ -86,7 +86,7 @@ static void set_memory(rlim_t bytes) {
         setrlimit(RLIMIT_DATA, &limit);
 }
 
-static uint16_t port_of(const struct url *url) {
+static uint16_t url_port(const struct url *url) {
         if (url->port)
                 return (uint16_t)strtoul(url->port, NULL, 10);
         return url->scheme == URL_HTTPS ? 443 : url->scheme == URL_SSH ? 22 : 9418;
@@ -101,7 +101,7 @@ static int enter_cage(struct work *work, uid_t user, struct error *err) {
         const char *const wanted[] = { request->credentials.ssh_key_file,
                                        request->credentials.known_hosts_file, request->credentials.ca_file,
                                        here };
-        const uint16_t ports[] = { work->proxy.url ? work->proxy.port : port_of(&work->url), DNS_PORT, 0 };
+        const uint16_t ports[] = { work->proxy.url ? work->proxy.port : url_port(&work->url), DNS_PORT, 0 };
         const struct cage cage = {
                 .calls = here ? CAGE_OFFLINE : CAGE_ONLINE,
                 .read = read,
@@ -193,7 +193,7 @@ static int prepare_known_hosts(const struct work *work, const char *type, struct
 }
 
 /* Kept to the process's end. */
-static int lock_folder(const struct work *work, struct error *err) {
+static int lock_repository(const struct work *work, struct error *err) {
         const char *path = arena_printf(work->arena, "%s/lock", work->request->folder);
         int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -212,7 +212,7 @@ static int prepare_folders(struct work *work, struct error *err) {
         work->ours = arena_printf(work->arena, "%s/repository.git", folder);
         work->next = arena_printf(work->arena, "%s/next.git", folder);
         work->previous = arena_printf(work->arena, "%s/previous.git", folder);
-        if (folder_make(folder, err) < 0 || lock_folder(work, err) < 0 ||
+        if (folder_make(folder, err) < 0 || lock_repository(work, err) < 0 ||
             git_remove_folder(work->tmp, err) < 0 || git_remove_folder(work->next, err) < 0 ||
             folder_make(work->tmp, err) < 0)
                 return -1;
@@ -379,7 +379,7 @@ static int fetch_chosen(struct work *work, struct error *err) {
 
 #define OR_ACCEPT "let this commit in by berth controller approve, or set fastForwardOnly: false"
 
-static int check_history(struct work *work, struct error *err) {
+static int check_descent(struct work *work, struct error *err) {
         const struct git_request *request = work->request;
         const struct git_answer *answer = &work->found->answer;
         enum git_failure *ret_failure = work->ret_failure;
@@ -461,7 +461,7 @@ static int read_manifests(struct work *work, const char *tree, struct error *err
 }
 
 /* Looks for a commit by its id: here, in the repository of before, and last on the server, with what the source follows. */
-static int find_named(struct work *work, struct error *err) {
+static int find_commit(struct work *work, struct error *err) {
         const char *commit = work->request->commit;
         enum git_failure *ret_failure = work->ret_failure;
         struct error why = { 0 };
@@ -490,7 +490,7 @@ static int try_request(struct work *work, struct error *err) {
         bool named = work->request->commit != NULL, wanted;
         struct commit_info info;
 
-        if ((named ? find_named : fetch_chosen)(work, err) < 0)
+        if ((named ? find_commit : fetch_chosen)(work, err) < 0)
                 return -1;
         wanted = answer->moved || work->request->read_anyway || named;
         if (!wanted && !is_here(work))
@@ -503,7 +503,7 @@ static int try_request(struct work *work, struct error *err) {
         answer->committed_ms = info.committed_ms;
         if (!wanted)
                 return 0;
-        if ((!named && check_history(work, err) < 0) || check_signature(work, err) < 0)
+        if ((!named && check_descent(work, err) < 0) || check_signature(work, err) < 0)
                 return -1;
         return read_manifests(work, info.tree, err);
 }

@@ -45,7 +45,7 @@ static struct state_objects *objects_of(struct object_store *store) {
         return (struct state_objects *)(void *)store;
 }
 
-static const char *key_of(const struct state_objects *objects, const char *key, struct arena *arena) {
+static const char *object_key(const struct state_objects *objects, const char *key, struct arena *arena) {
         return arena_printf(arena, "%s/%s", objects->prefix, key);
 }
 
@@ -89,7 +89,7 @@ static int call(struct state_objects *objects, const struct aws_request *request
 static int get(struct object_store *store, const char *key, struct object_answer *ret, struct error *err) {
         struct state_objects *objects = objects_of(store);
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct aws_request request = s3_get_object(&objects->bucket, key_of(objects, key, arena), arena);
+        struct aws_request request = s3_get_object(&objects->bucket, object_key(objects, key, arena), arena);
 
         request.answer_limit = OBJECT_LIMIT;
         request.timeout_ms = LARGE_TIMEOUT_MS;
@@ -100,7 +100,7 @@ static int put(struct object_store *store, const char *key, const char *etag, co
                size_t length, struct object_answer *ret, struct error *err) {
         struct state_objects *objects = objects_of(store);
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct aws_request request = s3_put_object(&objects->bucket, key_of(objects, key, arena), bytes,
+        struct aws_request request = s3_put_object(&objects->bucket, object_key(objects, key, arena), bytes,
                                                    length, "application/octet-stream", etag, arena);
 
         request.timeout_ms = length <= SMALL_BYTES ? SMALL_TIMEOUT_MS : LARGE_TIMEOUT_MS;
@@ -113,10 +113,10 @@ static int put_if_absent(struct object_store *store, const char *key, const void
         return put(store, key, NULL, bytes, length, ret, err);
 }
 
-static int list(struct object_store *store, const char *prefix, struct arena *arena, const char ***ret,
-                size_t *ret_count, struct error *err) {
+static int list_keys(struct object_store *store, const char *prefix, struct arena *arena, const char ***ret,
+                     size_t *ret_count, struct error *err) {
         struct state_objects *objects = objects_of(store);
-        const char *whole = key_of(objects, prefix, arena), *token = NULL;
+        const char *whole = object_key(objects, prefix, arena), *token = NULL;
         size_t skipped = strlen(objects->prefix) + 1, count = 0;
         const char **keys = NULL;
 
@@ -156,7 +156,7 @@ static int remove_objects(struct object_store *store, const char *const *keys, s
         struct error failure = { 0 };
 
         for (size_t i = 0; i < count; i++)
-                doomed[i].key = key_of(objects, keys[i], arena);
+                doomed[i].key = object_key(objects, keys[i], arena);
         request = s3_delete_objects(&objects->bucket, doomed, count, arena);
         request.timeout_ms = LARGE_TIMEOUT_MS;
         if (aws_call(objects->client, &request, &response, &failure) < 0)
@@ -190,7 +190,7 @@ static const struct object_store_ops ops = {
         .get = get,
         .put_if_absent = put_if_absent,
         .put_if_match = put,
-        .list = list,
+        .list = list_keys,
         .remove = remove_objects,
         .keeps_versions = keeps_versions,
         .close = close_objects,

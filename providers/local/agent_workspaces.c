@@ -223,7 +223,7 @@ int local_agent_forget(const char *workspaces, const char *stack, const char *ag
 /* --- other stacks' --- */
 
 /* Names are made of the folder's path: of another one they mean other workspaces. */
-static const char *path_of(const char *workspaces, struct arena *arena) {
+static const char *real_path(const char *workspaces, struct arena *arena) {
         char *whole TEXT_CLEANUP = realpath(workspaces, NULL);
 
         return arena_strdup(arena, whole ? whole : workspaces);
@@ -243,7 +243,7 @@ void local_others_read(const char *workspaces, const char *stack, struct arena *
                 return;
         json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
         if (!says(json, "formatVersion", SESSION_FORMAT) ||
-            !says(json, "workspaces", path_of(workspaces, arena)))
+            !says(json, "workspaces", real_path(workspaces, arena)))
                 return;
         names = json_object_get(json, "names");
         *ret = arena_array(arena, json_array_size(names) + 1, sizeof(**ret));
@@ -269,7 +269,7 @@ int local_others_write(const char *workspaces, const char *stack, const char *co
         for (size_t i = 0; i < count; i++)
                 json_add(all, json_string(names[i]));
         json = json_checked(json_pack("{ss, ss, so}", "formatVersion", SESSION_FORMAT, "workspaces",
-                                      path_of(workspaces, arena), "names", all));
+                                      real_path(workspaces, arena), "names", all));
         text = json_compact(json);
         return folder_make(folder, err) < 0 ? -1 : file_write_atomic(path, text, strlen(text), 0600, err);
 }

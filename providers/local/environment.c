@@ -20,7 +20,7 @@
 #define TRANSFER_MB 10240
 
 /* Names come from command lines too, and become paths here. */
-static bool is_name(const char *name) {
+static bool is_environment_name(const char *name) {
         size_t length = strlen(name);
 
         return length > 0 && length <= NAME_LENGTH_MAX &&
@@ -52,7 +52,7 @@ static int load_record(const char *root, enum kind_id kind, const char *name, st
                        struct local_record *ret, struct error *err) {
         struct record_place place = { root, local_stack_of(root), kind, name };
 
-        if (!is_name(name))
+        if (!is_environment_name(name))
                 return error_set_kind(err, ERROR_NOT_FOUND, "\"%s\" cannot be the name of an %s", name,
                                       kinds[kind]->name);
         if (record_read(&place, arena, ret, err) < 0)
@@ -161,7 +161,7 @@ static int load_places(const char *root, struct arena *arena, const char **ret_i
  * -1 if there is no number. Capped, because a record may hold any number and these are multiplied
  * later: no machine has more than that anyway.
  */
-static int64_t read_number(const struct value *map, const char *name) {
+static int64_t read_capped(const struct value *map, const char *name) {
         int64_t given = value_get_integer(map, name, -1);
 
         return given > INT32_MAX ? INT32_MAX : given;
@@ -208,10 +208,10 @@ int local_environment_load(const char *root, const char *name, struct arena *are
                 return -1;
         environment.stack = arena_strdup(arena, local_stack_of(root));
         environment.name = arena_strdup(arena, name);
-        environment.memory_mb = read_number(record.spec, "memoryMB");
-        environment.storage_mb = read_number(record.spec, "workspaceStorageMB");
-        environment.timeout_s = read_number(record.spec, "timeoutSeconds");
-        environment.reserved_concurrency = read_number(record.spec, "reservedConcurrency");
+        environment.memory_mb = read_capped(record.spec, "memoryMB");
+        environment.storage_mb = read_capped(record.spec, "workspaceStorageMB");
+        environment.timeout_s = read_capped(record.spec, "timeoutSeconds");
+        environment.reserved_concurrency = read_capped(record.spec, "reservedConcurrency");
         environment.tenant_isolation = value_get_boolean(record.spec, "tenantIsolation", false);
         load_variables(value_get(record.spec, "variables"), arena, &environment);
         if (check_sizes(&environment, record.path, err) < 0 ||
@@ -241,9 +241,9 @@ int local_agent_load(const char *root, const char *name, struct arena *arena, st
                 .environment = value_get_text(record.spec, "environment"),
                 .specialist = type && strcmp(type, "specialist") == 0,
                 .active = value_get_boolean(record.spec, "active", false),
-                .cpus = read_number(limits, "cpus"),
-                .memory_mb = read_number(limits, "memoryMB"),
-                .containers = read_number(limits, "containers"),
+                .cpus = read_capped(limits, "cpus"),
+                .memory_mb = read_capped(limits, "memoryMB"),
+                .containers = read_capped(limits, "containers"),
                 .reject = on_limit && strcmp(on_limit, "reject") == 0,
         };
         return 0;

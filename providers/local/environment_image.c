@@ -59,8 +59,8 @@ struct missing_list {
         size_t count;
 };
 
-static void add_missing(struct missing_list *list, const struct local_image_name *name, const char *pinned,
-                        struct observation *observation) {
+static void add_missing_image(struct missing_list *list, const struct local_image_name *name,
+                              const char *pinned, struct observation *observation) {
         struct missing *item = list->items;
 
         while (item < list->items + list->count &&
@@ -149,7 +149,7 @@ static void resolve_image(const struct local_images *images, const struct wanted
         if (!digest && name.host_without)
                 return;
         if (!digest || !local_image_find(images, NULL, NULL, digest, arena, &found))
-                add_missing(list, &name, name.digest ? NULL : digest, observation);
+                add_missing_image(list, &name, name.digest ? NULL : digest, observation);
 }
 
 int local_resolve_images(struct provider *provider, const struct observe_args *args,

@@ -94,13 +94,13 @@ static void say_full(struct harvest *harvest) {
 }
 
 /* The list is in Berth's memory and in none of the run's limits, and the program chose the names: in text 4 times as long. */
-static bool has_room(struct harvest *harvest, const char *path) {
+static bool has_room_for_name(struct harvest *harvest, const char *path) {
         if (4 * strlen(path) > harvest->names_left)
                 say_full(harvest);
         return !harvest->full;
 }
 
-static const char *type_of(mode_t mode) {
+static const char *file_type_name(mode_t mode) {
         if (S_ISLNK(mode))
                 return "a symbolic link";
         if (S_ISFIFO(mode))
@@ -167,7 +167,7 @@ static int get_entry(struct harvest *harvest, int to, const struct sandbox_entry
                      int depth) {
         const char *name = entry->name;
 
-        if (!has_room(harvest, path))
+        if (!has_room_for_name(harvest, path))
                 return 0;
         /* On some file systems Git finds its HEAD whatever the letters. */
         if (!harvest->request->out_dot && (name[0] == '.' || strcasecmp(name, "HEAD") == 0)) {
@@ -180,7 +180,7 @@ static int get_entry(struct harvest *harvest, int to, const struct sandbox_entry
                 return get_subfolder(harvest, to, name, path, depth);
         if (S_ISREG(entry->mode))
                 return get_file(harvest, to, entry, path);
-        list_left(harvest, path, 0, type_of(entry->mode));
+        list_left(harvest, path, 0, file_type_name(entry->mode));
         return 0;
 }
 

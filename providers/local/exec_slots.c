@@ -187,7 +187,7 @@ struct place {
 };
 
 /* Behind the last number, even if that process is dead already: numbers only have to rise. */
-static int join_line(const char *folder, uint64_t last, struct place *place, struct error *err) {
+static int join_queue(const char *folder, uint64_t last, struct place *place, struct error *err) {
         char name[64];
 
         snprintf(name, sizeof(name), "wait-%" PRIu64 "-%ld", last + 1, (long)getpid());
@@ -204,7 +204,7 @@ static void leave_line(struct place *place) {
 
 /* --- taking a slot --- */
 
-static int lock_folder(int lock, const char *path, const struct clock *clock, struct error *err) {
+static int lock_until(int lock, const char *path, const struct clock *clock, struct error *err) {
         int64_t until_ms = clock->monotonic_ms(clock) + LOCK_MS;
 
         while (flock(lock, LOCK_EX | LOCK_NB) < 0) {
@@ -239,7 +239,7 @@ static int try_once(const char *folder, const struct exec_use *use, const struct
 
         if (lock < 0)
                 return error_set(err, "cannot lock %s: %s", path, strerror(errno));
-        if (lock_folder(lock, path, clock, err) < 0)
+        if (lock_until(lock, path, clock, err) < 0)
                 return -1;
         if (read_line_of_waiting(folder, place->number, &line, err) < 0)
                 return -1;
@@ -251,7 +251,7 @@ static int try_once(const char *folder, const struct exec_use *use, const struct
                 if (!*ret_why)
                         return add_own(folder, use, ret, err) < 0 ? -1 : 1;
         }
-        return wait && !place->number ? join_line(folder, line.last, place, err) : 0;
+        return wait && !place->number ? join_queue(folder, line.last, place, err) : 0;
 }
 
 /* `why` is the limit that was reached; NULL where there would be room, but others were first. */

@@ -17,8 +17,8 @@ static int list_images(struct provider *provider, const char *repository, struct
         return local_catalog_list(store_of(provider, arena), repository, arena, ret, ret_count, err);
 }
 
-static int check_image(struct provider *provider, const char *reference, struct arena *arena,
-                       struct image_row *ret, struct error *err) {
+static int registry_check(struct provider *provider, const char *reference, struct arena *arena,
+                          struct image_row *ret, struct error *err) {
         return local_catalog_check(store_of(provider, arena), reference, arena, ret, err);
 }
 
@@ -28,8 +28,8 @@ static int make_instructions(struct provider *provider, const struct manifests *
         return local_instructions(store_of(provider, arena), manifests, repository, arena, ret, err);
 }
 
-static int import_image(struct provider *provider, const char *name, const char *path, struct arena *arena,
-                        struct image_row *ret, struct error *err) {
+static int registry_import(struct provider *provider, const char *name, const char *path, struct arena *arena,
+                           struct image_row *ret, struct error *err) {
         return local_image_import(store_of(provider, arena), name, path, arena, ret, err);
 }
 
@@ -38,8 +38,8 @@ static int build_image(struct provider *provider, const struct image_build_reque
         return local_image_build(store_of(provider, arena), request, arena, ret, err);
 }
 
-static int add_runtime(struct provider *provider, const struct image_runtime_request *request,
-                       struct arena *arena, struct image_row *ret, struct error *err) {
+static int registry_add_runtime(struct provider *provider, const struct image_runtime_request *request,
+                                struct arena *arena, struct image_row *ret, struct error *err) {
         return local_image_runtime(store_of(provider, arena), request, arena, ret, err);
 }
 
@@ -56,11 +56,11 @@ static int prune_images(struct provider *provider, bool remove, struct arena *ar
 
 const struct image_ops local_image_registry = {
         .list = list_images,
-        .check = check_image,
+        .check = registry_check,
         .instructions = make_instructions,
-        .import = import_image,
+        .import = registry_import,
         .build = build_image,
-        .add_runtime = add_runtime,
+        .add_runtime = registry_add_runtime,
         .remove = remove_image,
         .prune = prune_images,
 };

@@ -176,8 +176,8 @@ static void accept_connection(struct launcher *launcher) {
 }
 
 /* A client that does not take an answer loses the connection, and no client waits. */
-static void answer(struct connection *connection, unsigned type, const char *text, size_t length,
-                   int descriptor) {
+static void respond(struct connection *connection, unsigned type, const char *text, size_t length,
+                    int descriptor) {
         struct error ignored;
 
         if (connection->socket >= 0 && frame_send_now(connection->socket, type, text, length, &descriptor,
@@ -323,7 +323,7 @@ static void do_beside(struct launcher *launcher, struct connection *connection, 
         launcher_works_give(&launcher->works, &work->disk.work);
 }
 
-static int keep(struct launcher *launcher, struct connection *connection, struct frame *frame) {
+static int keep_workspace(struct launcher *launcher, struct connection *connection, struct frame *frame) {
         struct disk_work *work = new_work(launcher, connection, frame, launcher_disk_keep);
         const struct strbuf *payload = &work->frame.payload;
         struct error ignored;
@@ -355,20 +355,20 @@ static void answer_names(struct connection *connection, const struct disk_work *
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         if (work->disk.result < 0) {
-                answer(connection, LAUNCHER_REFUSED, work->disk.err.message, strlen(work->disk.err.message),
-                       -1);
+                respond(connection, LAUNCHER_REFUSED, work->disk.err.message, strlen(work->disk.err.message),
+                        -1);
                 return;
         }
         sandbox_names_write(work->disk.names, work->disk.name_count, &text);
-        answer(connection, LAUNCHER_NAMED, text.data, text.length, -1);
+        respond(connection, LAUNCHER_NAMED, text.data, text.length, -1);
 }
 
 static void answer_keep(struct connection *connection, const struct disk_work *work) {
         if (work->disk.result == 0 || (work->disk.err.kind == ERROR_NOT_FOUND && !work->disk.keeping.make))
-                answer(connection, LAUNCHER_KEPT, NULL, 0, work->disk.opened);
+                respond(connection, LAUNCHER_KEPT, NULL, 0, work->disk.opened);
         else
-                answer(connection, work->disk.err.kind == ERROR_LOCKED ? LAUNCHER_BUSY : LAUNCHER_REFUSED,
-                       work->disk.err.message, strlen(work->disk.err.message), -1);
+                respond(connection, work->disk.err.kind == ERROR_LOCKED ? LAUNCHER_BUSY : LAUNCHER_REFUSED,
+                        work->disk.err.message, strlen(work->disk.err.message), -1);
 }
 
 static bool wants_disk(const struct launcher *launcher, const struct sandbox_starting *starting) {
@@ -481,11 +481,11 @@ static int find_workers(struct launcher *launcher, struct error *err) {
         return 0;
 }
 
-static void refuse(struct launcher *launcher, unsigned number, const struct error *err) {
+static void deny(struct launcher *launcher, unsigned number, const struct error *err) {
         struct connection *connection = connection_numbered(launcher, number);
 
         if (connection)
-                answer(connection, LAUNCHER_REFUSED, err->message, strlen(err->message), -1);
+                respond(connection, LAUNCHER_REFUSED, err->message, strlen(err->message), -1);
 }
 
 /* A place among the runs, for the client; NULL if it may have no more. */
@@ -531,7 +531,7 @@ static void begin_run(struct launcher *launcher, struct run *run, const struct s
 
         if (start_run(launcher, starting, run, user, disk, &err) < 0) {
                 release_run(run);
-                refuse(launcher, number, &err);
+                deny(launcher, number, &err);
                 return;
         }
         started = (struct sandbox_started){ .run = run->number,
@@ -541,7 +541,7 @@ static void begin_run(struct launcher *launcher, struct run *run, const struct s
         sandbox_started_write(&started, &text);
         connection = connection_of(launcher, run);
         if (connection)
-                answer(connection, LAUNCHER_STARTED, text.data, text.length, run->keeper.socket);
+                respond(connection, LAUNCHER_STARTED, text.data, text.length, run->keeper.socket);
         close_descriptor(&run->keeper.socket);
 }
 
@@ -576,7 +576,7 @@ static int start_for(struct launcher *launcher, struct connection *connection, s
         } else {
                 if (work->run)
                         release_run(work->run);
-                refuse(launcher, connection->number, &err);
+                deny(launcher, connection->number, &err);
         }
         free_work(work);
         return 0;
@@ -592,7 +592,7 @@ static void finish_work(struct launcher *launcher, struct disk_work *work) {
                 (work->disk.after ? answer_names : answer_keep)(connection, work);
         } else if (work->run && work->disk.result < 0) {
                 release_run(work->run);
-                refuse(launcher, work->connection, &work->disk.err);
+                deny(launcher, work->connection, &work->disk.err);
         } else if (work->run) {
                 begin_run(launcher, work->run, &work->disk.starting, &work->disk.user, work->disk.opened);
         }
@@ -611,7 +611,7 @@ static void end_of_run(struct launcher *launcher, struct run *run) {
         release_run(run);
         sandbox_measured_write(&measured, &text);
         if (connection)
-                answer(connection, LAUNCHER_ENDED, text.data, text.length, -1);
+                respond(connection, LAUNCHER_ENDED, text.data, text.length, -1);
 }
 
 /*
@@ -642,7 +642,7 @@ static int answer_about_run(struct launcher *launcher, struct connection *connec
         if (frame->type == LAUNCHER_KILL)
                 return 0;
         sandbox_measured_write(&measured, &text);
-        answer(connection, LAUNCHER_MEASURED, text.data, text.length, -1);
+        respond(connection, LAUNCHER_MEASURED, text.data, text.length, -1);
         return 0;
 }
 
@@ -658,7 +658,7 @@ static int clear_worker(struct launcher *launcher, struct connection *connection
         run = lasting_run(launcher, connection->client, name);
         if (!run) {
                 (void)error_set(&err, "no worker of the name %s lives", name);
-                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+                respond(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
                 return 0;
         }
         run->connection = connection->number;
@@ -712,8 +712,8 @@ static int rename_worker(struct launcher *launcher, struct connection *connectio
                 run->path = arena_strdup(run->arena, path);
                 run->starting.name = arena_strdup(run->arena, to);
         }
-        answer(connection, result == 0 ? LAUNCHER_RENAMED : LAUNCHER_REFUSED, err.message,
-               result == 0 ? 0 : strlen(err.message), -1);
+        respond(connection, result == 0 ? LAUNCHER_RENAMED : LAUNCHER_REFUSED, err.message,
+                result == 0 ? 0 : strlen(err.message), -1);
         return 0;
 }
 
@@ -739,7 +739,7 @@ static int read_question(struct launcher *launcher, struct connection *connectio
         if (frame.type == LAUNCHER_SHARE)
                 return share(launcher, connection, &frame);
         if (frame.type == LAUNCHER_KEEP)
-                return keep(launcher, connection, &frame);
+                return keep_workspace(launcher, connection, &frame);
         if (frame.type == LAUNCHER_NAMES)
                 return find_names(launcher, connection, &frame);
         if (frame.type == LAUNCHER_RENAME)

@@ -54,8 +54,8 @@ static int kept_names(const struct launcher_config *config, uid_t client, struct
  * For an existing one nothing is made. A folder that is made here is counted from then on,
  * whichever thread makes another now.
  */
-static int take_name(const struct launcher_config *config, uid_t client, const struct sandbox_kept *kept,
-                     struct error *err) {
+static int claim_name(const struct launcher_config *config, uid_t client, const struct sandbox_kept *kept,
+                      struct error *err) {
         static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
         struct arena *arena ARENA_CLEANUP = arena_new();
         int folder DESCRIPTOR_CLEANUP = -1, result = 0;
@@ -102,7 +102,7 @@ void launcher_disk_keep(struct launcher_work *given) {
             (keeping->bytes > most->workspace_bytes || keeping->files > most->workspace_files))
                 work->result = error_set(&work->err, "a limit is larger than this launcher gives");
         if (work->result == 0 && keeping->make && !keeping->remove)
-                work->result = take_name(work->config, given->client, &kept, &work->err);
+                work->result = claim_name(work->config, given->client, &kept, &work->err);
         if (work->result == 0)
                 work->result = keeping->remove ? sandbox_kept_remove(&kept, &work->err)
                                                : sandbox_kept_open(&kept, keeping->make, given->client,

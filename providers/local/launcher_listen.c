@@ -18,7 +18,7 @@
 #define BACKLOG 64
 #define FIRST_INHERITED 3
 
-static int take_lock(const char *path, int *ret_lock, struct error *err) {
+static int lock_socket(const char *path, int *ret_lock, struct error *err) {
         char name[sizeof(((struct sockaddr_un *)0)->sun_path) + sizeof(".lock")];
         int lock DESCRIPTOR_CLEANUP = -1;
 
@@ -73,7 +73,7 @@ int launcher_listen(const char *path, uid_t owner, gid_t group, struct launcher_
                 return error_set(err, "%s: the path of a socket has at most %zu bytes", path,
                                  sizeof(address.sun_path) - 1);
         memcpy(address.sun_path, path, strlen(path) + 1);
-        if (take_lock(path, &made.lock, err) < 0 || remove_stale(&address, err) < 0)
+        if (lock_socket(path, &made.lock, err) < 0 || remove_stale(&address, err) < 0)
                 goto failed;
         made.socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (made.socket < 0 || fchmod(made.socket, mode) < 0 ||

@@ -20,7 +20,7 @@
 #define SUFFIX ".worker"
 #define RECORD_MAX 8192
 
-static int check_folder(const char *folder, struct error *err) {
+static int check_owned_folder(const char *folder, struct error *err) {
         struct stat status;
 
         if (lstat(folder, &status) < 0)
@@ -38,7 +38,8 @@ int launcher_workers_listen(const char *folder, uid_t client, const char *name, 
 
         if (mkdir(folder, 0711) == 0 && chmod(folder, 0711) < 0)
                 return error_set(err, "cannot make %s: %s", folder, strerror(errno));
-        if (check_folder(folder, err) < 0 || launcher_listen_for_worker(path, client, ret_listener, err) < 0)
+        if (check_owned_folder(folder, err) < 0 ||
+            launcher_listen_for_worker(path, client, ret_listener, err) < 0)
                 return -1;
         *ret_path = path;
         return 0;
@@ -77,7 +78,7 @@ int launcher_workers_rename(const char *folder, uid_t client, const char *path, 
         const char *to = arena_printf(arena, "%s/%u.%s", folder, (unsigned)client, as->name);
         char *before TEXT_CLEANUP = record_of(path), *after TEXT_CLEANUP = record_of(to);
 
-        if (check_folder(folder, err) < 0 || launcher_listen_clear(to, err) < 0 ||
+        if (check_owned_folder(folder, err) < 0 || launcher_listen_clear(to, err) < 0 ||
             launcher_workers_record(to, worker, as, err) < 0)
                 return -1;
         if (rename(path, to) < 0) {
@@ -166,7 +167,7 @@ int launcher_workers_find(const char *folder, struct arena *arena, struct launch
 
         *ret_count = 0;
         *ret_dead = false;
-        if (check_folder(folder, &absent) < 0) {
+        if (check_owned_folder(folder, &absent) < 0) {
                 if (absent.kind == ERROR_NOT_FOUND)
                         return 0;
                 *err = absent;

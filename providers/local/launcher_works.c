@@ -39,7 +39,7 @@ static void *run_work(void *context) {
  * Signals are for the launcher's own thread. Without another thread the work is done here, and all
  * clients wait.
  */
-static void start(struct launcher_work *work) {
+static void start_work(struct launcher_work *work) {
         sigset_t all, before;
 
         sigfillset(&all);
@@ -78,7 +78,7 @@ static void start_waiting(struct launcher_works *works) {
                 *at = work->next;
                 work->next = NULL;
                 *place = work;
-                start(work);
+                start_work(work);
         }
 }
 

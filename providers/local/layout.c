@@ -48,8 +48,8 @@ static const char *state_folder(const char *root, struct arena *arena) {
         return arena_strndup(arena, root, length);
 }
 
-static const char *folder_of(const char *root, const struct value *stack, const char *name,
-                             struct arena *arena) {
+static const char *configured_folder(const char *root, const struct value *stack, const char *name,
+                                     struct arena *arena) {
         const char *given = value_get_text(stack, name);
 
         if (!given || !*given)
@@ -59,9 +59,9 @@ static const char *folder_of(const char *root, const struct value *stack, const 
 }
 
 const char *local_images_folder(const char *root, const struct value *stack, struct arena *arena) {
-        return folder_of(root, stack, "images", arena);
+        return configured_folder(root, stack, "images", arena);
 }
 
 const char *local_workspaces_folder(const char *root, const struct value *stack, struct arena *arena) {
-        return folder_of(root, stack, "workspaces", arena);
+        return configured_folder(root, stack, "workspaces", arena);
 }

@@ -180,7 +180,7 @@ const char *record_text(const struct record_place *place, const struct value *sp
 
 /* ---- on disk ---- */
 
-static int fail_errno(struct error *err, const char *verb, const char *path) {
+static int fail_record(struct error *err, const char *verb, const char *path) {
         return error_set(err, "cannot %s %s: %s", verb, path, strerror(errno));
 }
 
@@ -193,7 +193,7 @@ static int open_record(const char *path, bool *ret_missing, struct error *err) {
         if (descriptor < 0 && errno == ELOOP)
                 return error_set(err, "%s is a link, not a record: remove it, and apply again", path);
         if (descriptor < 0)
-                return *ret_missing ? -1 : fail_errno(err, "open", path);
+                return *ret_missing ? -1 : fail_record(err, "open", path);
         if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
                 return descriptor;
         close(descriptor);
@@ -204,7 +204,7 @@ static int read_bounded(int descriptor, const char *path, struct strbuf *ret, st
         int result = descriptor_read(descriptor, RECORD_BYTES_MAX, ret);
 
         if (result < 0)
-                return fail_errno(err, "read", path);
+                return fail_record(err, "read", path);
         return result ? fail_damaged(err, path, "it is too large for a record") : 0;
 }
 
@@ -250,7 +250,7 @@ int record_remove(const struct record_place *place, struct error *err) {
         if (!folder)
                 abort();
         if (unlink(path) < 0 && errno != ENOENT && errno != ENOTDIR)
-                return fail_errno(err, "remove", path);
+                return fail_record(err, "remove", path);
         if (folder_sync(folder, &failure) == 0 || failure.kind == ERROR_NOT_FOUND)
                 return 0;
         *err = failure;

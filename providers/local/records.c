@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-static struct record_place place_of(const struct provider *provider, enum kind_id kind, const char *name) {
+static struct record_place record_place_of(const struct provider *provider, enum kind_id kind,
+                                           const char *name) {
         return (struct record_place){ provider->root, provider->stack_name, kind, name };
 }
 
@@ -85,7 +86,7 @@ static struct observation observation_of(const struct provider *provider, const 
 
 static int observe_one(const struct provider *provider, enum kind_id kind, const struct wanted *wanted,
                        struct arena *arena, struct observation *ret, struct error *err) {
-        const struct record_place place = place_of(provider, kind, wanted->name);
+        const struct record_place place = record_place_of(provider, kind, wanted->name);
         const struct observation *last = wanted->must_read ? NULL : wanted->last;
         struct local_record record;
         const struct value *spec;
@@ -155,10 +156,10 @@ static int fail_moved(const struct local_record *present, struct error *err) {
                          present->path);
 }
 
-static int write_record(struct provider *provider, const struct change *change, struct arena *arena,
-                        struct observation *ret, struct error *err) {
+static int write_local_record(struct provider *provider, const struct change *change, struct arena *arena,
+                              struct observation *ret, struct error *err) {
         enum kind_id kind = change->kind->id;
-        const struct record_place place = place_of(provider, kind, change->name);
+        const struct record_place place = record_place_of(provider, kind, change->name);
         struct local_record present;
         struct value *spec;
         const char *text;
@@ -184,7 +185,7 @@ static int write_record(struct provider *provider, const struct change *change, 
 
 static int delete_record(struct provider *provider, const struct change *change, struct arena *arena,
                          struct error *err) {
-        const struct record_place place = place_of(provider, change->kind->id, change->name);
+        const struct record_place place = record_place_of(provider, change->kind->id, change->name);
         struct local_record present;
 
         bool stack = change->kind->id == KIND_STACK;
@@ -211,7 +212,7 @@ static int step_record(struct provider *provider, const struct change *change, s
         if (change->action == ACTION_DELETE) {
                 if (delete_record(provider, change, progress->arena, err) < 0)
                         return -1;
-        } else if (write_record(provider, change, progress->arena, &observed, err) < 0) {
+        } else if (write_local_record(provider, change, progress->arena, &observed, err) < 0) {
                 return -1;
         }
         *ret_observed = observed;

@@ -29,7 +29,7 @@
 
 /* ---- sessions ---- */
 
-static bool is_id(const char *id) {
+static bool is_workspace_id(const char *id) {
         size_t length = strlen(id);
 
         return length > 0 && length <= ID_LENGTH_MAX && id[0] != '.' &&
@@ -110,7 +110,8 @@ int local_sessions_list(const char *workspaces, const char *stack, struct arena 
                 struct local_session session = { .id = arena_strdup(arena, entry->d_name) };
 
                 /* Anything else in the folder is left alone. */
-                if (!is_id(entry->d_name) || (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
+                if (!is_workspace_id(entry->d_name) ||
+                    (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
                         continue;
                 session.problem = read_session(sessions, entry->d_name, stack, arena, &session);
                 if (session.id) {
@@ -190,7 +191,7 @@ static int open_unreadable(const struct walk *walk, const char *path) {
         return beneath_open(walk->top, path, O_RDONLY | O_DIRECTORY);
 }
 
-static int open_folder(const struct walk *walk, const char *path) {
+static int open_walk_folder(const struct walk *walk, const char *path) {
         int descriptor = beneath_open(walk->top, path, O_RDONLY | O_DIRECTORY);
 
         if (descriptor < 0 && errno == EACCES && walk->remove)
@@ -243,7 +244,7 @@ static void visit_entry(struct walk *walk, size_t at, int folder, const char *na
 
 static void visit_folder(struct walk *walk, size_t at) {
         const char *path = walk->folders[at].path;
-        int descriptor = open_folder(walk, path);
+        int descriptor = open_walk_folder(walk, path);
         const struct dirent *entry;
         DIR *folder;
 
@@ -272,7 +273,7 @@ static void remove_folders(struct walk *walk) {
 
                 if (!folder->emptied && folder->ctime_ms > walk->span.until_ms)
                         continue;
-                parent = open_folder(walk, walk->folders[folder->parent].path);
+                parent = open_walk_folder(walk, walk->folders[folder->parent].path);
                 if (parent >= 0 && remove_entry(parent, slash ? slash + 1 : folder->path, AT_REMOVEDIR) == 0)
                         walk->folders[folder->parent].emptied = true;
                 else if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
@@ -303,7 +304,7 @@ int local_workspace_expire(const char *workspaces, const char *id, struct worksp
 
         if (sessions < 0 && !missing)
                 return -1;
-        if (!is_id(id))
+        if (!is_workspace_id(id))
                 return error_set(err, "\"%s\" is no session", id);
         /* An upload holds this lock; and what is kept of their number is of no worth afterwards. */
         if (!missing && remove) {
@@ -335,7 +336,7 @@ int local_session_remove(const char *workspaces, const char *id, struct error *e
 
         if (sessions < 0)
                 return missing ? 0 : -1;
-        if (!is_id(id))
+        if (!is_workspace_id(id))
                 return error_set(err, "\"%s\" is no session", id);
         top = beneath_open(sessions, id, O_PATH | O_DIRECTORY);
         if (top < 0)

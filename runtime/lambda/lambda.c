@@ -146,9 +146,9 @@ static bool say_again(struct lambda *lambda, const struct invocation *invocation
                invocation->n == lambda->environment.last_n && lambda_answer_say_again(&lambda->answer);
 }
 
-static enum invocation_refusal serve(struct lambda *lambda, struct invocation *invocation,
-                                     const struct lambda_event *event, struct invocation_end *end,
-                                     struct error *why) {
+static enum invocation_refusal serve_invocation(struct lambda *lambda, struct invocation *invocation,
+                                                const struct lambda_event *event, struct invocation_end *end,
+                                                struct error *why) {
         /*
          * Changes by code here count more than the bucket, if no other environment can have run
          * meanwhile.
@@ -192,7 +192,7 @@ static int serve_event(struct lambda *lambda, const struct lambda_event *event, 
                 return -1;
         end.n = invocation.n;
         descendants_count_peaks_anew();
-        end.refusal = serve(lambda, &invocation, event, &end, &why);
+        end.refusal = serve_invocation(lambda, &invocation, event, &end, &why);
         end.peak_memory_bytes = descendants_peak_bytes();
         if (end.refusal != INVOCATION_TAKEN) {
                 const struct report refused = { .type = REPORT_REFUSED,
@@ -258,7 +258,7 @@ static int next_event(struct lambda *lambda, struct lambda_event *ret, struct er
 }
 
 /* A kernel that waits for its first code; without Python there is no function. */
-static int start(struct lambda *lambda, struct error *err) {
+static int start_kernel(struct lambda *lambda, struct error *err) {
         const struct request prepare = { .type = REQUEST_PREPARE, .context = "main" };
         int64_t until_ms = clock_now_ms() + START_MS;
         int result = lambda_inner_start(&lambda->inner, err), status;
@@ -337,7 +337,8 @@ int lambda_serve(struct error *err) {
                 result = shut_away(err) < 0 || lambda_api_open(address, &lambda->api, err) < 0 ? -1 : 0;
         if (result == 0) {
                 lambda_environment_open(&lambda->environment);
-                result = lambda_environment_mark(&lambda->environment, err) < 0 ? -1 : start(lambda, err);
+                result = lambda_environment_mark(&lambda->environment, err) < 0 ? -1
+                                                                                : start_kernel(lambda, err);
         }
         while (result == 0) {
                 struct lambda_event event LAMBDA_EVENT_CLEANUP = { 0 };

@@ -36,7 +36,7 @@ static void complain(const char *what) {
         (void)fprintf(stderr, "berth-runtime: %s\n", what);
 }
 
-static void say(struct lambda_answer *answer, const struct strbuf *bytes) {
+static void stream_bytes(struct lambda_answer *answer, const struct strbuf *bytes) {
         if (!answer->buffered) {
                 lambda_stream_say(&answer->stream, strbuf_text(bytes), bytes->length);
                 return;
@@ -50,7 +50,7 @@ static void record(struct lambda_answer *answer, const struct strbuf *bytes) {
                 strbuf_append_bytes(&answer->record, strbuf_text(bytes), bytes->length);
 }
 
-static void keep(struct lambda_answer *answer, const struct strbuf *bytes, int64_t counts) {
+static void keep_bytes(struct lambda_answer *answer, const struct strbuf *bytes, int64_t counts) {
         if (bytes->length <= KEPT_MAX - answer->kept.length)
                 strbuf_append_bytes(&answer->kept, strbuf_text(bytes), bytes->length);
         else
@@ -68,7 +68,7 @@ static bool is_last(const struct report *report) {
                report->type != REPORT_OUTPUT && report->type != REPORT_DISPLAY;
 }
 
-static void keep_end(struct lambda_answer *answer, const struct strbuf *bytes) {
+static void keep_last(struct lambda_answer *answer, const struct strbuf *bytes) {
         strbuf_append_bytes(&answer->kept, strbuf_text(bytes), bytes->length);
         answer->kept_whole = true;
 }
@@ -123,7 +123,7 @@ static void show(struct lambda_answer *answer, const struct strbuf *bytes, int64
         if (answer->buffered && bytes->length + REPORT_BYTES + END_BYTES > answer->left)
                 answer->room.shown = 0;
         if (take_room(&answer->room, bytes->length, counts))
-                say(answer, bytes);
+                stream_bytes(answer, bytes);
         if (take_room(&answer->record_room, bytes->length, counts))
                 record(answer, bytes);
 }
@@ -170,7 +170,7 @@ static void say_tails(struct lambda_answer *answer) {
 
                         report_write(&report, &bytes);
                         show(answer, &bytes, (int64_t)report.length);
-                        keep(answer, &bytes, (int64_t)report.length);
+                        keep_bytes(answer, &bytes, (int64_t)report.length);
                 }
                 answer->behind[i] = 0;
                 strbuf_clear(tail);
@@ -183,10 +183,10 @@ void lambda_answer_report(struct lambda_answer *answer, const struct report *rep
         if (report->type == REPORT_DONE)
                 say_tails(answer);
         report_write(report, &bytes);
-        say(answer, &bytes);
+        stream_bytes(answer, &bytes);
         record(answer, &bytes);
         if (report->type == REPORT_DONE)
-                keep_end(answer, &bytes);
+                keep_last(answer, &bytes);
         if (is_last(report))
                 end_reports(answer);
 }
@@ -208,13 +208,13 @@ void lambda_answer_forward(struct lambda_answer *answer, const struct message *m
         if (shows) {
                 show(answer, &bytes, counts);
         } else {
-                say(answer, &bytes);
+                stream_bytes(answer, &bytes);
                 record(answer, &bytes);
         }
         if (is_execution && is_last(report))
-                keep_end(answer, &bytes);
+                keep_last(answer, &bytes);
         else if (is_execution)
-                keep(answer, &bytes, counts);
+                keep_bytes(answer, &bytes, counts);
         if (is_last(report))
                 end_reports(answer);
 }
@@ -244,7 +244,7 @@ void lambda_answer_file(struct lambda_answer *answer, const struct invocation_fi
                 answer->skipped_room -= bytes.length;
         }
         if (take_files_room(&answer->room, bytes.length))
-                say(answer, &bytes);
+                stream_bytes(answer, &bytes);
         if (take_files_room(&answer->record_room, bytes.length))
                 record(answer, &bytes);
 }
@@ -263,13 +263,13 @@ void lambda_answer_forget(struct lambda_answer *answer) {
 bool lambda_answer_say_again(struct lambda_answer *answer) {
         if (!answer->kept_whole)
                 return false;
-        say(answer, &answer->kept);
+        stream_bytes(answer, &answer->kept);
         answer->room.cut = answer->kept_cut;
         return true;
 }
 
-static void write_end(const struct lambda_answer *answer, const struct lambda_answer_room *room,
-                      const struct invocation_end *end, struct strbuf *to) {
+static void write_answer_end(const struct lambda_answer *answer, const struct lambda_answer_room *room,
+                             const struct invocation_end *end, struct strbuf *to) {
         struct invocation_end said = *end;
 
         said.cut_bytes = room->cut;
@@ -280,7 +280,7 @@ static void write_end(const struct lambda_answer *answer, const struct lambda_an
 
 const struct strbuf *lambda_answer_result(struct lambda_answer *answer, const struct invocation_end *end) {
         answer->records = false;
-        write_end(answer, &answer->record_room, end, &answer->record);
+        write_answer_end(answer, &answer->record_room, end, &answer->record);
         return &answer->record;
 }
 
@@ -304,8 +304,8 @@ int lambda_answer_end(struct lambda_answer *answer, struct lambda_api *api, cons
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
         int status;
 
-        write_end(answer, &answer->room, end, &bytes);
-        say(answer, &bytes);
+        write_answer_end(answer, &answer->room, end, &bytes);
+        stream_bytes(answer, &bytes);
         if (answer->buffered) {
                 if (give_buffered(answer, api, event, &status, err) < 0)
                         return -1;

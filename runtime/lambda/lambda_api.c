@@ -94,7 +94,7 @@ static int send_all(int file, const void *bytes, size_t length, struct error *er
         return 0;
 }
 
-static int receive(int file, struct lambda_http *answer, struct error *err) {
+static int receive_answer(int file, struct lambda_http *answer, struct error *err) {
         char bytes[65536];
         int result = 0;
 
@@ -133,7 +133,7 @@ static int exchange(const struct lambda_api *api, const struct strbuf *head, con
          */
         if (send_all(file, strbuf_text(head), head->length, &unsent) == 0)
                 (void)!send_all(file, body, length, &unsent);
-        if (receive(file, &answer, err) < 0)
+        if (receive_answer(file, &answer, err) < 0)
                 return -1;
         *ret_status = answer.status;
         return 0;
@@ -169,7 +169,7 @@ int lambda_api_take(struct lambda_api *api, struct lambda_event *ret, struct err
         char deadline[32], *end = deadline;
 
         api->asked = -1;
-        if (receive(file, &answer, err) < 0)
+        if (receive_answer(file, &answer, err) < 0)
                 return -1;
         if (answer.status != 200)
                 return error_set(err, "the Runtime API gives no next event: %d", answer.status);
@@ -329,7 +329,7 @@ int lambda_stream_end(struct lambda_stream *stream, const char *type, const char
         strbuf_append(&stream->unsent, "\r\n");
         (void)!send_all(stream->socket, stream->unsent.data + stream->sent,
                         stream->unsent.length - stream->sent, &unsent);
-        if (receive(stream->socket, &answer, err) == 0) {
+        if (receive_answer(stream->socket, &answer, err) == 0) {
                 *ret_status = answer.status;
                 result = 0;
         }

@@ -97,7 +97,7 @@ int lambda_code_hear(struct lambda *lambda) {
         return result < 0 ? -1 : 0;
 }
 
-static void interrupt(struct lambda *lambda) {
+static void interrupt_code(struct lambda *lambda) {
         const struct request request = { .type = REQUEST_INTERRUPT, .n = lambda->n };
 
         if (lambda->n > 0 && lambda->inner.socket >= 0)
@@ -110,7 +110,7 @@ static void hear_watch(struct lambda *lambda) {
 
         if (lambda_transfer_hear(&lambda->transfer)) {
                 lambda->interrupt = NULL;
-                interrupt(lambda);
+                interrupt_code(lambda);
                 return;
         }
         if (lambda->transfer.watches || !lambda->interrupt)
@@ -188,7 +188,7 @@ static int64_t code_ms(const struct invocation *invocation, const struct lambda_
 }
 
 /* It is written down before, so that it begins once here. */
-static int begin(struct lambda *lambda, int64_t n, struct error *err) {
+static int begin_code(struct lambda *lambda, int64_t n, struct error *err) {
         int64_t before = lambda->environment.last_n;
 
         lambda->environment.last_n = n;
@@ -218,7 +218,7 @@ int lambda_code_run(struct lambda *lambda, const struct invocation *invocation,
                 }
                 request.timeout_ms = code_ms(invocation, event);
                 most = request.timeout_ms + OVERDUE_MS;
-                if (begin(lambda, invocation->n, err) < 0)
+                if (begin_code(lambda, invocation->n, err) < 0)
                         return -1;
         }
         lambda_inner_ask(&lambda->inner, &request);

@@ -83,7 +83,7 @@ static json_t *write_begun(const struct lambda_environment *environment) {
         return list;
 }
 
-static void remember(struct lambda_environment *environment) {
+static void remember_begun(struct lambda_environment *environment) {
         struct lambda_begun one = { text_hash(environment->session), environment->last_n };
 
         if (environment->last_n == 0)
@@ -182,7 +182,7 @@ static bool is_dots(const char *name) {
 }
 
 /* A folder that its owner may not write, or look into, gets those rights. */
-static int open_folder(int parent, const char *name) {
+static int open_writable_folder(int parent, const char *name) {
         struct stat seen;
 
         if (fstatat(parent, name, &seen, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(seen.st_mode))
@@ -206,7 +206,7 @@ static size_t empty_folder(int top, int folder) {
 
                 if (is_dots(entry->d_name) || unlinkat(folder, entry->d_name, 0) == 0)
                         continue;
-                below = open_folder(folder, entry->d_name);
+                below = open_writable_folder(folder, entry->d_name);
                 snprintf(name, sizeof(name), ".berth-gone-%d-%lu", (int)getpid(), moved++);
                 if (unlinkat(folder, entry->d_name, AT_REMOVEDIR) < 0 &&
                     renameat2(folder, entry->d_name, top, name, RENAME_NOREPLACE) < 0)
@@ -235,7 +235,7 @@ static int empty_temporary(int64_t until_ms, struct error *err) {
 
                         if (is_dots(entry->d_name) || unlinkat(top, entry->d_name, 0) == 0)
                                 continue;
-                        folder = open_folder(top, entry->d_name);
+                        folder = open_writable_folder(top, entry->d_name);
                         if (folder >= 0)
                                 (void)empty_folder(top, folder);
                         /* Where it is gone, what it gave away may not be seen in this round. */
@@ -301,7 +301,7 @@ static int make_empty(struct lambda_environment *environment, int64_t until_ms, 
 
 int lambda_environment_give(struct lambda_environment *environment, const char *session, int64_t until_ms,
                             struct error *err) {
-        remember(environment);
+        remember_begun(environment);
         environment->session[0] = '\0';
         environment->last_n = 0;
         if (make_empty(environment, until_ms, err) < 0)

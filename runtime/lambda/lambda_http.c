@@ -21,7 +21,7 @@ void lambda_http_release(struct lambda_http *answer) {
 }
 
 /* ASCII in any case; libc's own comes in a dozen forms for a dozen processors, 40 KB of them. */
-static bool is_same(const char *one, const char *other, size_t length) {
+static bool is_same_ignoring_case(const char *one, const char *other, size_t length) {
         for (size_t i = 0; i < length; i++) {
                 unsigned char a = (unsigned char)one[i], b = (unsigned char)other[i];
 
@@ -41,7 +41,8 @@ int lambda_http_header(const struct lambda_http *answer, const char *name, char 
                 const char *at = line + 2, *end = strstr(at, "\r\n");
 
                 line = end;
-                if (!end || (size_t)(end - at) <= length || !is_same(at, name, length) || at[length] != ':')
+                if (!end || (size_t)(end - at) <= length || !is_same_ignoring_case(at, name, length) ||
+                    at[length] != ':')
                         continue;
                 at += length + 1;
                 while (at < end && (*at == ' ' || *at == '\t'))
@@ -60,7 +61,7 @@ int lambda_http_header(const struct lambda_http *answer, const char *name, char 
         return found;
 }
 
-static int read_number(const char *text, int base, uint64_t most, uint64_t *ret) {
+static int parse_digits(const char *text, int base, uint64_t most, uint64_t *ret) {
         uint64_t number = 0;
 
         if (!*text)
@@ -98,7 +99,7 @@ static bool is_head(const char *head) {
         return line != NULL;
 }
 
-static int read_head(struct lambda_http *answer, struct error *err) {
+static int read_answer_head(struct lambda_http *answer, struct error *err) {
         const char *head = answer->head.data;
         char length[32], coding[32];
         uint64_t status;
@@ -110,14 +111,14 @@ static int read_head(struct lambda_http *answer, struct error *err) {
                 return error_set(err, "an answer that is not HTTP/1.1");
         memcpy(digits, head + 9, 3);
         digits[3] = '\0';
-        if (read_number(digits, 10, 599, &status) < 0 || status < 200)
+        if (parse_digits(digits, 10, 599, &status) < 0 || status < 200)
                 return error_set(err, "an answer with the status %s", digits);
         has_length = lambda_http_header(answer, "Content-Length", length, sizeof(length));
         has_coding = lambda_http_header(answer, "Transfer-Encoding", coding, sizeof(coding));
         if (has_length < 0 || has_coding < 0 || (has_length && has_coding) ||
-            (has_coding && (strlen(coding) != 7 || !is_same(coding, "chunked", 7))))
+            (has_coding && (strlen(coding) != 7 || !is_same_ignoring_case(coding, "chunked", 7))))
                 return error_set(err, "an answer whose length is said in two ways, or in none that is known");
-        if (has_length && read_number(length, 10, answer->body_max, &answer->left) < 0)
+        if (has_length && parse_digits(length, 10, answer->body_max, &answer->left) < 0)
                 return error_set(err, "an answer of %s bytes, and %zu are the most", length,
                                  answer->body_max);
         answer->status = (int)status;
@@ -129,8 +130,8 @@ static int read_head(struct lambda_http *answer, struct error *err) {
 }
 
 /* A line of chunks, without its end: 1; 0: more has to come. */
-static int take_line(struct lambda_http *answer, const char **bytes, size_t *length, size_t most,
-                     struct error *err) {
+static int take_chunk_line(struct lambda_http *answer, const char **bytes, size_t *length, size_t most,
+                           struct error *err) {
         const char *end = memchr(*bytes, '\n', *length);
         size_t piece = end ? (size_t)(end - *bytes) + 1 : *length;
 
@@ -160,13 +161,13 @@ static int read_chunks(struct lambda_http *answer, const char *bytes, size_t len
                                 answer->part = PART_END;
                         continue;
                 }
-                result = take_line(answer, &bytes, &length, LINE_MAX_BYTES, err);
+                result = take_chunk_line(answer, &bytes, &length, LINE_MAX_BYTES, err);
                 if (result <= 0)
                         return result;
                 if (answer->part == PART_SIZE) {
                         answer->line.data[strcspn(answer->line.data, ";")] = '\0';
-                        if (read_number(answer->line.data, 16, answer->body_max - answer->body.length,
-                                        &answer->left) < 0)
+                        if (parse_digits(answer->line.data, 16, answer->body_max - answer->body.length,
+                                         &answer->left) < 0)
                                 return error_set(err,
                                                  "an answer has an invalid chunk, or one that is too long");
                         answer->part = answer->left > 0 ? PART_BYTES : PART_TRAILERS;
@@ -185,7 +186,7 @@ static int read_chunks(struct lambda_http *answer, const char *bytes, size_t len
         return 0;
 }
 
-static int read_body(struct lambda_http *answer, const char *bytes, size_t length, struct error *err) {
+static int read_answer_body(struct lambda_http *answer, const char *bytes, size_t length, struct error *err) {
         if (answer->chunked)
                 return read_chunks(answer, bytes, length, err);
         if (answer->to_end && length > answer->body_max - answer->body.length)
@@ -211,7 +212,7 @@ int lambda_http_read(struct lambda_http *answer, const char *bytes, size_t lengt
                                      : error_set(err, "the connection has ended in the middle of an answer");
         }
         if (answer->headed)
-                return read_body(answer, bytes, length, err) < 0 ? -1 : answer->whole;
+                return read_answer_body(answer, bytes, length, err) < 0 ? -1 : answer->whole;
         /* Its end may have begun in an earlier piece. */
         piece = length < LAMBDA_HTTP_HEAD_MAX - before ? length : LAMBDA_HTTP_HEAD_MAX - before;
         strbuf_append_bytes(&answer->head, bytes, piece);
@@ -223,9 +224,10 @@ int lambda_http_read(struct lambda_http *answer, const char *bytes, size_t lengt
                                : 0;
         answer->head.length = (size_t)(end - answer->head.data) + 4;
         answer->head.data[answer->head.length] = '\0';
-        if (read_head(answer, err) < 0 || (!answer->whole && answer->head.length - before < length &&
-                                           read_body(answer, bytes + (answer->head.length - before),
-                                                     length - (answer->head.length - before), err) < 0))
+        if (read_answer_head(answer, err) < 0 ||
+            (!answer->whole && answer->head.length - before < length &&
+             read_answer_body(answer, bytes + (answer->head.length - before),
+                              length - (answer->head.length - before), err) < 0))
                 return -1;
         return answer->whole;
 }

@@ -70,12 +70,12 @@ void lambda_transfer_release(struct lambda_transfer *transfer) {
 
 /* --- what it says --- */
 
-static bool is_digest(const char *text) {
+static bool is_hex_digest(const char *text) {
         return strlen(text) == SHA256_HEX_SIZE - 1 && strspn(text, "0123456789abcdef") == SHA256_HEX_SIZE - 1;
 }
 
 /* Texts are cut and checked by what writes them; numbers and digests here. */
-static int take_file(struct lambda_transfer *transfer, const json_t *line, struct error *err) {
+static int read_file_line(struct lambda_transfer *transfer, const json_t *line, struct error *err) {
         static const char *const fates[] = { "changed", "deleted", "gone", "skipped" };
         const char *fate, *sha256 = NULL;
         struct invocation_file file = { 0 };
@@ -87,7 +87,7 @@ static int take_file(struct lambda_transfer *transfer, const json_t *line, struc
                 return error_set(err, "a transfer said what cannot be");
         index = content_index(fates, CONTENT_COUNT(fates), fate);
         if (index < 0 || bytes < 0 || (index != INVOCATION_SKIPPED && !invocation_is_path(file.path)) ||
-            (index == INVOCATION_CHANGED) != (sha256 != NULL) || (sha256 && !is_digest(sha256)))
+            (index == INVOCATION_CHANGED) != (sha256 != NULL) || (sha256 && !is_hex_digest(sha256)))
                 return error_set(err, "a transfer said what cannot be");
         file.fate = (enum invocation_file_fate)index;
         file.bytes = (uint64_t)bytes;
@@ -105,8 +105,8 @@ struct outcome {
 };
 
 /* -1: the job has failed, or says what cannot be; `ret_over` tells which. */
-static int take_line(struct lambda_transfer *transfer, const char *text, size_t length,
-                     struct outcome *outcome, bool *ret_over, struct error *err) {
+static int read_result_line(struct lambda_transfer *transfer, const char *text, size_t length,
+                            struct outcome *outcome, bool *ret_over, struct error *err) {
         json_t *line JSON_CLEANUP = json_measure(text, length).depth > 2
                                             ? NULL
                                             : json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
@@ -119,9 +119,9 @@ static int take_line(struct lambda_transfer *transfer, const char *text, size_t 
         if (json_object_get(line, "interrupt"))
                 return SAID_MORE;
         if (!ok)
-                return take_file(transfer, line, err) < 0 ? -1 : SAID_MORE;
+                return read_file_line(transfer, line, err) < 0 ? -1 : SAID_MORE;
         transfer->skipped_left_out = skipped > 0 ? skipped : 0;
-        if (sha256 && is_digest(sha256))
+        if (sha256 && is_hex_digest(sha256))
                 memcpy(outcome->sha256, sha256, sizeof(outcome->sha256));
         if (json_is_true(ok))
                 return SAID_OK;
@@ -152,8 +152,8 @@ static void let_others_go_on(void) {
 }
 
 /* The next line, without its end: 1. 0: it has ended. Borrowed until the next call. */
-static int next_line(struct lambda_transfer *talk, int64_t until_ms, const char **ret, size_t *ret_length,
-                     struct error *err) {
+static int receive_line(struct lambda_transfer *talk, int64_t until_ms, const char **ret, size_t *ret_length,
+                        struct error *err) {
         for (;;) {
                 const char *from = strbuf_text(&talk->heard) + talk->taken;
                 const char *end = memchr(from, '\n', talk->heard.length - talk->taken);
@@ -247,11 +247,11 @@ static int wait_ready(struct lambda_transfer *transfer, int64_t until_ms, struct
         size_t length;
         bool over;
 
-        if (next_line(transfer, until_ms, &line, &length, err) < 0)
+        if (receive_line(transfer, until_ms, &line, &length, err) < 0)
                 return -1;
         if (length == strlen(ready) && memcmp(line, ready, length) == 0)
                 return 0;
-        return take_line(transfer, line, length, &outcome, &over, err) < 0
+        return read_result_line(transfer, line, length, &outcome, &over, err) < 0
                        ? -1
                        : error_set(err, "a transfer said what cannot be");
 }
@@ -300,10 +300,10 @@ static int transfer_job(struct lambda_transfer *transfer, json_t *job, int64_t u
                 const char *line;
                 size_t length;
 
-                result = next_line(transfer, until_ms, &line, &length, err);
+                result = receive_line(transfer, until_ms, &line, &length, err);
                 if (result < 0)
                         break;
-                result = take_line(transfer, line, length, outcome, &over, err);
+                result = read_result_line(transfer, line, length, outcome, &over, err);
         }
         if (result < 0 && !over)
                 end_process(transfer);
@@ -411,7 +411,7 @@ bool lambda_transfer_hear(struct lambda_transfer *transfer) {
         bool is_found;
 
         /* A line comes whole, or its process is not ours any more: a moment is enough. */
-        if (next_line(transfer, clock_now_ms() + 1000, &line, &length, &unsaid) < 0) {
+        if (receive_line(transfer, clock_now_ms() + 1000, &line, &length, &unsaid) < 0) {
                 end_process(transfer);
                 return false;
         }

@@ -125,7 +125,8 @@ bool checkpoint_reader_is_over(const struct checkpoint_reader *reader) {
 }
 
 /* Whether the part may come now. */
-static int follow(struct checkpoint_reader *reader, const struct checkpoint_part *part, struct error *err) {
+static int check_order(struct checkpoint_reader *reader, const struct checkpoint_part *part,
+                       struct error *err) {
         if (reader->over)
                 return error_set(err, "a checkpoint that goes on behind its end");
         if (reader->in_context != (part->type == CHECKPOINT_DATA || part->type == CHECKPOINT_END))
@@ -171,7 +172,7 @@ int checkpoint_read(struct checkpoint_reader *reader, const void *bytes, size_t 
         *ret_used = at + used;
         if (answer == MESSAGE_MORE)
                 return MESSAGE_MORE;
-        if (checkpoint_part_read(ret_message, ret, err) < 0 || follow(reader, ret, err) < 0) {
+        if (checkpoint_part_read(ret_message, ret, err) < 0 || check_order(reader, ret, err) < 0) {
                 message_release(ret_message);
                 return -1;
         }

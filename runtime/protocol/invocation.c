@@ -221,7 +221,7 @@ static int read_request(json_t *head, const char *code, const char *input, size_
         return 0;
 }
 
-static int read_checkpoint(const json_t *json, struct invocation *invocation, struct error *err) {
+static int read_checkpoint_orders(const json_t *json, struct invocation *invocation, struct error *err) {
         json_t *take = NULL;
         json_int_t bytes = INVOCATION_CHECKPOINT_BYTES, max_ms = INVOCATION_CHECKPOINT_MS;
 
@@ -254,7 +254,7 @@ static int read_previous(const json_t *json, struct invocation *invocation, stru
         return 0;
 }
 
-static int read_input(const char *text, size_t length, struct strbuf *ret, struct error *err) {
+static int decode_input(const char *text, size_t length, struct strbuf *ret, struct error *err) {
         ssize_t count;
 
         if (!strbuf_reserve(ret, length / 4 * 3 + 1))
@@ -318,8 +318,8 @@ static int read_members(struct invocation *invocation, struct error *err) {
                         return error_set(err, "invalid address for interrupts");
         }
         if ((previous && read_previous(previous, invocation, err) < 0) ||
-            (checkpoint && read_checkpoint(checkpoint, invocation, err) < 0) ||
-            (input && read_input(input, input_length, &invocation->input, err) < 0))
+            (checkpoint && read_checkpoint_orders(checkpoint, invocation, err) < 0) ||
+            (input && decode_input(input, input_length, &invocation->input, err) < 0))
                 return -1;
         return read_request(request, code, input, invocation->input.length, invocation, err);
 }

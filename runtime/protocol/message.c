@@ -63,7 +63,7 @@ static bool is_shallow(const json_t *json, int levels) {
         return true;
 }
 
-static int finish(struct message_reader *reader, struct message *ret, struct error *err) {
+static int finish_message(struct message_reader *reader, struct message *ret, struct error *err) {
         json_error_t said;
         json_t *head =
                 json_loadb(strbuf_text(&reader->head), reader->head.length, JSON_REJECT_DUPLICATES, &said);
@@ -109,7 +109,7 @@ int message_read(struct message_reader *reader, const void *bytes, size_t length
         if (reader->lengths_come < LENGTHS || reader->head.length < reader->head_length ||
             reader->body.length < reader->body_length)
                 return MESSAGE_MORE;
-        return finish(reader, ret, err);
+        return finish_message(reader, ret, err);
 }
 
 static void append_number(struct strbuf *to, size_t number) {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void finish(struct runtime *runtime) {
+static void finish_restoring(struct runtime *runtime) {
         struct restoring *restoring = &runtime->restoring;
         struct report report = { .type = REPORT_RESTORED,
                                  .contexts = restoring->contexts,
@@ -129,7 +129,7 @@ void checkpoint_restore_start(struct runtime *runtime, const struct request *req
                 expect(runtime, request->contexts);
         if (restoring->left == 0)
                 end_file(runtime);
-        finish(runtime);
+        finish_restoring(runtime);
 }
 
 static void begin_context(struct runtime *runtime, const struct checkpoint_part *part) {
@@ -180,7 +180,7 @@ static void end_context(struct runtime *runtime, const struct checkpoint_part *p
         json_decref(head);
 }
 
-static void read_part(struct runtime *runtime, const struct checkpoint_part *part) {
+static void restore_part(struct runtime *runtime, const struct checkpoint_part *part) {
         struct context *context = runtime->restoring.context;
         json_t *head;
 
@@ -220,11 +220,11 @@ void checkpoint_restore_piece(struct runtime *runtime, const struct request *req
                 }
                 at += used;
                 if (answer == MESSAGE_WHOLE)
-                        read_part(runtime, &part);
+                        restore_part(runtime, &part);
         }
         if (restoring->left == 0)
                 end_file(runtime);
-        finish(runtime);
+        finish_restoring(runtime);
 }
 
 void checkpoint_restore_done(struct runtime *runtime, struct context *context,
@@ -250,7 +250,7 @@ void checkpoint_restore_done(struct runtime *runtime, struct context *context,
                 context_add_outcome(restoring->contexts, context, word->restored_count, word->lost_count,
                                     NULL);
         }
-        finish(runtime);
+        finish_restoring(runtime);
 }
 
 void checkpoint_restore_kernel_ended(struct runtime *runtime, struct context *context) {
@@ -263,7 +263,7 @@ void checkpoint_restore_kernel_ended(struct runtime *runtime, struct context *co
                 runtime->restoring.context = NULL;
         snprintf(why, sizeof(why), "its checkpoint could not be restored: %.200s", context->lost);
         lose(runtime, context, why);
-        finish(runtime);
+        finish_restoring(runtime);
 }
 
 void checkpoint_restore_tick(struct runtime *runtime) {

@@ -50,7 +50,7 @@ static void send_nothing_kept(struct runtime *runtime, const struct context *con
         context_add_outcome(runtime->taking.contexts, context, 0, 0, reason);
 }
 
-static void finish(struct runtime *runtime) {
+static void finish_taking(struct runtime *runtime) {
         struct taking *taking = &runtime->taking;
         const struct checkpoint_part over = { .type = CHECKPOINT_OVER };
         struct report report = { .type = REPORT_CHECKPOINTED, .contexts = taking->contexts };
@@ -114,7 +114,7 @@ static void go_on(struct runtime *runtime) {
                         send_nothing_kept(runtime, context, context->generation, err.message);
         }
         if (!taking->context)
-                finish(runtime);
+                finish_taking(runtime);
 }
 
 void checkpoint_take_start(struct runtime *runtime, const struct request *request) {
@@ -169,7 +169,7 @@ static void finish_context(struct runtime *runtime, const char *reason) {
         go_on(runtime);
 }
 
-static int read_part(struct taking *taking, const struct message *message, struct checkpoint_part *part,
+static int take_part(struct taking *taking, const struct message *message, struct checkpoint_part *part,
                      struct error *err) {
         if (checkpoint_part_read(message, part, err) < 0)
                 return -1;
@@ -210,7 +210,7 @@ static int read_some(struct runtime *runtime, struct error *err) {
                 at += used;
                 if (whole == MESSAGE_MORE)
                         continue;
-                if (read_part(taking, &message, &part, err) < 0)
+                if (take_part(taking, &message, &part, err) < 0)
                         return -1;
                 send_part(runtime, &part);
                 if (part.type == CHECKPOINT_CONTEXT) {

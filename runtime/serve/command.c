@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int make_pipes(struct command *command, int ret_theirs[2], struct error *err) {
+static int make_output_pipes(struct command *command, int ret_theirs[2], struct error *err) {
         for (int i = 0; i < 2; i++) {
                 int pair[2];
 
@@ -32,7 +32,7 @@ static int make_pipes(struct command *command, int ret_theirs[2], struct error *
         return 0;
 }
 
-static void finish(struct runtime *runtime, struct report *report) {
+static void finish_command(struct runtime *runtime, struct report *report) {
         struct command *command = &runtime->command;
 
         for (int i = 0; i < 2; i++) {
@@ -48,7 +48,7 @@ static void finish(struct runtime *runtime, struct report *report) {
         runtime_report(runtime, report);
 }
 
-static int start(struct runtime *runtime, const struct request *request, struct error *err) {
+static int start_command(struct runtime *runtime, const struct request *request, struct error *err) {
         struct command *command = &runtime->command;
         struct arena *arena ARENA_CLEANUP = arena_new();
         size_t count = json_array_size(request->arguments);
@@ -72,7 +72,7 @@ static int start(struct runtime *runtime, const struct request *request, struct 
         if (!args.program)
                 return error_set(err, "there is no program %s in %s", words[0],
                                  path ? path : "PATH, which is empty");
-        result = make_pipes(command, theirs, err);
+        result = make_output_pipes(command, theirs, err);
         if (result == 0) {
                 args.descriptors[0] = (struct process_descriptor){ theirs[0], 1 };
                 args.descriptors[1] = (struct process_descriptor){ theirs[1], 2 };
@@ -94,10 +94,10 @@ void command_start(struct runtime *runtime, const struct request *request) {
         runtime->command = (struct command){
                 .n = request->n, .process = PROCESS_NONE, .pipes = { -1, -1 }, .started_ms = clock_now_ms()
         };
-        if (start(runtime, request, &err) < 0) {
+        if (start_command(runtime, request, &err) < 0) {
                 struct report report = { .status = REPORT_FAILED, .exit_code = -1, .detail = err.message };
 
-                finish(runtime, &report);
+                finish_command(runtime, &report);
                 return;
         }
         descendants_add(&runtime->known, runtime->command.process.pid);
@@ -138,5 +138,5 @@ void command_ended(struct runtime *runtime, struct process_status status) {
                 report.exit_code = -1;
                 report.detail = detail;
         }
-        finish(runtime, &report);
+        finish_command(runtime, &report);
 }

@@ -14,7 +14,7 @@
 /* Waited for in steps: that a child is dead shows in no descriptor while SIGCHLD is pending for others. */
 #define STEP_MS 20
 
-static bool is_dead(const struct context *context) {
+static bool has_kernel_died(const struct context *context) {
         siginfo_t info = { 0 };
 
         return waitid(P_PID, (id_t)context->kernel.process.pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
@@ -27,7 +27,8 @@ static bool lives_any(struct runtime *runtime, const struct context *only) {
         for (size_t i = 0; i < runtime->context_count; i++) {
                 struct context *context = &runtime->contexts[i];
 
-                if ((!only || only == context) && !KERNEL_IS_DEAD(&context->kernel) && !is_dead(context))
+                if ((!only || only == context) && !KERNEL_IS_DEAD(&context->kernel) &&
+                    !has_kernel_died(context))
                         lives = true;
         }
         return lives;

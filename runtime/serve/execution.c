@@ -141,7 +141,7 @@ static int take_pipes(struct runtime *runtime, int ret_theirs[2], struct error *
 
 /* --- the end --- */
 
-static void finish(struct runtime *runtime, struct report *report) {
+static void finish_execution(struct runtime *runtime, struct report *report) {
         struct execution *execution = &runtime->execution;
 
         for (int i = 0; i < 2; i++) {
@@ -163,10 +163,10 @@ static void finish(struct runtime *runtime, struct report *report) {
 }
 
 /* Berth itself could not do it: nothing of the code ran. */
-static void fail(struct runtime *runtime, const char *detail) {
+static void fail_execution(struct runtime *runtime, const char *detail) {
         struct report report = { .status = REPORT_FAILED, .exit_code = -1, .detail = detail };
 
-        finish(runtime, &report);
+        finish_execution(runtime, &report);
 }
 
 /* What being asked to stop makes of an end; false without a request. */
@@ -194,7 +194,7 @@ void execution_done(struct runtime *runtime, const struct kernel_word *word) {
                 report.exit_code = word->code;
         }
         (void)was_stopped(&runtime->execution, &report);
-        finish(runtime, &report);
+        finish_execution(runtime, &report);
 }
 
 /* A failed end: how the process ended, in words, and in the error. */
@@ -209,7 +209,7 @@ static void report_death(struct runtime *runtime, struct process_status status, 
         snprintf(text, sizeof(text), "the kernel has ended in the middle of the execution: %s", lost);
         report->ended = lost;
         if (was_stopped(execution, report)) {
-                finish(runtime, report);
+                finish_execution(runtime, report);
                 return;
         }
         if (!execution->begun) {
@@ -231,7 +231,7 @@ static void report_death(struct runtime *runtime, struct process_status status, 
         }
         if (execution->begun)
                 report->error = (struct content_error){ .name = "KernelEnded", .value = text };
-        finish(runtime, report);
+        finish_execution(runtime, report);
 }
 
 void execution_kernel_ended(struct runtime *runtime, struct process_status status, bool was_ready) {
@@ -252,7 +252,7 @@ void execution_shell_ended(struct runtime *runtime, struct process_status status
                 report.detail = detail;
         }
         (void)was_stopped(&runtime->execution, &report);
-        finish(runtime, &report);
+        finish_execution(runtime, &report);
 }
 
 /* --- stopping --- */
@@ -511,5 +511,5 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                 for (int i = 0; i < 2; i++)
                         close_descriptor(&theirs[i]);
         if (result < 0)
-                fail(runtime, err.message);
+                fail_execution(runtime, err.message);
 }

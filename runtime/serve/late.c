@@ -14,7 +14,7 @@
 
 static const char *const stream_names[] = { "standard output", "standard error" };
 
-static struct late *find(struct runtime *runtime, int pipe, int *ret_stream) {
+static struct late *find_late(struct runtime *runtime, int pipe, int *ret_stream) {
         for (size_t i = 0; i < runtime->context_count; i++) {
                 for (*ret_stream = 0; *ret_stream < 2; ++*ret_stream) {
                         if (runtime->contexts[i].late.pipes[*ret_stream] == pipe)
@@ -29,7 +29,7 @@ bool late_read(struct runtime *runtime, int pipe) {
         ssize_t count = read(pipe, bytes, sizeof(bytes));
         bool lives = count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
         int stream;
-        struct late *late = find(runtime, pipe, &stream);
+        struct late *late = find_late(runtime, pipe, &stream);
 
         if (late && count > 0) {
                 size_t room = RUNTIME_LATE_MAX - late->text[stream].length;
@@ -44,14 +44,14 @@ bool late_read(struct runtime *runtime, int pipe) {
 
 void late_forget(struct runtime *runtime, int pipe) {
         int stream;
-        struct late *late = find(runtime, pipe, &stream);
+        struct late *late = find_late(runtime, pipe, &stream);
 
         if (late)
                 late->pipes[stream] = -1;
 }
 
 /* Where it began, and its end where that is missing. */
-static void tell(struct runtime *runtime, const struct late *late, int stream) {
+static void report_late(struct runtime *runtime, const struct late *late, int stream) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         const struct strbuf *from = &late->text[stream];
         struct report report = { .type = REPORT_OUTPUT, .n = runtime->execution.n, .is_stderr = true };
@@ -78,7 +78,7 @@ void late_tell(struct runtime *runtime, struct context *context) {
         for (int i = 0; i < 2; i++) {
                 if (late->pipes[i] >= 0)
                         (void)late_read(runtime, late->pipes[i]);
-                tell(runtime, late, i);
+                report_late(runtime, late, i);
         }
         late_release(late);
 }

@@ -22,7 +22,7 @@ static const struct {
                { "image/gif", "gif" },
                { "image/webp", "webp" } };
 
-static int open_folder(int folder) {
+static int open_berth_folder(int folder) {
         int inner DESCRIPTOR_CLEANUP = -1;
 
         (void)mkdirat(folder, ".berth", 0755);
@@ -48,7 +48,7 @@ bool picture_write(int folder, int64_t n, int64_t number, const struct content_d
                         }
                 }
         }
-        if (!image || (displays = open_folder(folder)) < 0)
+        if (!image || (displays = open_berth_folder(folder)) < 0)
                 return false;
         snprintf(name, sizeof(name), "%lld-%lld.%s", (long long)n, (long long)number, suffix);
         (void)unlinkat(displays, name, 0);

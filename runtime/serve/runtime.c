@@ -154,7 +154,7 @@ static void report_state(struct runtime *runtime) {
         json_decref(contexts);
 }
 
-static void answer(struct runtime *runtime, const struct message *message) {
+static void answer_request(struct runtime *runtime, const struct message *message) {
         struct request request;
         struct error err;
 
@@ -224,7 +224,7 @@ static int hear_caller(struct runtime *runtime, struct error *err) {
                         return -1;
                 at += used;
                 if (whole == MESSAGE_WHOLE)
-                        answer(runtime, &message);
+                        answer_request(runtime, &message);
         }
         return 1;
 }

@@ -14,7 +14,7 @@
 /* KILL_PROCESS, without asking the kernel that builds this: it may be another one than the filter is for, or qemu. */
 #define SECCOMP_API 3
 
-static void fail(const char *what, int code) {
+static void die(const char *what, int code) {
         fprintf(stderr, "cage_generate: %s: %s\n", what, strerror(code < 0 ? -code : code));
         exit(EXIT_FAILURE);
 }
@@ -27,7 +27,7 @@ static void allow(scmp_filter_ctx filter, const char *name, const struct scmp_ar
                 return;
         result = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, compare ? 1 : 0, compare);
         if (result < 0)
-                fail(name, result);
+                die(name, result);
 }
 
 static void write_filter(unsigned cage) {
@@ -38,7 +38,7 @@ static void write_filter(unsigned cage) {
         if (!filter || !file || seccomp_api_set(SECCOMP_API) < 0 ||
             seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
             seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)
-                fail("libseccomp is too old: version 2.5 is needed", ENOTSUP);
+                die("libseccomp is too old: version 2.5 is needed", ENOTSUP);
         for (const struct cage_row *row = cage_rows; row->cages; row++) {
                 for (const char *const *name = row->names; (row->cages & cage) && *name; name++)
                         allow(filter, *name, NULL);
@@ -51,7 +51,7 @@ static void write_filter(unsigned cage) {
                         allow(filter, row->name, &compare);
         }
         if (seccomp_export_bpf(filter, fileno(file)) < 0 || lseek(fileno(file), 0, SEEK_SET) < 0)
-                fail("no filter can be written", errno);
+                die("no filter can be written", errno);
         printf("\nstatic const struct sock_filter cage_%u[] = {\n", cage);
         while (read(fileno(file), &instruction, sizeof(instruction)) == (ssize_t)sizeof(instruction))
                 printf("        { 0x%02x, %u, %u, 0x%08x },\n", instruction.code, instruction.jt,

@@ -35,7 +35,8 @@ struct binding_listing {
         bool used_by[KIND_COUNT];
 };
 
-static struct binding_place place_of(const struct provider *provider, enum kind_id kind, const char *name) {
+static struct binding_place binding_place_of(const struct provider *provider, enum kind_id kind,
+                                             const char *name) {
         return (struct binding_place){ kind, provider->stack_name, provider->prefix, name };
 }
 
@@ -164,8 +165,8 @@ static bool is_etag_of(const char *etag, const char *text) {
 }
 
 /* What others wrote there: read whole, and taken for what its text says. */
-static int read_record(struct provider *provider, const struct binding_place *place, struct arena *arena,
-                       struct observation *ret, struct error *err) {
+static int read_binding(struct provider *provider, const struct binding_place *place, struct arena *arena,
+                        struct observation *ret, struct error *err) {
         static const char *const none[] = { "NoSuchKey", "NoSuchBucket", NULL };
         const struct s3_bucket bucket = aws_bucket(provider);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -183,7 +184,7 @@ static int read_record(struct provider *provider, const struct binding_place *pl
 
 static int observe_record(struct provider *provider, const struct wanted *wanted, enum kind_id kind,
                           struct arena *arena, struct observation *ret, struct error *err) {
-        const struct binding_place place = place_of(provider, kind, wanted->name);
+        const struct binding_place place = binding_place_of(provider, kind, wanted->name);
         const struct s3_object *object = find_listed(provider->bindings, binding_key(&place, arena));
         const struct observation *last = wanted->last;
 
@@ -204,7 +205,7 @@ static int observe_record(struct provider *provider, const struct wanted *wanted
                         return 0;
                 }
         }
-        return read_record(provider, &place, arena, ret, err);
+        return read_binding(provider, &place, arena, ret, err);
 }
 
 static int compare_to_wanted(const void *name, const void *wanted) {
@@ -224,7 +225,7 @@ static void note_orphan(struct provider *provider, const struct binding_place *p
         struct error ignored;
 
         /* An unreadable record does not stop a plan: its owner stays unknown. */
-        if (read && read_record(provider, place, arena, &seen, &ignored) < 0)
+        if (read && read_binding(provider, place, arena, &seen, &ignored) < 0)
                 seen = (struct observation){ 0 };
         lineage_orphan(provider, &(struct orphan){ .kind = place->kind,
                                                    .name = place->name,
@@ -235,8 +236,9 @@ static void note_orphan(struct provider *provider, const struct binding_place *p
 }
 
 /* Records in the stack's own folder that no manifest and no record of the state names. */
-static void note_orphans(struct provider *provider, enum kind_id kind, const struct observe_args *args) {
-        const struct binding_place folder = place_of(provider, kind, NULL);
+static void note_orphan_records(struct provider *provider, enum kind_id kind,
+                                const struct observe_args *args) {
+        const struct binding_place folder = binding_place_of(provider, kind, NULL);
         const char *prefix = binding_key(&folder, args->arena);
         const struct binding_listing *listing = provider->bindings;
         const struct s3_bucket bucket = aws_bucket(provider);
@@ -257,7 +259,7 @@ static void note_orphans(struct provider *provider, enum kind_id kind, const str
                     bsearch(name, args->wanted, args->count, sizeof(*args->wanted), compare_to_wanted))
                         continue;
                 read[count] = count < ORPHANS_READ_MAX && listing->objects[i].size <= RECORD_BYTES_MAX;
-                places[count] = place_of(provider, kind, name);
+                places[count] = binding_place_of(provider, kind, name);
                 if (read[count]) {
                         struct aws_request request =
                                 s3_get_object(&bucket, binding_key(&places[count], args->arena), args->arena);
@@ -278,9 +280,9 @@ static int binding_observe(struct provider *provider, enum kind_id kind, const s
                 return 0;
         if (list_once(provider, kind, err) < 0)
                 return -1;
-        note_orphans(provider, kind, args);
+        note_orphan_records(provider, kind, args);
         for (size_t i = 0; i < args->count; i++) {
-                const struct binding_place place = place_of(provider, kind, args->wanted[i].name);
+                const struct binding_place place = binding_place_of(provider, kind, args->wanted[i].name);
 
                 bound_records_know(provider, binding_key(&place, args->arena));
                 if (observe_record(provider, &args->wanted[i], kind, args->arena, &ret[i], err) < 0)
@@ -322,7 +324,7 @@ static bool is_deleted(const struct change *change) {
 }
 
 static struct binding_place place_of_turn(const struct stage_turn *turn) {
-        return place_of(turn->provider, turn->change->kind->id, turn->change->name);
+        return binding_place_of(turn->provider, turn->change->kind->id, turn->change->name);
 }
 
 static int fail_changed(struct stage_turn *turn) {
@@ -365,7 +367,7 @@ static int put_record(struct stage_turn *turn, const char *if_match) {
         return STEP_DONE;
 }
 
-static int write_record(struct stage_turn *turn) {
+static int rewrite_record(struct stage_turn *turn) {
         return put_record(turn, turn->change->observed->exists ? turn->change->observed->fingerprint : NULL);
 }
 
@@ -437,7 +439,7 @@ static int compare_deleted(struct stage_turn *turn) {
 }
 
 static const struct stage stages[STAGE_COUNT] = {
-        [STAGE_WRITE] = { "s3", NULL, is_written, write_record },
+        [STAGE_WRITE] = { "s3", NULL, is_written, rewrite_record },
         [STAGE_CREATE] = { NULL, NULL, NULL, create_record },
         [STAGE_COMPARE] = { NULL, NULL, NULL, compare_record },
         [STAGE_DELETE] = { "s3", NULL, is_deleted, delete_record },

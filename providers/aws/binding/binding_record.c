@@ -66,7 +66,7 @@ const char *binding_text(const struct binding_place *place, const struct value *
 }
 
 /* `expected` NULL: the member must not be a text. */
-static bool says(const json_t *record, const char *name, const char *expected) {
+static bool has_member(const json_t *record, const char *name, const char *expected) {
         return expected ? aws_json_says(record, name, expected) : json_text(record, name) == NULL;
 }
 
@@ -80,15 +80,15 @@ struct value *binding_parse(const struct binding_place *place, const char *text,
          * Another writer's object of this name: an empty spec, which differs from all that can be
          * wanted.
          */
-        if (!json_is_object(record) || !says(record, "formatVersion", BINDING_FORMAT) ||
-            !says(record, "kind", kinds[place->kind]->name) || !says(record, "name", place->name))
+        if (!json_is_object(record) || !has_member(record, "formatVersion", BINDING_FORMAT) ||
+            !has_member(record, "kind", kinds[place->kind]->name) || !has_member(record, "name", place->name))
                 return spec;
         *spec = value_from_json(arena, record);
         /*
          * A runner of agents goes by the function's name: a record that names another function is
          * wrong.
          */
-        if (!says(record, "functionName", function_name(place, spec, arena)))
+        if (!has_member(record, "functionName", function_name(place, spec, arena)))
                 value_unset(spec, "environment");
         for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)
                 value_unset(spec, derived[i]);

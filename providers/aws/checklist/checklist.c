@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add(struct checklist *list, struct finding finding) {
+static void append_finding(struct checklist *list, struct finding finding) {
         if (list->count < list->max)
                 list->findings[list->count++] = finding;
 }
@@ -24,20 +24,22 @@ void checklist_found(struct checklist *list, const char *name, const struct erro
         va_list values;
 
         if (err) {
-                add(list,
-                    (struct finding){ .name = name, .detail = arena_strdup(list->arena, err->message) });
+                append_finding(list, (struct finding){ .name = name,
+                                                       .detail = arena_strdup(list->arena, err->message) });
                 return;
         }
         va_start(values, format);
         vsnprintf(text, sizeof(text), format, values);
         va_end(values);
-        add(list, (struct finding){ .name = name, .works = true, .detail = arena_strdup(list->arena, text) });
+        append_finding(
+                list,
+                (struct finding){ .name = name, .works = true, .detail = arena_strdup(list->arena, text) });
 }
 
 void checklist_skipped(struct checklist *list, const char *name, const char *why) {
-        add(list, (struct finding){ .name = name,
-                                    .optional = true,
-                                    .detail = arena_printf(list->arena, "not tried: %s", why) });
+        append_finding(list, (struct finding){ .name = name,
+                                               .optional = true,
+                                               .detail = arena_printf(list->arena, "not tried: %s", why) });
 }
 
 bool checklist_is_over(const struct checklist *list) {

@@ -64,7 +64,8 @@ json_t *checklist_policy(const struct checklist *list, size_t who, uint64_t byte
 
 /* --- forms --- */
 
-static void add_field(struct strbuf *body, const char *boundary, const char *name, const char *value) {
+static void append_form_field(struct strbuf *body, const char *boundary, const char *name,
+                              const char *value) {
         strbuf_printf(body, "--%s\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n", boundary,
                       name, value);
 }
@@ -78,9 +79,10 @@ static int post(const struct checklist *list, const struct aws_post_form *form, 
         for (size_t i = 0; i < form->count; i++) {
                 bool other = changed && strcmp(form->fields[i].name, changed) == 0;
 
-                add_field(&body, boundary, form->fields[i].name, other ? value : form->fields[i].value);
+                append_form_field(&body, boundary, form->fields[i].name,
+                                  other ? value : form->fields[i].value);
         }
-        add_field(&body, boundary, "key", key);
+        append_form_field(&body, boundary, "key", key);
         strbuf_printf(&body,
                       "--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\n"
                       "Content-Type: application/octet-stream\r\n\r\n",

@@ -155,7 +155,7 @@ int checklist_make_function(struct checklist *list, struct error *err) {
 }
 
 /* Whether it is ours to delete: 1; 0: it is not there. `before`: left by a run that is over. */
-static int is_ours(struct checklist *list, bool before, struct error *err) {
+static int is_own_function(struct checklist *list, bool before, struct error *err) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = lambda_get_function(list->name, list->arena);
         const struct clock *clock = aws_client_clock(list->client);
@@ -189,7 +189,7 @@ static int try_to_remove(struct checklist *list, bool before, bool *ret_absent, 
         static const char *const told[] = { "ResourceNotFoundException", "ResourceConflictException", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = lambda_delete_function(list->name, list->arena);
-        int ours = is_ours(list, before, err);
+        int ours = is_own_function(list, before, err);
 
         if (ours < 0)
                 return -1;
@@ -244,7 +244,7 @@ struct heard {
         enum invocation_was was;
 };
 
-static int hear(struct heard *heard, const struct message *message, struct error *err) {
+static int hear_message(struct heard *heard, const struct message *message, struct error *err) {
         struct invocation_file file;
         struct invocation_end end;
         struct report report;
@@ -281,7 +281,7 @@ static int hear(struct heard *heard, const struct message *message, struct error
         }
 }
 
-static bool take(void *context, const void *bytes, size_t length) {
+static bool sink_answer(void *context, const void *bytes, size_t length) {
         struct heard *heard = context;
         const char *at = bytes;
 
@@ -290,7 +290,8 @@ static bool take(void *context, const void *bytes, size_t length) {
                 size_t used;
                 int whole = message_read(&heard->reader, at, length, &used, &message, &heard->lie);
 
-                heard->lied = whole < 0 || (whole == MESSAGE_WHOLE && hear(heard, &message, &heard->lie) < 0);
+                heard->lied = whole < 0 ||
+                              (whole == MESSAGE_WHOLE && hear_message(heard, &message, &heard->lie) < 0);
                 at += used;
                 length -= used;
         }
@@ -298,7 +299,7 @@ static bool take(void *context, const void *bytes, size_t length) {
         return !heard->lied;
 }
 
-static int judge(const struct heard *heard, const struct invoke_result *result, struct error *err) {
+static int check_answer(const struct heard *heard, const struct invoke_result *result, struct error *err) {
         if (result->end != INVOKE_DONE)
                 return error_set(err, "the function did not answer: %s%s%s", result->code,
                                  result->code[0] && result->details[0] ? ": " : "", result->details);
@@ -314,8 +315,8 @@ static int judge(const struct heard *heard, const struct invoke_result *result, 
 }
 
 /* One execution, whose code comes by a presigned request and whose result goes out by one. */
-static int execute(struct checklist *list, size_t who, const char *code, struct heard *ret,
-                   struct error *err) {
+static int run_execution(struct checklist *list, size_t who, const char *code, struct heard *ret,
+                         struct error *err) {
         struct aws_client *client = list->client;
         struct strbuf event STRBUF_CLEANUP = STRBUF_SECRET;
         json_t *transfer JSON_CLEANUP = NULL, *body JSON_CLEANUP = NULL;
@@ -335,7 +336,7 @@ static int execute(struct checklist *list, size_t who, const char *code, struct 
                                     .tenant = list->sessions[who],
                                     .timeout_ms = (int64_t)FUNCTION_S * 1000,
                                     .throttled_ms = THROTTLED_MS,
-                                    .sink = take,
+                                    .sink = sink_answer,
                                     .context = ret };
         const char *key = checklist_key(list, who, "body"), *get;
 
@@ -361,14 +362,14 @@ static int execute(struct checklist *list, size_t who, const char *code, struct 
                 return error_set(err, "there is no InvokeWithResponseStream here");
         list->n[who]++;
         memcpy(list->boot[who], ret->boot, sizeof(ret->boot));
-        return judge(ret, &result, err);
+        return check_answer(ret, &result, err);
 }
 
 /* --- what is tried --- */
 
 static int try_stream(struct checklist *list, struct heard *heard, struct error *err) {
-        if (execute(list, 0, "import time\nprint('first', flush=True)\ntime.sleep(2)\nx = 41\n'last'", heard,
-                    err) < 0)
+        if (run_execution(list, 0, "import time\nprint('first', flush=True)\ntime.sleep(2)\nx = 41\n'last'",
+                          heard, err) < 0)
                 return -1;
         if (heard->first_ms == 0 || heard->end_ms - heard->first_ms < STREAMED_MS)
                 return error_set(err, "its output came in one piece, when all was over");
@@ -376,7 +377,7 @@ static int try_stream(struct checklist *list, struct heard *heard, struct error 
 }
 
 static int try_tenants(struct checklist *list, struct error *err) {
-        static bool (*const nobody)(void *, const void *, size_t) = take;
+        static bool (*const nobody)(void *, const void *, size_t) = sink_answer;
         struct heard heard = { .clock = aws_client_clock(list->client) };
         const struct invoke_call call = { .function = list->name,
                                           .payload = "{}",
@@ -394,7 +395,7 @@ static int try_tenants(struct checklist *list, struct error *err) {
                                  result.end == INVOKE_DONE || result.end == INVOKE_FAILED
                                          ? "it ran the function"
                                          : result.details);
-        if (execute(list, 1, "'x' in globals()", &heard, err) < 0)
+        if (run_execution(list, 1, "'x' in globals()", &heard, err) < 0)
                 return -1;
         if (strcmp(heard.value, "False") != 0 || strcmp(list->boot[0], list->boot[1]) == 0)
                 return error_set(err, "a second tenant was in the first one's environment");
@@ -408,7 +409,7 @@ static int try_freeze(struct checklist *list, struct heard *heard, struct error 
 
                 memcpy(before, list->boot[0], sizeof(before));
                 if (pause_ms(list, IDLE_MS, err) < 0 ||
-                    execute(list, 0, "had, x = globals().get('x'), 41\nhad", heard, err) < 0)
+                    run_execution(list, 0, "had, x = globals().get('x'), 41\nhad", heard, err) < 0)
                         return -1;
                 if (strcmp(before, list->boot[0]) != 0)
                         continue;

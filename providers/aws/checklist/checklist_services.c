@@ -16,7 +16,7 @@
 
 /* --- DynamoDB --- */
 
-static json_t *key_of(const struct checklist *list, const char *name) {
+static json_t *item_key(const struct checklist *list, const char *name) {
         return json_checked(json_pack(
                 "{s:o, s:o}", RECORDS_TABLE_SHARD, dynamodb_text(SHARD), RECORDS_TABLE_ID,
                 dynamodb_text(arena_printf(list->arena, "%s-%s", list->provider->stack_name, name))));
@@ -28,15 +28,15 @@ static json_t *making(const struct checklist *list, const char *name) {
 
         return json_checked(json_pack(
                 "{s:{s:s, s:o, s:s, s:s, s:{s:s, s:s}, s:{s:o}}}", "Update", "TableName", list->table, "Key",
-                key_of(list, name), "UpdateExpression", "SET #expires = :expires", "ConditionExpression",
+                item_key(list, name), "UpdateExpression", "SET #expires = :expires", "ConditionExpression",
                 "attribute_not_exists(#id)", "ExpressionAttributeNames", "#id", RECORDS_TABLE_ID, "#expires",
                 RECORDS_TABLE_EXPIRES, "ExpressionAttributeValues", ":expires",
                 dynamodb_number((uint64_t)(now_s + EXPIRES_S))));
 }
 
-static int is_there(const struct checklist *list, const char *name, bool *ret, struct error *err) {
+static int has_item(const struct checklist *list, const char *name, bool *ret, struct error *err) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = dynamodb_get_item(list->table, key_of(list, name), list->arena);
+        struct aws_request request = dynamodb_get_item(list->table, item_key(list, name), list->arena);
 
         if (aws_call(list->client, &request, &response, err) < 0)
                 return -1;
@@ -77,7 +77,7 @@ static int try_records(struct checklist *list, struct error *err) {
                 return error_set(err, "records of an earlier check are still in the table %s", list->table);
         result = transact(list, json_checked(json_pack("[o, o]", making(list, "3"), making(list, "2"))),
                           "second", err);
-        if (result < 0 || is_there(list, "1", &first, err) < 0 || is_there(list, "3", &other, err) < 0)
+        if (result < 0 || has_item(list, "1", &first, err) < 0 || has_item(list, "3", &other, err) < 0)
                 return -1;
         if (result > 0 || !first || other)
                 return error_set(err, "a transaction whose condition does not hold has changed something");
@@ -129,7 +129,7 @@ int checklist_remove_records(struct checklist *list, struct error *err) {
         for (size_t i = 0; list->table && i < sizeof(names) / sizeof(names[0]); i++) {
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 struct aws_request request =
-                        dynamodb_delete_item(list->table, key_of(list, names[i]), list->arena);
+                        dynamodb_delete_item(list->table, item_key(list, names[i]), list->arena);
 
                 if (aws_call_accepting(list->cleaner, &request, absent, &response, err) < 0)
                         return -1;

@@ -30,7 +30,7 @@ static void take_code(struct aws_response *ret, const char *text) {
 }
 
 /* One line: runs of space and control characters become one space. */
-static void take_message(struct aws_response *ret, const char *text, size_t length) {
+static void copy_error_message(struct aws_response *ret, const char *text, size_t length) {
         size_t used = 0;
 
         for (size_t i = 0; i < length && used + 1 < sizeof(ret->error_message); i++) {
@@ -55,7 +55,7 @@ static void take_request_id(const struct http_response *answer, struct aws_respo
         }
 }
 
-static json_t *parse_json(const struct http_response *answer, json_error_t *problem) {
+static json_t *parse_body(const struct http_response *answer, json_error_t *problem) {
         json_t *json;
 
         json_secret_begin();
@@ -79,7 +79,7 @@ static void take_reason(struct aws_response *ret, const char *reason) {
 
 static void read_json_error(const struct http_response *answer, struct aws_response *ret) {
         json_error_t problem;
-        json_t *body JSON_CLEANUP = answer->body.length ? parse_json(answer, &problem) : NULL;
+        json_t *body JSON_CLEANUP = answer->body.length ? parse_body(answer, &problem) : NULL;
         const char *code = json_text(body, "code"), *message = json_text(body, "message");
         char header[256];
 
@@ -96,7 +96,7 @@ static void read_json_error(const struct http_response *answer, struct aws_respo
         if (code)
                 take_code(ret, code);
         if (message)
-                take_message(ret, message, strlen(message));
+                copy_error_message(ret, message, strlen(message));
         take_reason(ret, json_text(body, "Reason"));
 }
 
@@ -116,7 +116,7 @@ static void read_xml_error(const struct http_response *answer, struct aws_respon
         if ((text = xml_text(error, "Code", arena)))
                 take_code(ret, text);
         if ((text = xml_text(error, "Message", arena)))
-                take_message(ret, text, strlen(text));
+                copy_error_message(ret, text, strlen(text));
         if (!ret->request_id[0] &&
             ((text = xml_text(root, "RequestId", arena)) || (text = xml_text(root, "RequestID", arena))))
                 snprintf(ret->request_id, sizeof(ret->request_id), "%s", text);
@@ -144,7 +144,7 @@ static void name_by_status(const struct http_response *answer, struct aws_respon
         if (!ret->error_message[0]) {
                 size_t length = answer->body.length < 200 ? answer->body.length : 200;
 
-                take_message(ret, strbuf_text(&answer->body), length);
+                copy_error_message(ret, strbuf_text(&answer->body), length);
         }
 }
 
@@ -163,7 +163,7 @@ static void add_location(const struct http_response *answer, struct aws_response
                               place);
         else
                 return;
-        take_message(ret, strbuf_text(&text), text.length);
+        copy_error_message(ret, strbuf_text(&text), text.length);
 }
 
 static void read_error(enum service_protocol protocol, const struct http_response *answer,
@@ -225,7 +225,7 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
                         what);
         if (!json || answer->body.length == 0)
                 return 0;
-        ret->json = parse_json(answer, &problem);
+        ret->json = parse_body(answer, &problem);
         if (!ret->json)
                 return error_set(err,
                                  /* Without the parser's words: they quote what stands there. */

@@ -80,7 +80,7 @@ static bool mend_clock(struct aws_client *client, const struct http_response *an
         return true;
 }
 
-static struct quota_bucket *bucket_of(struct aws_client *client, const struct aws_request *request) {
+static struct quota_bucket *quota_of(struct aws_client *client, const struct aws_request *request) {
         return &atomic_load(&client->quotas)->buckets[quota_kind_of(request->service, request->operation)];
 }
 
@@ -99,7 +99,7 @@ static enum retry_reason reason_to_retry(struct aws_client *client, const struct
         if (reason == RETRY_KEYS && !(credentials && credentials_chain_expired(client->chain, credentials)))
                 return RETRY_NOT;
         if (reason == RETRY_THROTTLED)
-                quota_slow_down(bucket_of(client, request), client->clock->monotonic_ms(client->clock));
+                quota_slow_down(quota_of(client, request), client->clock->monotonic_ms(client->clock));
         return reason;
 }
 
@@ -284,7 +284,7 @@ static bool try_again(struct aws_client *client, const struct outcome *outcome, 
 static int64_t reserve(struct aws_client *client, const struct aws_request *request, int64_t now_ms,
                        bool burst) {
         const struct provider_watch *watch = client->watch;
-        int64_t go_ms = quota_reserve(bucket_of(client, request), now_ms, burst);
+        int64_t go_ms = quota_reserve(quota_of(client, request), now_ms, burst);
 
         if (go_ms > now_ms && watch && watch->waited)
                 watch->waited(watch->context, aws_service_name(request->service), go_ms - now_ms);
@@ -338,7 +338,7 @@ static int wait_for_turn(struct aws_client *client, int64_t turn_ms, const struc
                 if (wait_until(client, turn_ms, request, err) < 0)
                         return -1;
                 *ret_start_ms = client->clock->monotonic_ms(client->clock);
-                turn_ms = quota_start(bucket_of(client, request), *ret_start_ms, true);
+                turn_ms = quota_start(quota_of(client, request), *ret_start_ms, true);
                 if (turn_ms <= *ret_start_ms)
                         return 0;
         }
@@ -360,7 +360,7 @@ int client_call(struct aws_client *client, const struct aws_request *request, st
                 if (attempts == 1)
                         first_ms = when_ms;
                 result = attempt(client, request, response, &outcome, &last);
-                quota_answered(bucket_of(client, request), start_ms,
+                quota_answered(quota_of(client, request), start_ms,
                                client->clock->monotonic_ms(client->clock));
                 if (result == 0) {
                         retry_quota_refund(&client->retries, attempts);
@@ -444,14 +444,14 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
                 progress->reserved = true;
         }
         if (progress->not_before_ms <= now_ms)
-                progress->not_before_ms = quota_start(bucket_of(client, request), now_ms, false);
+                progress->not_before_ms = quota_start(quota_of(client, request), now_ms, false);
         if (progress->not_before_ms > now_ms)
                 return STEP_AGAIN;
         progress->reserved = false;
         progress->sent = true;
         progress->attempts++;
         result = attempt(client, request, response, &outcome, &last);
-        quota_answered(bucket_of(client, request), now_ms, client->clock->monotonic_ms(client->clock));
+        quota_answered(quota_of(client, request), now_ms, client->clock->monotonic_ms(client->clock));
         if (result == 0) {
                 retry_quota_refund(&client->retries, progress->attempts);
                 progress->attempts = 0;

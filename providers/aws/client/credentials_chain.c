@@ -89,8 +89,8 @@ int credentials_of_profile(const struct credentials_settings *settings, struct c
 }
 
 /* NULL on failure. */
-static struct credentials_source *find_source(const struct credentials_settings *settings,
-                                              struct error *err) {
+static struct credentials_source *choose_source(const struct credentials_settings *settings,
+                                                struct error *err) {
         struct strbuf tried STRBUF_CLEANUP = STRBUF_INIT;
         struct credentials_source *source = NULL;
         int found;
@@ -108,9 +108,9 @@ static struct credentials_source *find_source(const struct credentials_settings 
         return found > 0 ? source : NULL;
 }
 
-static struct credentials_source *open_source(const struct credentials_settings *settings,
-                                              struct error *err) {
-        struct credentials_source *source = find_source(settings, err);
+static struct credentials_source *open_credentials(const struct credentials_settings *settings,
+                                                   struct error *err) {
+        struct credentials_source *source = choose_source(settings, err);
 
         if (source && settings->assume_role && *settings->assume_role) {
                 struct role role = { .arn = settings->assume_role };
@@ -162,7 +162,7 @@ static int fetch_from_source(struct credentials_chain *chain, struct credentials
         const struct clock *clock = chain->settings.clock;
         struct credentials *fetched = NULL, *old;
 
-        if (!chain->source && !(chain->source = open_source(&chain->settings, err)))
+        if (!chain->source && !(chain->source = open_credentials(&chain->settings, err)))
                 return -1;
         if (chain->source->ops->fetch(chain->source, &fetched, ret_reason, ret_asked_ms, err) < 0) {
                 pthread_mutex_lock(&chain->lock);

@@ -133,7 +133,7 @@ static int ask_instance(const struct instance_source *self, const char *method, 
 }
 
 /* A role's name is the first line; it becomes part of a path. */
-static int check_role(struct strbuf *role, struct error *err) {
+static int check_role_name(struct strbuf *role, struct error *err) {
         size_t length = strcspn(strbuf_text(role), "\r\n");
 
         role->data[length] = '\0';
@@ -149,8 +149,8 @@ static int check_role(struct strbuf *role, struct error *err) {
  * Expired keys are taken nevertheless, and asked for again in a while: the service gives them out
  * when it cannot renew them, and AWS then accepts them for longer ("static stability" in the SDKs).
  */
-static int read_keys(const struct instance_source *self, const struct strbuf *answer,
-                     struct credentials **ret, struct error *err) {
+static int read_instance_keys(const struct instance_source *self, const struct strbuf *answer,
+                              struct credentials **ret, struct error *err) {
         static const struct credentials_answer_form form = {
                 .what = "the answer of the instance's metadata service",
                 .origin = "the instance's role",
@@ -186,13 +186,13 @@ static int ask_all(const struct instance_source *self, struct credentials **ret,
         if (result == 0)
                 result = ask_instance(self, "GET", ROLES, &header, &role, ret_reason, err);
         if (result == 0)
-                result = check_role(&role, err);
+                result = check_role_name(&role, err);
         if (result == 0) {
                 strbuf_printf(&path, ROLES "%s", strbuf_text(&role));
                 result = ask_instance(self, "GET", strbuf_text(&path), &header, &answer, ret_reason, err);
         }
         if (result == 0)
-                result = read_keys(self, &answer, ret, err);
+                result = read_instance_keys(self, &answer, ret, err);
         strbuf_release(&token);
         strbuf_release(&answer);
         return result;

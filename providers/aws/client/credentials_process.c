@@ -22,8 +22,8 @@ struct process_source {
         const char *line;
 };
 
-static int read_output(const struct process_source *self, const struct strbuf *output,
-                       struct credentials **ret, struct error *err) {
+static int parse_output(const struct process_source *self, const struct strbuf *output,
+                        struct credentials **ret, struct error *err) {
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
         struct credentials_answer_form form = { .what = "its output", .token = "SessionToken" };
         json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
@@ -53,7 +53,7 @@ static int fetch_process(struct credentials_source *source, struct credentials *
         if (result == 0)
                 result = command_run(argv, &limits, &output, err);
         if (result == 0)
-                result = read_output(self, &output, ret, err);
+                result = parse_output(self, &output, ret, err);
         strbuf_release(&output);
         return result < 0 ? error_context(err, "credential_process of the profile %s", self->profile) : 0;
 }

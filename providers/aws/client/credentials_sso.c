@@ -34,8 +34,8 @@ struct sso_source {
         struct endpoint oidc;
 };
 
-static int read_answer(const struct sso_source *self, const struct strbuf *text, struct credentials **ret,
-                       struct error *err) {
+static int read_credentials(const struct sso_source *self, const struct strbuf *text,
+                            struct credentials **ret, struct error *err) {
         json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
         const char *access_key, *secret_key, *token;
@@ -111,7 +111,7 @@ static int ask_for_role(const struct sso_source *self, const struct strbuf *toke
         }
         log_debug("aws: sso GetRoleCredentials: %d", answer.status);
         if (answer.status == 200) {
-                result = read_answer(self, &answer.body, ret, err);
+                result = read_credentials(self, &answer.body, ret, err);
         } else {
                 *ret_reason = retry_reason_of(failure, answer.status, "");
                 *ret_asked_ms = retry_asked_ms(&answer, self->at.clock->wall_ms(self->at.clock));

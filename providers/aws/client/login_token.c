@@ -252,8 +252,8 @@ static int renew(const struct login_token_source *source, json_t *token, enum re
         return 0;
 }
 
-static int read_keys(const struct login_token_source *source, const json_t *token, struct credentials **ret,
-                     struct error *err) {
+static int read_token_keys(const struct login_token_source *source, const json_t *token,
+                           struct credentials **ret, struct error *err) {
         const json_t *keys = json_object_get(token, "accessToken");
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
 
@@ -285,7 +285,7 @@ static bool read_others(const struct login_token_source *source, const char *pat
 
         return load_file(source, path, &now, &ignored) == 0 &&
                strcmp(json_text(now, "refreshToken"), spent) != 0 && lasts(source, now) &&
-               read_keys(source, now, ret, &ignored) == 0;
+               read_token_keys(source, now, ret, &ignored) == 0;
 }
 
 static int get_renewed(const struct login_token_source *source, const char *path, json_t *token,
@@ -297,7 +297,7 @@ static int get_renewed(const struct login_token_source *source, const char *path
         strbuf_append(&spent, json_text(token, "refreshToken"));
         result = renew(source, token, ret_reason, ret_asked_ms, err);
         if (result == 0)
-                result = read_keys(source, token, ret, err);
+                result = read_token_keys(source, token, ret, err);
         /* Keys that cannot be used are left out of the file, which the AWS CLI reads, too. */
         if (result == 0)
                 credentials_answer_keep(path, strbuf_text(&spent), token);
@@ -317,6 +317,6 @@ int login_token_get(const struct login_token_source *source, struct credentials 
         if (expiry_ms(token) < 0)
                 return error_set(err, "%s has an accessToken.expiresAt that is no time", path);
         if (lasts(source, token))
-                return read_keys(source, token, ret, err);
+                return read_token_keys(source, token, ret, err);
         return get_renewed(source, path, token, ret, ret_reason, ret_asked_ms, err);
 }

@@ -28,8 +28,8 @@ struct quota_set *quota_set_new(double scale) {
         return set;
 }
 
-static bool is_of(const struct quota_set *set, const char *account, const char *region,
-                  const struct clock *clock, double scale) {
+static bool is_set_of(const struct quota_set *set, const char *account, const char *region,
+                      const struct clock *clock, double scale) {
         return strcmp(set->account, account) == 0 && strcmp(set->region, region) == 0 &&
                set->monotonic_ms == clock->monotonic_ms && !(set->scale < scale) && !(set->scale > scale);
 }
@@ -39,7 +39,7 @@ struct quota_set *quota_set_share(const char *account, const char *region, const
         struct quota_set *set;
 
         pthread_mutex_lock(&lock);
-        for (set = shared; set && !is_of(set, account, region, clock, scale);)
+        for (set = shared; set && !is_set_of(set, account, region, clock, scale);)
                 set = set->next;
         if (set) {
                 set->users++;

@@ -34,7 +34,7 @@ struct table {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct table *table; /* NULL: not shared */
 
-static int prepare(int descriptor, struct error *err) {
+static int make_table(int descriptor, struct error *err) {
         struct table *fresh = MAP_FAILED;
 
         if (ftruncate(descriptor, sizeof(*fresh)) == 0)
@@ -52,7 +52,7 @@ int quota_shared_new(int *ret, struct error *err) {
 
         if (descriptor < 0)
                 return error_set(err, "cannot make memory for several processes: %s", strerror(errno));
-        if (prepare(descriptor, err) < 0) {
+        if (make_table(descriptor, err) < 0) {
                 close(descriptor);
                 return -1;
         }

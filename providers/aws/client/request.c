@@ -99,20 +99,20 @@ static const char *content_type(const struct aws_request *request) {
                                                                  : "application/octet-stream";
 }
 
-static void add_header(struct signed_request *ret, const char *name, const char *value) {
+static void add_signed_header(struct signed_request *ret, const char *name, const char *value) {
         if (ret->header_count == REQUEST_HEADERS_MAX)
                 abort();
         ret->headers[ret->header_count++] = (struct http_header){ name, value };
 }
 
 /* "ECR_V2.Operation" lives in `form`, which the JSON protocol has no other use for. */
-static void add_target(const struct aws_request *request, struct signed_request *ret) {
+static void add_target_header(const struct aws_request *request, struct signed_request *ret) {
         const struct service *facts = service_facts(request->service);
 
         if (facts->protocol != PROTOCOL_JSON)
                 return;
         strbuf_printf(&ret->form, "%s.%s", facts->target, request->operation);
-        add_header(ret, "x-amz-target", strbuf_text(&ret->form));
+        add_signed_header(ret, "x-amz-target", strbuf_text(&ret->form));
 }
 
 /* http_send() refuses those that would hold a line break. */
@@ -120,7 +120,7 @@ static void add_callers_headers(const struct aws_request *request, struct signed
         for (size_t i = 0; i < AWS_HEADERS_MAX && request->headers[i].name; i++) {
                 const struct aws_query *header = &request->headers[i];
 
-                add_header(ret, header->name, header->value ? header->value : "");
+                add_signed_header(ret, header->name, header->value ? header->value : "");
         }
 }
 
@@ -142,16 +142,16 @@ static void add_checksum(const struct aws_request *request, struct signed_reques
                 digest_sha256(ret->body_length ? ret->body : "", ret->body_length, digest);
         digest_base64(digest, sizeof(digest), text);
         strbuf_append(&ret->checksum, text);
-        add_header(ret, "x-amz-checksum-sha256", strbuf_text(&ret->checksum));
+        add_signed_header(ret, "x-amz-checksum-sha256", strbuf_text(&ret->checksum));
 }
 
 static void add_signature(struct signed_request *ret, const struct sigv4_keys *keys, bool s3) {
-        add_header(ret, "x-amz-date", ret->signature.date);
+        add_signed_header(ret, "x-amz-date", ret->signature.date);
         if (keys->token)
-                add_header(ret, "x-amz-security-token", keys->token);
+                add_signed_header(ret, "x-amz-security-token", keys->token);
         if (s3)
-                add_header(ret, "x-amz-content-sha256", ret->signature.payload_hash);
-        add_header(ret, "authorization", strbuf_text(&ret->signature.authorization));
+                add_signed_header(ret, "x-amz-content-sha256", ret->signature.payload_hash);
+        add_signed_header(ret, "authorization", strbuf_text(&ret->signature.authorization));
 }
 
 static void make_host(const struct aws_request *request, const struct endpoint *endpoint,
@@ -217,10 +217,10 @@ void request_sign(const struct aws_request *request, const struct endpoint *endp
         append_url(&ret->url, endpoint, &ret->host, &path, &query);
         make_body(request, ret);
 
-        add_header(ret, "host", strbuf_text(&ret->host));
+        add_signed_header(ret, "host", strbuf_text(&ret->host));
         if (ret->body || request->file)
-                add_header(ret, "content-type", content_type(request));
-        add_target(request, ret);
+                add_signed_header(ret, "content-type", content_type(request));
+        add_target_header(request, ret);
         add_checksum(request, ret);
         add_callers_headers(request, ret);
         if (!keys)

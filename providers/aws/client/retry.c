@@ -119,7 +119,7 @@ static int64_t within_longest_wait(int64_t asked_ms) {
 }
 
 /* A number as a whole, or -1. */
-static int64_t number_of(const char *text) {
+static int64_t parse_seconds(const char *text) {
         char *end;
         long long value = strtoll(text, &end, 10);
 
@@ -131,13 +131,13 @@ int64_t retry_asked_ms(const struct http_response *response, int64_t wall_ms) {
         int64_t value;
 
         if (http_header(response, "x-amz-retry-after", text, sizeof(text))) {
-                value = number_of(text);
+                value = parse_seconds(text);
                 if (value >= 0)
                         return within_longest_wait(value);
         }
         if (!http_header(response, "retry-after", text, sizeof(text)))
                 return 0;
-        value = number_of(text);
+        value = parse_seconds(text);
         if (value >= 0)
                 return within_longest_wait(value * 1000);
         value = http_date_ms(text);

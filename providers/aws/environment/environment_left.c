@@ -20,8 +20,8 @@ struct sight {
         const char *unknown; /* why an answer is missing; or NULL */
 };
 
-static void leave(struct sight *sight, const char *word, const char *path, const json_t *there,
-                  const char *remedy) {
+static void leave_drift(struct sight *sight, const char *word, const char *path, const json_t *there,
+                        const char *remedy) {
         struct value *after = arena_alloc(sight->arena, sizeof(*after));
 
         *after = value_from_json(sight->arena, there);
@@ -29,8 +29,8 @@ static void leave(struct sight *sight, const char *word, const char *path, const
                   (struct left_drift){ .path = path, .after = after, .remedy = remedy }, sight->arena);
 }
 
-static int read_answer(struct sight *sight, const struct aws_request *request, struct aws_response *ret,
-                       struct error *err) {
+static int fetch_fact(struct sight *sight, const struct aws_request *request, struct aws_response *ret,
+                      struct error *err) {
         static const char *const codes[] = { "ResourceNotFoundException", NULL };
         const char *unknown;
 
@@ -49,7 +49,7 @@ static int see_url(struct sight *sight, struct error *err) {
         json_t *shown JSON_CLEANUP = NULL;
         const char *type;
 
-        if (read_answer(sight, &request, &response, err) < 0)
+        if (fetch_fact(sight, &request, &response, err) < 0)
                 return -1;
         type = json_text(response.json, "AuthType");
         if (*response.error_code || !type)
@@ -57,11 +57,11 @@ static int see_url(struct sight *sight, struct error *err) {
         shown = json_object();
         json_set_text(shown, "authType", type);
         json_set_text(shown, "functionUrl", json_text(response.json, "FunctionUrl"));
-        leave(sight, "url", "url", shown,
-              aws_json_says(response.json, "AuthType", "NONE")
-                      ? "anyone on the internet may call the function there, without credentials; "
-                        "delete the URL, or accept it: accept: [url]"
-                      : "delete the URL, or accept it: accept: [url]");
+        leave_drift(sight, "url", "url", shown,
+                    aws_json_says(response.json, "AuthType", "NONE")
+                            ? "anyone on the internet may call the function there, without credentials; "
+                              "delete the URL, or accept it: accept: [url]"
+                            : "delete the URL, or accept it: accept: [url]");
         return 0;
 }
 
@@ -72,16 +72,17 @@ static int see_permissions(struct sight *sight, struct error *err) {
         const json_t *statements;
         const char *text;
 
-        if (read_answer(sight, &request, &response, err) < 0)
+        if (fetch_fact(sight, &request, &response, err) < 0)
                 return -1;
         text = *response.error_code ? NULL : json_text(response.json, "Policy");
         policy = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
         statements = json_object_get(policy, "Statement");
         if (json_array_size(statements) == 0 && !json_is_object(statements))
                 return 0;
-        leave(sight, "permissions", "permissions", statements,
-              "others may call or use the function by its resource policy; remove the statements, or accept "
-              "them: accept: [permissions]");
+        leave_drift(
+                sight, "permissions", "permissions", statements,
+                "others may call or use the function by its resource policy; remove the statements, or accept "
+                "them: accept: [permissions]");
         return 0;
 }
 

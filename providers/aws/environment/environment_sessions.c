@@ -31,8 +31,8 @@ void environment_sessions_forget(struct provider *provider) {
         provider->living_sessions = NULL;
 }
 
-static void add(struct provider *provider, struct living_sessions *living, const char *environment,
-                const char *owner) {
+static void add_living_session(struct provider *provider, struct living_sessions *living,
+                               const char *environment, const char *owner) {
         living->items = array_grow(provider->arena, living->items, living->count, sizeof(*living->items));
         living->items[living->count++] = (struct living_session){ environment, owner };
 }
@@ -47,12 +47,12 @@ static void note_record(struct provider *provider, const struct session_item *it
                 return;
         if (record_from_text(item, &record, &err) < 0) {
                 log_warning("%s", err.message);
-                add(provider, living, NULL, UNREADABLE);
+                add_living_session(provider, living, NULL, UNREADABLE);
                 return;
         }
         if (!record.ending && record_ends_ms(&record, record_is_open(&record)) > clock->wall_ms(clock))
-                add(provider, living, arena_strdup(provider->arena, record.environment),
-                    arena_strdup(provider->arena, record.owner));
+                add_living_session(provider, living, arena_strdup(provider->arena, record.environment),
+                                   arena_strdup(provider->arena, record.owner));
         record_dispose(&record);
 }
 

@@ -69,7 +69,7 @@ static void check_partition(const struct provider *provider, struct described *d
                                      variable_source_title(source, arena), source->region);
 }
 
-static struct looking gather(struct provider *provider, const struct observe_args *args) {
+static struct looking gather_variables(struct provider *provider, const struct observe_args *args) {
         struct looking looking = { .provider = provider, .arena = args->arena };
         size_t kept = 0;
 
@@ -270,7 +270,7 @@ static int describe_all(const struct looking *looking, struct error *err) {
 }
 
 void environment_describe_sources_ahead(struct provider *provider, const struct observe_args *args) {
-        struct looking looking = gather(provider, args);
+        struct looking looking = gather_variables(provider, args);
 
         for (size_t i = 0; i < looking.count; i++) {
                 const struct variable_source *source = &looking.items[i].source;
@@ -349,7 +349,7 @@ static void resolve_environment(const struct looking *looking, const struct want
 
 int environment_resolve_sources(struct provider *provider, const struct observe_args *args,
                                 struct observation *observations, struct error *err) {
-        struct looking looking = gather(provider, args);
+        struct looking looking = gather_variables(provider, args);
 
         if (describe_all(&looking, err) < 0)
                 return -1;

@@ -88,7 +88,8 @@ const struct value *environment_applied(const struct change *change, const struc
 }
 
 /* Keeps a text for a variable: the form in which it is recorded. */
-static void keep(struct stage_turn *turn, const char *variable, const char *version, const char *text) {
+static void keep_variable(struct stage_turn *turn, const char *variable, const char *version,
+                          const char *text) {
         struct arena *arena = turn->progress->arena;
         struct value *data = stage_data(turn), *all = value_new_map(arena);
         struct value form =
@@ -116,7 +117,7 @@ void environment_keep_standing(struct stage_turn *turn) {
 
                 if (variable->value.type == VALUE_MAP && text &&
                     !environment_sets_source(turn->change, variable->name))
-                        keep(turn, variable->name, NULL, text);
+                        keep_variable(turn, variable->name, NULL, text);
         }
 }
 
@@ -183,7 +184,7 @@ static int fetch_secret(struct stage_turn *turn, const struct missing *first) {
                 if (result < 0)
                         blame(turn, &other);
                 else
-                        keep(turn, other.variable, id ? id : other.version, text);
+                        keep_variable(turn, other.variable, id ? id : other.version, text);
         }
         return result;
 }
@@ -199,8 +200,9 @@ static int keep_parameter(struct stage_turn *turn, const struct missing *missing
         if (variable_source_text(&missing->source, json_object_get(parameter, "Value"), arena, &text,
                                  turn->err) < 0)
                 return blame(turn, missing);
-        keep(turn, missing->variable,
-             arena_printf(arena, "%" JSON_INTEGER_FORMAT, json_integer_or(parameter, "Version", 0)), text);
+        keep_variable(turn, missing->variable,
+                      arena_printf(arena, "%" JSON_INTEGER_FORMAT, json_integer_or(parameter, "Version", 0)),
+                      text);
         return 0;
 }
 

@@ -18,7 +18,7 @@
 /* Environments that a warning names. */
 #define NAMED 3
 
-static const char *name_of(const struct ecr_reference *reference) {
+static const char *tag_or_digest(const struct ecr_reference *reference) {
         return reference->tag ? reference->tag : reference->digest;
 }
 
@@ -28,7 +28,7 @@ static int compare_names(const void *a, const void *b) {
         int order = strcmp(left->repository, right->repository);
 
         if (order == 0)
-                order = strcmp(name_of(left), name_of(right));
+                order = strcmp(tag_or_digest(left), tag_or_digest(right));
         return order;
 }
 
@@ -46,7 +46,7 @@ static bool is_affordable(const struct ecr_reference *references, size_t count, 
                 bool same = i > 0 && strcmp(sorted[i]->repository, sorted[i - 1]->repository) == 0;
 
                 repositories += !same;
-                names += !same || strcmp(name_of(sorted[i]), name_of(sorted[i - 1])) != 0;
+                names += !same || strcmp(tag_or_digest(sorted[i]), tag_or_digest(sorted[i - 1])) != 0;
         }
         return repositories <= WATCHED_REPOSITORIES && names <= WATCHED_NAMES;
 }

@@ -18,7 +18,7 @@ enum {
         FIELD_ID = 9
 };
 
-static const char *field_of(const char *arn, unsigned number, struct arena *arena) {
+static const char *arn_field(const char *arn, unsigned number, struct arena *arena) {
         size_t length = 0;
         const char *field = text_field(arn, ':', number, &length);
 
@@ -37,9 +37,9 @@ bool variable_source_parse(const struct value *variable, struct arena *arena, st
                 .is_secret = secret != NULL,
                 .named = named,
                 .arn = named,
-                .partition = field_of(named, FIELD_PARTITION, arena),
-                .region = field_of(named, FIELD_REGION, arena),
-                .account = field_of(named, FIELD_ACCOUNT, arena),
+                .partition = arn_field(named, FIELD_PARTITION, arena),
+                .region = arn_field(named, FIELD_REGION, arena),
+                .account = arn_field(named, FIELD_ACCOUNT, arena),
         };
         if (!secret) {
                 const char *slash = strchr(named, '/');
@@ -50,9 +50,9 @@ bool variable_source_parse(const struct value *variable, struct arena *arena, st
         key = text_field(named, ':', FIELD_KEY, &length);
         if (key)
                 ret->arn = arena_strndup(arena, named, (size_t)(key - named) - 1);
-        ret->key = field_of(named, FIELD_KEY, arena);
-        ret->stage = field_of(named, FIELD_STAGE, arena);
-        ret->id = field_of(named, FIELD_ID, arena);
+        ret->key = arn_field(named, FIELD_KEY, arena);
+        ret->stage = arn_field(named, FIELD_STAGE, arena);
+        ret->id = arn_field(named, FIELD_ID, arena);
         return true;
 }
 
@@ -115,7 +115,7 @@ const struct value *variable_source_desired(const struct value *variables, const
         return all;
 }
 
-static int copy_text(const json_t *text, struct arena *arena, const char **ret, struct error *err) {
+static int copy_variable(const json_t *text, struct arena *arena, const char **ret, struct error *err) {
         if (strlen(json_string_value(text)) != json_string_length(text))
                 return error_set(err, "it holds a NUL, which no variable can");
         *ret = arena_strdup(arena, json_string_value(text));
@@ -132,7 +132,7 @@ static int text_at_key(const struct variable_source *source, const char *given, 
         if (!json_is_object(object))
                 result = error_set(err, "it is no JSON object, so that it has no key \"%s\"", source->key);
         else if (json_is_string(member))
-                result = copy_text(member, arena, ret, err);
+                result = copy_variable(member, arena, ret, err);
         else if (!json_is_number(member) && !json_is_boolean(member))
                 result = error_set(
                         err, member ? "what stands at its key \"%s\" is no text" : "it has no key \"%s\"",
@@ -150,7 +150,7 @@ int variable_source_text(const struct variable_source *source, const json_t *giv
         if (!json_is_string(given))
                 return error_set(err, "it is binary, and a variable is a text");
         if (!source->key)
-                return copy_text(given, arena, ret, err);
+                return copy_variable(given, arena, ret, err);
         json_secret_begin();
         result = text_at_key(source, json_string_value(given), arena, ret, err);
         json_secret_end();

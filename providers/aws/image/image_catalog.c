@@ -77,8 +77,8 @@ static void fill_verdict(const struct provider *provider, const struct ecr_refer
                         admission_remedy(provider, reference->repository, tag, reference->problem, arena);
 }
 
-static int check_image(struct provider *provider, const char *text, struct arena *arena,
-                       struct image_row *ret, struct error *err) {
+static int registry_check(struct provider *provider, const char *text, struct arena *arena,
+                          struct image_row *ret, struct error *err) {
         struct admission_memory memory = { .arena = arena };
         struct ecr_reference reference;
         struct image_row row = { 0 };
@@ -103,7 +103,7 @@ struct catalog {
         size_t count;
 };
 
-static void add_row(struct catalog *catalog, const char *repository, const struct ecr_image *image) {
+static void add_image(struct catalog *catalog, const char *repository, const struct ecr_image *image) {
         catalog->rows = array_grow(catalog->arena, catalog->rows, catalog->count, sizeof(*catalog->rows));
         catalog->rows[catalog->count++] = (struct image_row){
                 .repository = repository,
@@ -123,7 +123,7 @@ static int add_repository(struct catalog *catalog, const char *repository, struc
         if (ecr_list_images(catalog->provider, repository, catalog->arena, &images, &count, err) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++)
-                add_row(catalog, repository, &images[i]);
+                add_image(catalog, repository, &images[i]);
         return 0;
 }
 
@@ -246,7 +246,7 @@ static int list_images(struct provider *provider, const char *repository, struct
 
 const struct image_ops aws_image_registry = {
         .list = list_images,
-        .check = check_image,
+        .check = registry_check,
         .instructions = image_instructions,
         .add_runtime = image_runtime_push,
 };

@@ -105,8 +105,8 @@ static const char *runtime_as_word(struct arena *arena) {
  * Into a Dockerfile of one's own: the line that copies it, and the label by which admission knows it. `after` an image is there, it is one
  * command.
  */
-static void add_runtime(struct arena *arena, const struct image_target *target, bool after,
-                        struct image_instructions *instructions) {
+static void add_runtime_recipe(struct arena *arena, const struct image_target *target, bool after,
+                               struct image_instructions *instructions) {
         struct image_recipe *recipe;
 
         if (after) {
@@ -139,7 +139,7 @@ static void add_target(const struct provider *provider, struct arena *arena,
                                      provider->region, target->repository);
         }
         add_prebuilt(provider, arena, target, instructions);
-        add_runtime(arena, target, false, instructions);
+        add_runtime_recipe(arena, target, false, instructions);
         recipe = image_recipe_add(instructions, arena, "docker", target->repository, "build and push");
         image_recipe_command(recipe, arena, "%s",
                              admission_build_command(provider, target->repository, target->tag, arena));
@@ -155,7 +155,7 @@ static void add_target(const struct provider *provider, struct arena *arena,
                 "docker://SOURCE docker://%s",
                 target->uri);
         if (!ecr_other_account(target->repository, arena))
-                add_runtime(arena, target, true, instructions);
+                add_runtime_recipe(arena, target, true, instructions);
 }
 
 void image_recipes(const struct provider *provider, struct arena *arena, struct image_instructions *ret) {

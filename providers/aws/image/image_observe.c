@@ -139,7 +139,8 @@ static struct value *tags_of_ours(const struct sweep *sweep, const struct sight 
                                 value_get(sight->wanted->recorded, "tags"), sweep->arena);
 }
 
-static int read_tags(struct sweep *sweep, struct sight *sight, const char *arn, struct error *err) {
+static int read_repository_tags(struct sweep *sweep, struct sight *sight, const char *arn,
+                                struct error *err) {
         struct aws_request request = ecr_list_tags(arn, sweep->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
 
@@ -150,7 +151,8 @@ static int read_tags(struct sweep *sweep, struct sight *sight, const char *arn, 
 }
 
 /* Repositories that Berth made for Images which no manifest and no record of the state names. */
-static void note_orphans(const struct sweep *sweep, const struct tagged_resource *resources, size_t count) {
+static void note_orphan_repositories(const struct sweep *sweep, const struct tagged_resource *resources,
+                                     size_t count) {
         for (size_t i = 0; i < count; i++) {
                 const char *name = value_get_text(resources[i].tags, "berth:name"),
                            *repository = strstr(resources[i].arn, ":repository/");
@@ -181,7 +183,7 @@ static int find_tags(struct sweep *sweep, struct error *err) {
         if (tagging_list(sweep->provider->client, "ecr:repository", sweep->provider->stack_name, sweep->arena,
                          &resources, &count, err) < 0)
                 return -1;
-        note_orphans(sweep, resources, count);
+        note_orphan_repositories(sweep, resources, count);
         for (size_t i = 0; i < sweep->args->count; i++) {
                 struct sight *sight = &sweep->sights[i];
                 const struct observation *last = sight->wanted->last;
@@ -194,7 +196,7 @@ static int find_tags(struct sweep *sweep, struct error *err) {
                     sweep->args->refresh == REFRESH_SWEEP &&
                     aws_tags_same(tags_of_ours(sweep, sight, sight->tags), value_get(last->spec, "tags")))
                         continue;
-                if (read_tags(sweep, sight, arn, err) < 0)
+                if (read_repository_tags(sweep, sight, arn, err) < 0)
                         return -1;
         }
         return 0;
@@ -207,7 +209,7 @@ static bool wants_policy(const struct sight *sight) {
         return sight->found && (value_get(desired, "retain") || value_get(sight->wanted->recorded, "retain"));
 }
 
-static int read_policy(struct sweep *sweep, struct sight *sight, struct error *err) {
+static int read_lifecycle_policy(struct sweep *sweep, struct sight *sight, struct error *err) {
         struct aws_request request = ecr_get_lifecycle_policy(sight->repository, sweep->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct error failure;
@@ -245,7 +247,7 @@ static int find_policies(struct sweep *sweep, struct error *err) {
                         continue;
                 if (knows_policy(sweep, sight, wanted))
                         sight->retain = value_get(sight->wanted->last->spec, "retain");
-                else if (read_policy(sweep, sight, err) < 0)
+                else if (read_lifecycle_policy(sweep, sight, err) < 0)
                         return -1;
         }
         return 0;

@@ -50,7 +50,7 @@ static bool takes_no_tag(const json_t *selection) {
 }
 
 /* The field of `retain` that makes such a rule; NULL where none does. */
-static const char *field_of(const json_t *item) {
+static const char *retain_field(const json_t *item) {
         const json_t *selection = json_object_get(item, "selection"),
                      *action = json_object_get(item, "action");
 
@@ -74,7 +74,7 @@ struct value *image_policy_read(const char *text, struct arena *arena) {
         size_t i;
 
         json_array_foreach (rules, i, item) {
-                const char *field = field_of(item);
+                const char *field = retain_field(item);
 
                 if (!field || value_get(retain, field)) {
                         ours = false;

@@ -116,7 +116,7 @@ static int read_single(struct push *push, struct error *err) {
         return read_manifest(push, &inner, err);
 }
 
-static int read_config(struct push *push, struct error *err) {
+static int fetch_config(struct push *push, struct error *err) {
         json_t *manifest JSON_CLEANUP =
                 json_loadb(push->documents.manifest, push->documents.manifest_length, 0, NULL);
         const char *digest = json_text(json_object_get(manifest, "config"), "digest"), *url;
@@ -262,7 +262,7 @@ int image_runtime_push(struct provider *provider, const struct image_runtime_req
                 return error_set(err,
                                  "%s is in another account's registry, which Berth only reads: do it there",
                                  request->reference);
-        if (read_single(&push, err) < 0 || read_config(&push, err) < 0)
+        if (read_single(&push, err) < 0 || fetch_config(&push, err) < 0)
                 return -1;
         if (image_layer_add(&push.documents, push.layer, arena, &image, err) < 0)
                 return error_context(err, "%s", request->reference);

@@ -38,7 +38,7 @@ static bool is_remembered(const struct stage_turn *turn, const char *name) {
         return value_get_boolean(turn->progress->data, name, false);
 }
 
-static void remember(struct stage_turn *turn, const char *name) {
+static void set_mark(struct stage_turn *turn, const char *name) {
         value_set_boolean(turn->progress->arena, stage_data(turn), name, true);
 }
 
@@ -66,7 +66,7 @@ static int check_released_owner(struct stage_turn *turn) {
         if (result != 0)
                 return result;
         if (*response.error_code) {
-                remember(turn, "gone");
+                set_mark(turn, "gone");
                 return STAGE_OVER;
         }
         ownership = aws_ownership(
@@ -75,7 +75,7 @@ static int check_released_owner(struct stage_turn *turn) {
                 turn->progress->arena, &owner);
         /* Others took our tags away, or put theirs there: it is not ours to delete any more. */
         if (ownership != OWNER_SELF)
-                remember(turn, "kept");
+                set_mark(turn, "kept");
         return STAGE_OVER;
 }
 
@@ -93,7 +93,7 @@ static int delete_released(struct stage_turn *turn) {
         if (result != 0)
                 return result;
         if (!aws_failed_with(&response, "RepositoryNotEmptyException"))
-                remember(turn, "gone");
+                set_mark(turn, "gone");
         return STAGE_OVER;
 }
 
@@ -119,7 +119,7 @@ static int check_released_policy(struct stage_turn *turn) {
         text = *response.error_code ? NULL : json_text(response.json, "lifecyclePolicyText");
         if (text && value_equal(image_policy_read(text, turn->progress->arena),
                                 value_get(turn->change->recorded, "retain"), NULL))
-                remember(turn, "policy");
+                set_mark(turn, "policy");
         return STAGE_OVER;
 }
 

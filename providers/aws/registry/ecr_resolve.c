@@ -159,7 +159,7 @@ static int resolve_some(struct provider *provider, struct ecr_reference **names,
         return 0;
 }
 
-static int by_name(const void *a, const void *b) {
+static int by_repository(const void *a, const void *b) {
         const struct ecr_reference *left = *(struct ecr_reference *const *)a;
         const struct ecr_reference *right = *(struct ecr_reference *const *)b;
         int order = strcmp(left->repository, right->repository);
@@ -208,7 +208,7 @@ static struct ecr_reference **sort_by_name(struct ecr_reference *references, siz
 
         for (size_t i = 0; i < count; i++)
                 sorted[i] = &references[i];
-        qsort(sorted, count, sizeof(struct ecr_reference *), by_name);
+        qsort(sorted, count, sizeof(struct ecr_reference *), by_repository);
         return sorted;
 }
 

@@ -15,7 +15,7 @@
 /* Answers are some four elements deep. */
 #define DEPTH_MAX 12
 
-static struct aws_request request_of(const char *operation, const struct strbuf *form, struct arena *arena) {
+static struct aws_request ec2_request(const char *operation, const struct strbuf *form, struct arena *arena) {
         return (struct aws_request){ .service = AWS_EC2,
                                      .operation = operation,
                                      .method = "POST",
@@ -45,8 +45,8 @@ static void add_tags(struct strbuf *form, const char *prefix, const struct value
 }
 
 /* What makes something (`type`, tagged at once) is never sent twice by itself. */
-static struct aws_request make(const char *operation, const struct ec2_filter *fields, size_t count,
-                               const char *type, const struct value *tags, struct arena *arena) {
+static struct aws_request create_request(const char *operation, const struct ec2_filter *fields, size_t count,
+                                         const char *type, const struct value *tags, struct arena *arena) {
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
         struct aws_request request;
 
@@ -55,7 +55,7 @@ static struct aws_request make(const char *operation, const struct ec2_filter *f
                 aws_form_add(&form, "TagSpecification.1.ResourceType", type);
                 add_tags(&form, "TagSpecification.1.", tags, true);
         }
-        request = request_of(operation, &form, arena);
+        request = ec2_request(operation, &form, arena);
         request.once = type != NULL;
         return request;
 }
@@ -73,7 +73,7 @@ struct aws_request ec2_describe(const char *operation, const struct ec2_filter *
                 snprintf(name, sizeof(name), "Filter.%u.Value.1", i + 1);
                 aws_form_add(&form, name, filters[i].value);
         }
-        return request_of(operation, &form, arena);
+        return ec2_request(operation, &form, arena);
 }
 
 static struct value value_of_node(const struct xml_node *node, struct arena *arena, int depth) {
@@ -137,7 +137,7 @@ struct value *ec2_tags(const struct value *item, struct arena *arena) {
 struct aws_request ec2_create_vpc(const char *cidr, const struct value *tags, struct arena *arena) {
         const struct ec2_filter fields[] = { { "CidrBlock", cidr } };
 
-        return make("CreateVpc", fields, COUNT(fields), "vpc", tags, arena);
+        return create_request("CreateVpc", fields, COUNT(fields), "vpc", tags, arena);
 }
 
 struct aws_request ec2_create_subnet(const char *vpc, const char *cidr, const char *zone,
@@ -146,7 +146,7 @@ struct aws_request ec2_create_subnet(const char *vpc, const char *cidr, const ch
                                              { "CidrBlock", cidr },
                                              { "AvailabilityZone", zone } };
 
-        return make("CreateSubnet", fields, COUNT(fields), "subnet", tags, arena);
+        return create_request("CreateSubnet", fields, COUNT(fields), "subnet", tags, arena);
 }
 
 struct aws_request ec2_create_gateway(const char *vpc, const char *service, const char *table,
@@ -157,7 +157,7 @@ struct aws_request ec2_create_gateway(const char *vpc, const char *service, cons
                                              { "RouteTableId.1", table },
                                              { "PolicyDocument", policy } };
 
-        return make("CreateVpcEndpoint", fields, COUNT(fields), "vpc-endpoint", tags, arena);
+        return create_request("CreateVpcEndpoint", fields, COUNT(fields), "vpc-endpoint", tags, arena);
 }
 
 struct aws_request ec2_modify_gateway(const char *endpoint, const char *policy, const char *table,
@@ -166,7 +166,7 @@ struct aws_request ec2_modify_gateway(const char *endpoint, const char *policy, 
                                              { "PolicyDocument", policy },
                                              { "AddRouteTableId.1", table } };
 
-        return make("ModifyVpcEndpoint", fields, COUNT(fields), NULL, NULL, arena);
+        return create_request("ModifyVpcEndpoint", fields, COUNT(fields), NULL, NULL, arena);
 }
 
 struct aws_request ec2_create_group(const char *vpc, const char *name, const char *description,
@@ -175,7 +175,7 @@ struct aws_request ec2_create_group(const char *vpc, const char *name, const cha
                                              { "GroupName", name },
                                              { "GroupDescription", description } };
 
-        return make("CreateSecurityGroup", fields, COUNT(fields), "security-group", tags, arena);
+        return create_request("CreateSecurityGroup", fields, COUNT(fields), "security-group", tags, arena);
 }
 
 struct aws_request ec2_allow_egress(const char *group, const char *prefix_list, int port,
@@ -188,21 +188,21 @@ struct aws_request ec2_allow_egress(const char *group, const char *prefix_list, 
                                              { "IpPermissions.1.PrefixListIds.1.PrefixListId",
                                                prefix_list } };
 
-        return make("AuthorizeSecurityGroupEgress", fields, COUNT(fields), NULL, NULL, arena);
+        return create_request("AuthorizeSecurityGroupEgress", fields, COUNT(fields), NULL, NULL, arena);
 }
 
 struct aws_request ec2_revoke(const char *group, const char *rule, bool egress, struct arena *arena) {
         const struct ec2_filter fields[] = { { "GroupId", group }, { "SecurityGroupRuleId.1", rule } };
 
-        return make(egress ? "RevokeSecurityGroupEgress" : "RevokeSecurityGroupIngress", fields,
-                    COUNT(fields), NULL, NULL, arena);
+        return create_request(egress ? "RevokeSecurityGroupEgress" : "RevokeSecurityGroupIngress", fields,
+                              COUNT(fields), NULL, NULL, arena);
 }
 
 struct aws_request ec2_delete_route(const char *table, const char *kind, const char *destination,
                                     struct arena *arena) {
         const struct ec2_filter fields[] = { { "RouteTableId", table }, { kind, destination } };
 
-        return make("DeleteRoute", fields, COUNT(fields), NULL, NULL, arena);
+        return create_request("DeleteRoute", fields, COUNT(fields), NULL, NULL, arena);
 }
 
 static struct aws_request change_tags(const char *operation, const char *const *ids, const struct value *tags,
@@ -216,7 +216,7 @@ static struct aws_request change_tags(const char *operation, const char *const *
                 aws_form_add(&form, name, ids[i]);
         }
         add_tags(&form, "", tags, values);
-        return request_of(operation, &form, arena);
+        return ec2_request(operation, &form, arena);
 }
 
 struct aws_request ec2_create_tags(const char *const *ids, const struct value *tags, struct arena *arena) {
@@ -230,5 +230,5 @@ struct aws_request ec2_delete_tags(const char *const *ids, const struct value *k
 struct aws_request ec2_delete(const char *operation, const char *name, const char *id, struct arena *arena) {
         const struct ec2_filter fields[] = { { name, id } };
 
-        return make(operation, fields, COUNT(fields), NULL, NULL, arena);
+        return create_request(operation, fields, COUNT(fields), NULL, NULL, arena);
 }

@@ -25,7 +25,7 @@ static void add_tags(struct strbuf *form, const struct value *tags) {
 }
 
 /* A form into the arena, as the request's body. */
-static struct aws_request request_of(const char *operation, const struct strbuf *form, struct arena *arena) {
+static struct aws_request iam_request(const char *operation, const struct strbuf *form, struct arena *arena) {
         return (struct aws_request){ .service = AWS_IAM,
                                      .operation = operation,
                                      .method = "POST",
@@ -57,7 +57,7 @@ static struct aws_request on_role(const char *operation, const char *role, struc
         add_field(&form, "Path", fields.path);
         add_field(&form, "PermissionsBoundary", fields.boundary);
         add_tags(&form, tags);
-        return request_of(operation, &form, arena);
+        return iam_request(operation, &form, arena);
 }
 
 struct aws_request iam_get_role(const char *role, struct arena *arena) {
@@ -147,7 +147,7 @@ struct aws_request iam_untag_role(const char *role, const struct value *keys, st
                 snprintf(name, sizeof(name), "TagKeys.member.%u", i + 1);
                 aws_form_add(&form, name, keys->members[i].name);
         }
-        return request_of("UntagRole", &form, arena);
+        return iam_request("UntagRole", &form, arena);
 }
 
 struct aws_request iam_get_role_policy(const char *role, const char *policy, struct arena *arena) {

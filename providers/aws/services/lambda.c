@@ -130,23 +130,23 @@ struct aws_request lambda_delete_concurrency(const char *function, struct arena 
                                      .path = function_path("2017-10-31", function, "/concurrency", arena) };
 }
 
-static struct aws_request read_part(const char *operation, const char *path) {
+static struct aws_request get_request(const char *operation, const char *path) {
         return (struct aws_request){
                 .service = AWS_LAMBDA, .operation = operation, .method = "GET", .path = path
         };
 }
 
 struct aws_request lambda_get_url(const char *function, struct arena *arena) {
-        return read_part("GetFunctionUrlConfig", function_path("2021-10-31", function, "/url", arena));
+        return get_request("GetFunctionUrlConfig", function_path("2021-10-31", function, "/url", arena));
 }
 
 struct aws_request lambda_list_aliases(const char *function, struct arena *arena) {
-        return read_part("ListAliases", function_path("2015-03-31", function, "/aliases", arena));
+        return get_request("ListAliases", function_path("2015-03-31", function, "/aliases", arena));
 }
 
 struct aws_request lambda_list_event_sources(const char *function, struct arena *arena) {
         struct aws_request request =
-                read_part("ListEventSourceMappings", "/2015-03-31/event-source-mappings");
+                get_request("ListEventSourceMappings", "/2015-03-31/event-source-mappings");
 
         (void)arena;
         request.query[0] = (struct aws_query){ "FunctionName", function };
@@ -154,7 +154,7 @@ struct aws_request lambda_list_event_sources(const char *function, struct arena 
 }
 
 struct aws_request lambda_get_policy(const char *function, struct arena *arena) {
-        return read_part("GetPolicy", function_path("2015-03-31", function, "/policy", arena));
+        return get_request("GetPolicy", function_path("2015-03-31", function, "/policy", arena));
 }
 
 static struct aws_request invocation(const char *operation, const char *path, const char *tenant,

@@ -25,7 +25,7 @@ static void add_header(struct aws_request *request, const char *name, const char
         request->headers[i] = (struct aws_query){ name, value };
 }
 
-static struct aws_request request_of(const struct s3_bucket *bucket, const char *operation,
+static struct aws_request s3_request(const struct s3_bucket *bucket, const char *operation,
                                      const char *method, const char *path) {
         struct aws_request request = { .service = AWS_S3,
                                        .operation = operation,
@@ -41,7 +41,7 @@ static struct aws_request request_of(const struct s3_bucket *bucket, const char 
 /* A request about a setting of the bucket: ?tagging, ?policy ... */
 static struct aws_request setting(const struct s3_bucket *bucket, const char *operation, const char *method,
                                   const char *name) {
-        struct aws_request request = request_of(bucket, operation, method, "/");
+        struct aws_request request = s3_request(bucket, operation, method, "/");
 
         request.query[0] = (struct aws_query){ name, NULL };
         return request;
@@ -62,7 +62,7 @@ static void set_xml_body(struct aws_request *request, struct xml_document *docum
                       "application/xml");
 }
 
-static void add_tags(struct xml_node *set, const struct value *tags) {
+static void put_tags(struct xml_node *set, const struct value *tags) {
         for (uint32_t i = 0; tags && i < tags->count; i++) {
                 struct xml_node *tag = xml_add(set, "Tag", NULL);
 
@@ -74,7 +74,7 @@ static void add_tags(struct xml_node *set, const struct value *tags) {
 struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *region,
                                     const struct value *tags, struct arena *arena) {
         const struct s3_bucket unowned = { .name = bucket->name };
-        struct aws_request request = request_of(&unowned, "CreateBucket", "PUT", "/");
+        struct aws_request request = s3_request(&unowned, "CreateBucket", "PUT", "/");
         bool away = strcmp(region, "us-east-1") != 0, tagged = tags && tags->count > 0;
         struct xml_document *document XML_CLEANUP = NULL;
 
@@ -84,18 +84,18 @@ struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *
         if (away)
                 xml_add(xml_root(document), "LocationConstraint", region);
         if (tagged)
-                add_tags(xml_add(xml_root(document), "Tags", NULL), tags);
+                put_tags(xml_add(xml_root(document), "Tags", NULL), tags);
         set_xml_body(&request, document, arena);
         request.checksum = false;
         return request;
 }
 
 struct aws_request s3_head_bucket(const struct s3_bucket *bucket) {
-        return request_of(bucket, "HeadBucket", "HEAD", "/");
+        return s3_request(bucket, "HeadBucket", "HEAD", "/");
 }
 
 struct aws_request s3_delete_bucket(const struct s3_bucket *bucket) {
-        return request_of(bucket, "DeleteBucket", "DELETE", "/");
+        return s3_request(bucket, "DeleteBucket", "DELETE", "/");
 }
 
 struct aws_request s3_get_bucket_tagging(const struct s3_bucket *bucket) {
@@ -133,7 +133,7 @@ struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const s
         struct aws_request request = setting(bucket, "PutBucketTagging", "PUT", "tagging");
         struct xml_document *document XML_CLEANUP = xml_new("Tagging", S3_NAMESPACE);
 
-        add_tags(xml_add(xml_root(document), "TagSet", NULL), tags);
+        put_tags(xml_add(xml_root(document), "TagSet", NULL), tags);
         set_xml_body(&request, document, arena);
         return request;
 }
@@ -157,7 +157,7 @@ struct aws_request s3_tag_resource(const struct s3_bucket *bucket, const char *p
         struct aws_request request = control(bucket, partition, "TagResource", "POST", arena);
         struct xml_document *document XML_CLEANUP = xml_new("TagResourceRequest", S3_CONTROL_NAMESPACE);
 
-        add_tags(xml_add(xml_root(document), "Tags", NULL), tags);
+        put_tags(xml_add(xml_root(document), "Tags", NULL), tags);
         set_xml_body(&request, document, arena);
         request.checksum = false;
         return request;
@@ -296,7 +296,7 @@ struct aws_request s3_delete_lifecycle(const struct s3_bucket *bucket) {
 }
 
 struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *prefix, const char *token) {
-        struct aws_request request = request_of(bucket, "ListObjectsV2", "GET", "/");
+        struct aws_request request = s3_request(bucket, "ListObjectsV2", "GET", "/");
 
         request.query[0] = (struct aws_query){ "list-type", "2" };
         request.query[1] = (struct aws_query){ "encoding-type", "url" };
@@ -545,7 +545,7 @@ static const char *object_path(const char *key, struct arena *arena) {
 
 struct aws_request s3_get_object_tagging(const struct s3_bucket *bucket, const char *key, const char *version,
                                          struct arena *arena) {
-        struct aws_request request = request_of(bucket, "GetObjectTagging", "GET", object_path(key, arena));
+        struct aws_request request = s3_request(bucket, "GetObjectTagging", "GET", object_path(key, arena));
 
         request.query[0] = (struct aws_query){ "tagging", NULL };
         if (version)
@@ -554,7 +554,7 @@ struct aws_request s3_get_object_tagging(const struct s3_bucket *bucket, const c
 }
 
 struct aws_request s3_get_object(const struct s3_bucket *bucket, const char *key, struct arena *arena) {
-        return request_of(bucket, "GetObject", "GET", object_path(key, arena));
+        return s3_request(bucket, "GetObject", "GET", object_path(key, arena));
 }
 
 struct aws_request s3_get_object_part(const struct s3_bucket *bucket, const char *key, uint64_t from,
@@ -569,12 +569,12 @@ struct aws_request s3_get_object_part(const struct s3_bucket *bucket, const char
 }
 
 struct aws_request s3_head_object(const struct s3_bucket *bucket, const char *key, struct arena *arena) {
-        return request_of(bucket, "HeadObject", "HEAD", object_path(key, arena));
+        return s3_request(bucket, "HeadObject", "HEAD", object_path(key, arena));
 }
 
 struct aws_request s3_write_object(const struct s3_bucket *bucket, const struct s3_write *write,
                                    struct arena *arena) {
-        struct aws_request request = request_of(bucket, "PutObject", "PUT", object_path(write->key, arena));
+        struct aws_request request = s3_request(bucket, "PutObject", "PUT", object_path(write->key, arena));
 
         set_text_body(&request, write->body ? write->body : "", write->length, write->content_type);
         if (write->file && write->file->length)
@@ -605,7 +605,7 @@ struct aws_request s3_put_object(const struct s3_bucket *bucket, const char *key
 
 struct aws_request s3_copy_object(const struct s3_bucket *bucket, const char *from, const char *etag,
                                   const char *to, struct arena *arena) {
-        struct aws_request request = request_of(bucket, "CopyObject", "PUT", object_path(to, arena));
+        struct aws_request request = s3_request(bucket, "CopyObject", "PUT", object_path(to, arena));
         struct strbuf source STRBUF_CLEANUP = STRBUF_INIT;
 
         strbuf_printf(&source, "%s/", bucket->name);
@@ -633,7 +633,7 @@ int s3_read_copied(const struct aws_response *response, struct arena *arena, con
 
 struct aws_request s3_delete_object(const struct s3_bucket *bucket, const char *key, const char *if_match,
                                     struct arena *arena) {
-        struct aws_request request = request_of(bucket, "DeleteObject", "DELETE", object_path(key, arena));
+        struct aws_request request = s3_request(bucket, "DeleteObject", "DELETE", object_path(key, arena));
 
         if (if_match)
                 add_header(&request, "If-Match", if_match);

@@ -142,8 +142,8 @@ static bool is_about_tenants(const struct aws_response *response) {
                (strstr(response->error_message, "enant") != NULL);
 }
 
-static void refuse(struct invoke_result *result, enum invoke_end end, const struct aws_response *response,
-                   const struct error *err) {
+static void fail_invocation(struct invoke_result *result, enum invoke_end end,
+                            const struct aws_response *response, const struct error *err) {
         result->end = end;
         result->tenant_unexpected = is_about_tenants(response);
         set_details(result, response->error_code, err->message);
@@ -187,8 +187,8 @@ static void read_streamed(struct try *try) {
 /* What a try came to: whether there may be another, and when. */
 enum step { STEP_ENDED, STEP_WAIT, STEP_AT_ONCE };
 
-static struct aws_request request_of(const struct invoke_call *invocation, struct try *try, bool buffered,
-                                     struct arena *arena) {
+static struct aws_request invoke_request(const struct invoke_call *invocation, struct try *try, bool buffered,
+                                         struct arena *arena) {
         struct aws_request request =
                 buffered ? lambda_invoke(invocation->function, invocation->tenant, invocation->payload,
                                          invocation->length, arena)
@@ -210,7 +210,7 @@ static enum step judge_refusal(struct try *try, const struct aws_response *respo
         struct invoke_result *result = try->result;
 
         if (is_throttled(response)) {
-                refuse(result, INVOKE_THROTTLED, response, err);
+                fail_invocation(result, INVOKE_THROTTLED, response, err);
                 memcpy(result->reason, response->error_reason, sizeof(result->reason));
                 return STEP_WAIT;
         }
@@ -218,17 +218,18 @@ static enum step judge_refusal(struct try *try, const struct aws_response *respo
                 *buffered = result->streams_missing = true;
                 return STEP_AT_ONCE;
         }
-        refuse(result, is_before_any_code(response) ? INVOKE_REFUSED : INVOKE_UNKNOWN, response, err);
+        fail_invocation(result, is_before_any_code(response) ? INVOKE_REFUSED : INVOKE_UNKNOWN, response,
+                        err);
         return STEP_ENDED;
 }
 
-static enum step try_once(struct aws_client *client, const struct invoke_call *invocation, bool *buffered,
-                          unsigned *mended, unsigned *unsent, struct arena *arena,
-                          struct invoke_result *result) {
+static enum step invoke_once(struct aws_client *client, const struct invoke_call *invocation, bool *buffered,
+                             unsigned *mended, unsigned *unsent, struct arena *arena,
+                             struct invoke_result *result) {
         struct try try = { .invocation = invocation, .result = result };
         struct event_stream *stream EVENT_STREAM_CLEANUP = event_stream_new(take_message, &try);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = request_of(invocation, &try, *buffered, arena);
+        struct aws_request request = invoke_request(invocation, &try, *buffered, arena);
         struct error err = { 0 };
         enum aws_try came;
 
@@ -244,10 +245,10 @@ static enum step try_once(struct aws_client *client, const struct invoke_call *i
         }
         switch (came) {
         case AWS_TRY_MENDED:
-                refuse(result, INVOKE_REFUSED, &response, &err);
+                fail_invocation(result, INVOKE_REFUSED, &response, &err);
                 return ++*mended > MENDED_MAX ? STEP_ENDED : STEP_AT_ONCE;
         case AWS_TRY_UNSENT:
-                refuse(result, INVOKE_REFUSED, &response, &err);
+                fail_invocation(result, INVOKE_REFUSED, &response, &err);
                 return ++*unsent >= UNSENT_MAX || err.kind == ERROR_INTERRUPTED ? STEP_ENDED : STEP_WAIT;
         case AWS_TRY_REFUSED:
                 return judge_refusal(&try, &response, &err, buffered);
@@ -291,7 +292,7 @@ void invoke(struct aws_client *client, const struct invoke_call *invocation, str
         if (!can_be_sent(invocation, ret))
                 return;
         for (unsigned attempts = 1;; attempts++) {
-                enum step step = try_once(client, invocation, &buffered, &mended, &unsent, arena, ret);
+                enum step step = invoke_once(client, invocation, &buffered, &mended, &unsent, arena, ret);
                 int64_t when_ms = clock->monotonic_ms(clock) + aws_retry_delay_ms(client, attempts);
                 struct error ignored;
 

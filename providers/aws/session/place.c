@@ -204,8 +204,8 @@ static void have_it_done(struct place_session *session) {
                 place_jobs_add(session->place, session, place_run, false);
 }
 
-static int execute(struct place_session *session, const struct place_execution *execution,
-                   struct error *err) {
+static int queue_execution(struct place_session *session, const struct place_execution *execution,
+                           struct error *err) {
         int result = 0;
 
         pthread_mutex_lock(&session->lock);
@@ -241,11 +241,11 @@ static void interrupt_running(struct place_session *session, int64_t n) {
                 place_jobs_add(session->place, session, place_run_interrupt, true);
 }
 
-static void interrupt(struct place_session *session, int64_t n) {
+static void interrupt_execution(struct place_session *session, int64_t n) {
         interrupt_running(session, n);
 }
 
-static int restart(struct place_session *session, const char *context, struct error *err) {
+static int queue_restart(struct place_session *session, const char *context, struct error *err) {
         (void)err;
         pthread_mutex_lock(&session->lock);
         if (!session->restarts)
@@ -293,7 +293,7 @@ static void heard(struct place_session *session, uint64_t id) {
                 place_jobs_add(session->place, session, place_run_drop, true);
 }
 
-static void end(struct place_session *session) {
+static void end_session(struct place_session *session) {
         interrupt_running(session, 0);
         pthread_mutex_lock(&session->lock);
         session->ending = true;
@@ -380,8 +380,8 @@ static int check_environment(struct aws_place *place, const char *name, struct e
                 environment.function, name);
 }
 
-static int open_session(struct place *base, const struct place_opening *opening, struct place_session **ret,
-                        struct error *err) {
+static int open_lambda_session(struct place *base, const struct place_opening *opening,
+                               struct place_session **ret, struct error *err) {
         struct aws_place *place = (struct aws_place *)base;
         struct place_session *session;
 
@@ -458,17 +458,17 @@ static void close_place(struct place *base) {
 
 static const struct place_class class = {
         .counts_generations = true,
-        .open = open_session,
+        .open = open_lambda_session,
         .descriptor = descriptor,
         .patience_ms = patience_ms,
         .next = next,
-        .execute = execute,
-        .interrupt = interrupt,
-        .restart = restart,
+        .execute = queue_execution,
+        .interrupt = interrupt_execution,
+        .restart = queue_restart,
         .park = park,
         .expire = expire,
         .heard = heard,
-        .end = end,
+        .end = end_session,
         .leave = leave,
         .clear = clear,
         .close = close_place,

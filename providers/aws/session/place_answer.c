@@ -52,8 +52,8 @@ void place_answer_again(struct place_answer *answer) {
 }
 
 /* Puts the message into the session's line, unless it was there before; it is the line's then. */
-static int say(struct place_answer *answer, enum place_event_type type, struct message *message,
-               const struct report *report) {
+static int queue_report(struct place_answer *answer, enum place_event_type type, struct message *message,
+                        const struct report *report) {
         static const enum place_was was[] = { [REPORT_NEW] = PLACE_NEW,
                                               [REPORT_KEPT] = PLACE_KEPT,
                                               [REPORT_WAS_RESTORED] = PLACE_RESTORED,
@@ -107,7 +107,7 @@ static int hear_started(struct place_answer *answer, struct message *message, co
         answer->started = true;
         if (report->generation > 0)
                 json_put(answer->contexts, report->context, json_integer(report->generation));
-        return say(answer, PLACE_STARTED, message, report);
+        return queue_report(answer, PLACE_STARTED, message, report);
 }
 
 static int hear_report(struct place_answer *answer, struct message *message, struct error *err) {
@@ -131,8 +131,8 @@ static int hear_report(struct place_answer *answer, struct message *message, str
         case REPORT_DISPLAY:
                 if (!ours || answer->has_done)
                         return error_set(err, "it showed something of what does not run");
-                return say(answer, report.type == REPORT_OUTPUT ? PLACE_OUTPUT : PLACE_DISPLAY, message,
-                           &report);
+                return queue_report(answer, report.type == REPORT_OUTPUT ? PLACE_OUTPUT : PLACE_DISPLAY,
+                                    message, &report);
         case REPORT_DONE:
                 if (!ours || answer->has_done)
                         return error_set(err, "it ended what does not run");
@@ -180,7 +180,7 @@ static int hear_file(struct place_answer *answer, const struct message *message,
         return 0;
 }
 
-static int hear(struct place_answer *answer, struct message *message, struct error *err) {
+static int hear_message(struct place_answer *answer, struct message *message, struct error *err) {
         if (answer->has_end)
                 return error_set(err, "it said something behind its end");
         switch (invocation_said(message)) {
@@ -206,7 +206,8 @@ static bool hear_bytes(struct place_answer *answer, const char *bytes, size_t le
                 size_t used;
                 int whole = message_read(&answer->reader, bytes, length, &used, &message, &answer->lie);
 
-                if (whole < 0 || (whole == MESSAGE_WHOLE && hear(answer, &message, &answer->lie) < 0)) {
+                if (whole < 0 ||
+                    (whole == MESSAGE_WHOLE && hear_message(answer, &message, &answer->lie) < 0)) {
                         answer->lied = !answer->deaf;
                         return false;
                 }

@@ -30,7 +30,7 @@
 /* Between the bucket's clock and that of an event, and of what is cut from a time. */
 #define CLOCKS_MS 2000
 
-static struct workspace_bucket bucket_of(const struct place_session *session) {
+static struct workspace_bucket workspace_bucket_of(const struct place_session *session) {
         const struct aws_place_config *config = &session->place->config;
 
         return (struct workspace_bucket){ config->client, config->bucket, config->stack };
@@ -50,7 +50,7 @@ static uint64_t read_max(uint64_t files_bytes) {
 /* What fails here is said by the next execution. */
 void place_files_check(struct place_session *session, uint64_t files_bytes) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct workspace_bucket where = bucket_of(session);
+        const struct workspace_bucket where = workspace_bucket_of(session);
         struct workspace_index ignored;
         struct error err;
 
@@ -66,8 +66,8 @@ bool place_files_is_count_due(const struct place_session *session, const struct 
         return files->kept && aws_client_wall_ms(session->place->config.client) - last_ms > COUNT_AFTER_MS;
 }
 
-static json_t *list_files(const struct place_session *session, const struct workspace_index *index,
-                          struct arena *arena, struct error *err) {
+static json_t *presigned_files(const struct place_session *session, const struct workspace_index *index,
+                               struct arena *arena, struct error *err) {
         json_t *files = json_checked(json_array());
 
         for (size_t i = 0; i < index->count; i++) {
@@ -116,7 +116,7 @@ int place_files_stage(struct place_session *session, const char *staged,
 
 int place_files_find(struct place_session *session, struct arena *arena, struct place_files *ret,
                      struct error *err) {
-        const struct workspace_bucket where = bucket_of(session);
+        const struct workspace_bucket where = workspace_bucket_of(session);
         int found = session->owner ? workspace_index_read(&where, session->id, arena, &ret->index, err) : 0;
 
         if (found < 0)
@@ -143,7 +143,7 @@ static int refuse_too_much(const struct workspace_index *index,
 /* The digest of each file is needed: of those that are not known the files are read, once it is certain that they are not too many bytes. */
 static int know_digests(struct place_session *session, const struct aws_place_environment *environment,
                         struct arena *arena, struct place_files *files, struct error *err) {
-        const struct workspace_bucket where = bucket_of(session);
+        const struct workspace_bucket where = workspace_bucket_of(session);
         bool known = true;
         int found;
 
@@ -174,7 +174,7 @@ int place_files_offer(struct place_session *session, int64_t n,
                 return -1;
         if (!ret->kept)
                 return 0;
-        files = list_files(session, index, arena, err);
+        files = presigned_files(session, index, arena, err);
         if (!files)
                 return -1;
         text = json_plain(files);
@@ -260,10 +260,10 @@ static void tell_once(struct place_answer *answer, struct arena *arena) {
 }
 
 /* Whether an object is the file that the code knew. Times are of whole seconds, and clocks differ: where they do not tell, its bytes do. */
-static int judge(struct place_session *session, const struct place_files *files,
-                 const struct s3_object *object, struct doomed *doomed, struct arena *arena,
-                 struct error *err) {
-        const struct workspace_bucket where = bucket_of(session);
+static int compare_object(struct place_session *session, const struct place_files *files,
+                          const struct s3_object *object, struct doomed *doomed, struct arena *arena,
+                          struct error *err) {
+        const struct workspace_bucket where = workspace_bucket_of(session);
         struct workspace_index_file file = { .path = doomed->file->path, .etag = object->etag };
         int same;
 
@@ -307,7 +307,7 @@ static int look_for(struct place_session *session, const struct place_files *fil
                                 continue;
                         found = bsearch(&wanted, doomed, count, sizeof(*doomed), compare_doomed);
                         if (found && found->looked_for &&
-                            judge(session, files, &page.objects[i], found, arena, err) < 0)
+                            compare_object(session, files, &page.objects[i], found, arena, err) < 0)
                                 return -1;
                 }
                 token = page.next;
@@ -437,7 +437,7 @@ static void tell_conflicts(struct place_answer *answer, const struct workspace_i
 static int change_index(struct place_session *session, const struct place_files *files,
                         struct place_answer *answer, const struct doomed *doomed, size_t doomed_count,
                         struct arena *arena, struct error *err) {
-        const struct workspace_bucket where = bucket_of(session);
+        const struct workspace_bucket where = workspace_bucket_of(session);
         const struct place_file *changed = answer->files[PLACE_FILES_CHANGED];
         const struct place_file *gone = answer->files[PLACE_FILES_GONE];
         size_t changed_count = answer->counts[PLACE_FILES_CHANGED],

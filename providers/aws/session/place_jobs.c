@@ -14,7 +14,7 @@ struct place_job {
         place_work *work;
 };
 
-static void do_job(void *context) {
+static void run_place_job(void *context) {
         struct place_job *job = context;
         struct place_session *session = job->session;
 
@@ -37,7 +37,7 @@ void place_jobs_add(struct aws_place *place, struct place_session *session, plac
         pthread_mutex_lock(&session->lock);
         session->jobs++;
         pthread_mutex_unlock(&session->lock);
-        jobs_add(urgent ? place->urgent : place->invocations, session->owner, do_job, job);
+        jobs_add(urgent ? place->urgent : place->invocations, session->owner, run_place_job, job);
 }
 
 int place_jobs_start(struct aws_place *place, struct error *err) {

@@ -222,8 +222,8 @@ static void take_checkpoint(struct place_session *session, const struct place_an
         }
 }
 
-static void remember(struct place_session *session, const struct place_answer *answer,
-                     const struct outcome *outcome, bool is_python) {
+static void remember_outcome(struct place_session *session, const struct place_answer *answer,
+                             const struct outcome *outcome, bool is_python) {
         struct place_memory *memory = &session->memory;
 
         if (outcome->not_taken)
@@ -406,8 +406,8 @@ static void have_all_files(struct place_session *session, struct place_answer *a
         place_answer_release(&whole);
 }
 
-static struct outcome judge(struct place_session *session, struct place_answer *answer,
-                            const struct invoke_result *result, const struct place_call *call) {
+static struct outcome outcome_of_call(struct place_session *session, struct place_answer *answer,
+                                      const struct invoke_result *result, const struct place_call *call) {
         struct error look = { 0 };
 
         /* Of any other end the body, if there is one, is Lambda's. */
@@ -506,8 +506,8 @@ static struct outcome interrupted_before(struct place_answer *answer) {
         return outcome;
 }
 
-static struct outcome execute(struct place_session *session, const struct place_task *task,
-                              struct place_answer *answer) {
+static struct outcome run_execution(struct place_session *session, const struct place_task *task,
+                                    struct place_answer *answer) {
         const struct place_execution *execution = &task->execution;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct place_call call = PLACE_CALL_INIT;
@@ -550,7 +550,7 @@ static struct outcome execute(struct place_session *session, const struct place_
                     (result.end == INVOKE_THROTTLED || (result.end == INVOKE_REFUSED && !*result.code)))
                         outcome = interrupted_before(answer);
                 else
-                        outcome = judge(session, answer, &result, &call);
+                        outcome = outcome_of_call(session, answer, &result, &call);
                 /*
                  * Otherwise one file that came into the bucket by other ways would block all
                  * executions, for a day.
@@ -608,7 +608,7 @@ static void run_task(struct place_session *session, struct place_task *task) {
         if (task->only_await)
                 outcome = await_other(session, task, &answer);
         else
-                outcome = execute(session, task, &answer);
+                outcome = run_execution(session, task, &answer);
         pthread_mutex_lock(&session->lock);
         interrupted = session->interrupted && session->sent;
         session->task = NULL;
@@ -618,8 +618,8 @@ static void run_task(struct place_session *session, struct place_task *task) {
         if (!is_left(session)) {
                 if (interrupted)
                         drop_later(session, execution->n, "interrupt");
-                remember(session, &answer, &outcome,
-                         task->only_await || execution->language == REQUEST_PYTHON);
+                remember_outcome(session, &answer, &outcome,
+                                 task->only_await || execution->language == REQUEST_PYTHON);
                 say_done(session, &answer, &outcome);
         }
         place_answer_release(&answer);
@@ -634,7 +634,7 @@ static void run_task(struct place_session *session, struct place_task *task) {
  * No execution may find that kernel again: if Lambda cannot be told so, all kernels end before the
  * next execution.
  */
-static void run_restart(struct place_session *session, const char *context) {
+static void restart_context(struct place_session *session, const char *context) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct place_memory *memory = &session->memory;
         const struct request request = { .type = REQUEST_RESTART, .context = context };
@@ -699,7 +699,7 @@ void place_run(struct place_session *session) {
 
         while (take_next(session, &context, &task)) {
                 if (context)
-                        run_restart(session, context);
+                        restart_context(session, context);
                 else
                         run_task(session, task);
                 free(context);

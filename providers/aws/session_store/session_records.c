@@ -214,12 +214,12 @@ static int list_shard(struct listing *listing, char shard, struct error *err) {
         return 0;
 }
 
-static int compare_keys(const void *a, const void *b) {
+static int compare_items(const void *a, const void *b) {
         return strcmp(((const struct session_item *)a)->key, ((const struct session_item *)b)->key);
 }
 
 static int compare_keys_backwards(const void *a, const void *b) {
-        return compare_keys(b, a);
+        return compare_items(b, a);
 }
 
 /*
@@ -248,7 +248,7 @@ static int list_all(struct listing *listing, struct error *err) {
         }
         if (listing->count > 0)
                 qsort(listing->items, listing->count, sizeof(*listing->items),
-                      listing->backwards ? compare_keys_backwards : compare_keys);
+                      listing->backwards ? compare_keys_backwards : compare_items);
         if (listing->count > listing->limit)
                 listing->count = listing->limit;
         return 0;
@@ -379,7 +379,7 @@ static bool is_refused(const struct aws_response *response) {
         return false;
 }
 
-static bool wait_a_little(const struct session_records *records, unsigned tries) {
+static bool wait_after_conflict(const struct session_records *records, unsigned tries) {
         const struct clock *clock = aws_client_clock(records->client);
         int64_t wait_ms = (int64_t)((0.5 + random_unit()) * (double)(CONFLICT_WAIT_MS << tries));
 
@@ -427,7 +427,7 @@ static int records_write(struct session_store *store, const struct session_chang
                 if (written >= 0)
                         return written;
                 if (aws_failed_with(&response, DYNAMODB_CANCELED) && may_be_made_later(&response) &&
-                    tries < CONFLICTS_MAX - 1 && wait_a_little(records, tries))
+                    tries < CONFLICTS_MAX - 1 && wait_after_conflict(records, tries))
                         continue;
                 *err = failure;
                 return -1;

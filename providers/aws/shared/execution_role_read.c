@@ -176,7 +176,7 @@ static int read_role(struct reading *reading) {
         return 0;
 }
 
-static int read_policy(struct reading *reading) {
+static int read_role_policy(struct reading *reading) {
         static const char *const absent[] = { "NoSuchEntity", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request =
@@ -243,7 +243,7 @@ int execution_role_read(struct provider *provider, const struct execution_role_l
                         struct arena *arena, struct execution_role_sight *ret, struct error *err) {
         struct reading reading = { .provider = provider, .look = look, .arena = arena, .err = err };
 
-        if (read_role(&reading) < 0 || (reading.sight.exists && read_policy(&reading) < 0))
+        if (read_role(&reading) < 0 || (reading.sight.exists && read_role_policy(&reading) < 0))
                 return error_context(err, "role %s", look->name);
         if (look->full && look->wished && reading.sight.exists && reading.sight.ownership == OWNER_SELF &&
             (read_others_policies(&reading, true) < 0 || read_others_policies(&reading, false) < 0))

@@ -46,11 +46,11 @@ static const struct clock *clock_of(const struct stage_turn *turn) {
         return aws_client_clock(turn->provider->client);
 }
 
-static int64_t monotonic_now(const struct stage_turn *turn) {
+static int64_t lock_monotonic_ms(const struct stage_turn *turn) {
         return clock_of(turn)->monotonic_ms(clock_of(turn));
 }
 
-static int64_t wall_now(const struct stage_turn *turn) {
+static int64_t lock_wall_ms(const struct stage_turn *turn) {
         return clock_of(turn)->wall_ms(clock_of(turn));
 }
 
@@ -70,7 +70,7 @@ static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, con
         struct aws_request request;
         char *text TEXT_CLEANUP = NULL;
         /* S3 writes Last-Modified at some moment between the request and its answer, which may be a minute apart. */
-        int64_t asked_ms = monotonic_now(turn), asked_wall_ms = wall_now(turn);
+        int64_t asked_ms = lock_monotonic_ms(turn), asked_wall_ms = lock_wall_ms(turn);
         int result;
 
         gethostname(host, sizeof(host) - 1);
@@ -112,7 +112,7 @@ int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, cons
 static int64_t seen_for_ms(const struct stage_turn *turn, const char *etag) {
         struct value *data = stage_data(turn);
         const char *seen = value_get_text(data, "lockSeen");
-        int64_t now = monotonic_now(turn);
+        int64_t now = lock_monotonic_ms(turn);
 
         if (!seen || strcmp(seen, etag) != 0) {
                 value_set_text(turn->progress->arena, data, "lockSeen", etag);
@@ -161,7 +161,7 @@ int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const cha
  */
 bool lock_is_ageing(const struct stage_turn *turn) {
         const struct value *data = turn->progress->data;
-        int64_t now = monotonic_now(turn), wall = wall_now(turn);
+        int64_t now = lock_monotonic_ms(turn), wall = lock_wall_ms(turn);
         int64_t held_ms = now - value_get_integer(data, "lockTakenAtMs", now),
                 wall_ms = wall - value_get_integer(data, "lockTakenAtWallMs", wall);
 

@@ -360,8 +360,8 @@ static void compare_denies(const struct grants *found, const struct grants *want
                 ret->widened |= !allows(statement) && !holds_statement(found->statements, statement);
 }
 
-static json_t *make_target(const struct grants *found, const struct grants *applied,
-                           const struct grants *wanted, const json_t *outlived, struct arena *arena) {
+static json_t *make_target_policy(const struct grants *found, const struct grants *applied,
+                                  const struct grants *wanted, const json_t *outlived, struct arena *arena) {
         bool *stays = arena_array(arena, wanted->count + 1, sizeof(*stays)),
              *narrowed = arena_array(arena, found->count + 1, sizeof(*narrowed));
         json_t *statements = json_checked(json_array());
@@ -424,7 +424,7 @@ void policy_compare(const json_t *found_document, const json_t *applied_document
         }
         result.unclear = found.unclear || (!outside && (replaced || found.too_many));
         if (!result.unclear) {
-                statements = make_target(&found, &applied, &wanted, outlived, arena);
+                statements = make_target_policy(&found, &applied, &wanted, outlived, arena);
                 result.target = json_checked(json_deep_copy(wanted_document));
                 if (statements)
                         json_object_set_new(result.target, "Statement", statements);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static int64_t now_ms(const struct stage_turn *turn) {
+static int64_t turn_now_ms(const struct stage_turn *turn) {
         const struct clock *clock = aws_client_clock(turn->provider->client);
 
         return clock->monotonic_ms(clock);
@@ -19,7 +19,7 @@ static void enter_stage(struct stage_turn *turn, const struct stage *stages, int
         struct progress *progress = turn->progress;
 
         progress->stage = stage;
-        progress->stage_since_ms = now_ms(turn);
+        progress->stage_since_ms = turn_now_ms(turn);
         progress->not_before_ms = 0;
         progress->attempts = 0;
         progress->waiting_for = stages ? stages[stage].waiting_for : NULL;
@@ -47,7 +47,7 @@ int stages_step(const struct stage *stages, int count, struct stage_turn *turn) 
                 }
                 enter_stage(turn, stages, first);
         } else if (progress->stage_since_ms == 0) {
-                progress->stage_since_ms = now_ms(turn);
+                progress->stage_since_ms = turn_now_ms(turn);
         }
         progress->waiting_for = stages[progress->stage].waiting_for;
         result = stages[progress->stage].run(turn);
@@ -74,7 +74,7 @@ int stage_enter(struct stage_turn *turn, int stage) {
 }
 
 int stage_wait(struct stage_turn *turn, int64_t ms) {
-        turn->progress->not_before_ms = now_ms(turn) + ms;
+        turn->progress->not_before_ms = turn_now_ms(turn) + ms;
         return STEP_AGAIN;
 }
 
@@ -97,7 +97,7 @@ struct value *stage_data(const struct stage_turn *turn) {
 }
 
 int64_t stage_elapsed_ms(const struct stage_turn *turn) {
-        return now_ms(turn) - turn->progress->stage_since_ms;
+        return turn_now_ms(turn) - turn->progress->stage_since_ms;
 }
 
 int64_t stage_retry_gap_ms(int64_t elapsed_ms) {

@@ -148,7 +148,8 @@ static bool has_marks(const struct provider *provider, const struct value *vpc, 
                aws_is_of_stack(provider, tags) && texts_same(value_get_text(vpc, "cidrBlock"), ISOLATED_CIDR);
 }
 
-static bool is_ours(const struct provider *provider, const struct value *vpc, const struct value *tags) {
+static bool is_own_network(const struct provider *provider, const struct value *vpc,
+                           const struct value *tags) {
         return has_marks(provider, vpc, tags) && lineage_is_ours(provider, aws_lineage_of(tags));
 }
 
@@ -168,7 +169,7 @@ static int take_vpc(const struct provider *provider, const struct value *list, s
                 const char *id = value_get_text(&list->items[i], "vpcId");
                 struct value *tags = ec2_tags(&list->items[i], arena);
 
-                if (!id || !is_ours(provider, &list->items[i], tags))
+                if (!id || !is_own_network(provider, &list->items[i], tags))
                         continue;
                 if (known ? strcmp(id, known) != 0 : chosen != NULL) {
                         copy = id;
@@ -504,7 +505,7 @@ const char *isolated_network_group_name(const struct provider *provider, struct 
         return arena_printf(arena, "%s-isolated", provider->prefix);
 }
 
-static void keep(char *to, size_t size, const struct value *seen, const char *name) {
+static void copy_id(char *to, size_t size, const struct value *seen, const char *name) {
         const char *text = value_get_text(seen, name);
 
         snprintf(to, size, "%s", text ? text : "");
@@ -513,9 +514,9 @@ static void keep(char *to, size_t size, const struct value *seen, const char *na
 void isolated_network_note(struct provider *provider, const struct value *seen) {
         struct isolated_ids *ids = &provider->isolated;
 
-        keep(ids->vpc, sizeof(ids->vpc), seen, "vpc");
-        keep(ids->known, sizeof(ids->known), seen, value_get(seen, "vpc") ? "vpc" : "known");
-        keep(ids->subnets[0], sizeof(ids->subnets[0]), seen, "subnet0");
-        keep(ids->subnets[1], sizeof(ids->subnets[1]), seen, "subnet1");
-        keep(ids->group, sizeof(ids->group), seen, "group");
+        copy_id(ids->vpc, sizeof(ids->vpc), seen, "vpc");
+        copy_id(ids->known, sizeof(ids->known), seen, value_get(seen, "vpc") ? "vpc" : "known");
+        copy_id(ids->subnets[0], sizeof(ids->subnets[0]), seen, "subnet0");
+        copy_id(ids->subnets[1], sizeof(ids->subnets[1]), seen, "subnet1");
+        copy_id(ids->group, sizeof(ids->group), seen, "group");
 }

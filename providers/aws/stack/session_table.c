@@ -70,8 +70,8 @@ const char *session_table_arn(const struct provider *provider, const char *name,
 }
 
 /* *ret is left NULL where there is no such table, or it is on its way out. Borrowed from the response. */
-static int describe(struct provider *provider, const char *name, struct aws_response *response,
-                    struct arena *arena, const json_t **ret, struct error *err) {
+static int describe_table(struct provider *provider, const char *name, struct aws_response *response,
+                          struct arena *arena, const json_t **ret, struct error *err) {
         struct aws_request request = dynamodb_describe_table(name, arena);
         const json_t *table;
 
@@ -121,8 +121,8 @@ static int read_expiry(struct provider *provider, const char *name, struct arena
         return 0;
 }
 
-static int read_tags(struct provider *provider, const char *name, struct arena *arena, struct value **ret,
-                     struct error *err) {
+static int read_table_tags(struct provider *provider, const char *name, struct arena *arena,
+                           struct value **ret, struct error *err) {
         const char *arn = session_table_arn(provider, name, arena);
         struct aws_paging paging = { 0 };
         struct value *tags = value_new_map(arena);
@@ -151,7 +151,7 @@ int session_table_read(struct provider *provider, const char *name, const struct
         const json_t *table = NULL;
 
         *ret = (struct session_table_sight){ 0 };
-        if (describe(provider, name, &response, arena, &table, err) < 0)
+        if (describe_table(provider, name, &response, arena, &table, err) < 0)
                 return error_context(err, "table %s", name);
         if (!table)
                 return 0;
@@ -161,7 +161,7 @@ int session_table_read(struct provider *provider, const char *name, const struct
         value_set_text(arena, spec, "table", name);
         set_settings(provider, table, recorded, arena, spec);
         if (read_expiry(provider, name, arena, spec, err) < 0 ||
-            read_tags(provider, name, arena, &tags, err) < 0)
+            read_table_tags(provider, name, arena, &tags, err) < 0)
                 return error_context(err, "table %s", name);
         *ret = (struct session_table_sight){ spec, tags };
         return 0;
@@ -195,7 +195,7 @@ int session_table_check(struct provider *provider, const char *name, struct erro
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         const json_t *table = NULL;
 
-        if (describe(provider, name, &response, arena, &table, err) < 0)
+        if (describe_table(provider, name, &response, arena, &table, err) < 0)
                 return error_context(err, "table %s", name);
         if (table)
                 return records_table_check_key(name, table, err);
@@ -224,7 +224,7 @@ int session_table_note_orphans(struct provider *provider, const char *own, struc
                     !aws_tags_name(resources[i].tags, "Stack", provider->stack_name))
                         continue;
                 /* The index knows a table for a while after it is gone. */
-                if (describe(provider, name, &response, arena, &table, err) < 0)
+                if (describe_table(provider, name, &response, arena, &table, err) < 0)
                         return error_context(err, "table %s", name);
                 if (table)
                         lineage_orphan(provider,

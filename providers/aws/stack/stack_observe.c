@@ -375,7 +375,7 @@ static void set_network(const struct sight *sight, struct value *spec) {
  * Names follow from namePrefix: under another one everything would be made again and the old left
  * without an owner.
  */
-static int check_name(const struct sight *sight, const char *path, const char *name) {
+static int check_kept_name(const struct sight *sight, const char *path, const char *name) {
         const char *recorded = value_text_of(value_path(sight->wanted->recorded, path));
 
         if (!recorded || strcmp(recorded, name) == 0)
@@ -559,10 +559,10 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
                 return 0;
         if (sight->wanted->desired && stack_check_key(provider, sight->arena, sight->err) < 0)
                 return -1;
-        if (check_role_account(sight) < 0 || check_name(sight, "bucket.name", provider->bucket) < 0)
+        if (check_role_account(sight) < 0 || check_kept_name(sight, "bucket.name", provider->bucket) < 0)
                 return -1;
         if (provider->manages_role &&
-            check_name(sight, "role.name", execution_role_name(provider, STACK_ROLE, sight->arena)) < 0)
+            check_kept_name(sight, "role.name", execution_role_name(provider, STACK_ROLE, sight->arena)) < 0)
                 return -1;
         if (provider->manages_bucket) {
                 if (see_managed_bucket(sight, value_get(recorded, "bucket")) < 0)

@@ -270,7 +270,7 @@ static int explain_both(struct stage_turn *turn) {
                 value_get_text(turn->progress->data, "tagRefusal"));
 }
 
-static int add_tags(struct stage_turn *turn) {
+static int add_bucket_tags(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct arena *arena = turn->progress->arena;
         const struct value *tags =
@@ -475,7 +475,7 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_CREATE_BUCKET] = { "s3", "for the bucket", needs_bucket, create_bucket },
         [STAGE_READ_TAGS] = { "s3", NULL, needs_bucket_tags, read_tags },
         [STAGE_WRITE_TAGS] = { "s3", NULL, needs_bucket_tags, write_tags },
-        [STAGE_ADD_TAGS] = { NULL, NULL, NULL, add_tags },
+        [STAGE_ADD_TAGS] = { NULL, NULL, NULL, add_bucket_tags },
         [STAGE_TAKE_TAGS] = { NULL, NULL, NULL, take_tags },
         [STAGE_BLOCK_ACCESS] = { "s3", NULL, needs_access_block, block_access },
         [STAGE_READ_ENCRYPTION] = { "s3", NULL, needs_encryption, read_encryption },

@@ -80,7 +80,7 @@ static const struct workspace_index_file *known_file(const struct workspace *wor
 }
 
 /* A lifecycle rule has deleted it: the index need not wait for a check. What fails here is not this request's. */
-static void forget(struct workspace *workspace, const char *path) {
+static void forget_file(struct workspace *workspace, const char *path) {
         const struct workspace_index_file *known = known_file(workspace, path);
         const struct workspace_index_changes changes = { .removed = known, .removed_count = 1 };
         struct problem ignored;
@@ -110,7 +110,7 @@ int bucket_file_look(struct workspace *workspace, const char *path, int *ret_des
         if (found < 0)
                 return bucket_fail(&err, problem);
         if (found == 0) {
-                forget(workspace, path);
+                forget_file(workspace, path);
                 return workspace_no_file(problem);
         }
         bucket_etag(etag, file.etag);
@@ -152,8 +152,8 @@ struct judged {
 };
 
 /* *ret is what is there, or "" where there is nothing. */
-static int judge(struct workspace *workspace, const char *path, const struct conditions *conditions,
-                 char ret[128], struct problem *problem) {
+static int check_conditions(struct workspace *workspace, const char *path,
+                            const struct conditions *conditions, char ret[128], struct problem *problem) {
         struct bucket_own *own = bucket_own(workspace);
         char etag[128] = "", told[ETAG_SIZE];
         int64_t modified_ms;
@@ -183,7 +183,7 @@ int bucket_put_begin(struct workspace_put *put, struct problem *problem) {
         bucket_compact(put->workspace);
         if (bucket_load(put->workspace, problem) < 0 ||
             (has_conditions(&put->conditions) &&
-             judge(put->workspace, put->path, &put->conditions, judged.etag, problem) < 0) ||
+             check_conditions(put->workspace, put->path, &put->conditions, judged.etag, problem) < 0) ||
             workspace_check_free(put->workspace, &put->limits, 0, problem) < 0 ||
             bucket_spool(own->spool, &put->descriptor, problem) < 0)
                 return -1;
@@ -344,10 +344,10 @@ int bucket_file_delete(struct workspace *workspace, const char *path, const stru
                 int gone;
 
                 etag[0] = '\0';
-                if (judge(workspace, path, conditions, etag, problem) < 0)
+                if (check_conditions(workspace, path, conditions, etag, problem) < 0)
                         return -1;
                 if (!etag[0]) {
-                        forget(workspace, path);
+                        forget_file(workspace, path);
                         return workspace_no_file(problem);
                 }
                 gone = delete_version(workspace, path, etag, problem);

@@ -20,7 +20,7 @@ static bool lies_below(const char *path, const char *folder) {
         return length == 0 || (strncmp(path, folder, length) == 0 && path[length] == '/');
 }
 
-static struct workspace_place place_of(const char *path, const struct workspace_index_file *file) {
+static struct workspace_place workspace_place_of(const char *path, const struct workspace_index_file *file) {
         return (struct workspace_place){ .path = path,
                                          .folder = !file,
                                          .bytes = file ? file->bytes : 0,
@@ -39,13 +39,13 @@ static int64_t written_in(const struct workspace_index *index, const char *path)
         return newest_ms;
 }
 
-static int look(const struct workspace_index *index, const char *path, struct workspace_place *ret,
-                struct problem *problem) {
+static int look_up(const struct workspace_index *index, const char *path, struct workspace_place *ret,
+                   struct problem *problem) {
         const struct workspace_index_file *file = workspace_index_find(index, path);
 
         if (!file && *path && !workspace_index_has_folder(index, path))
                 return workspace_nothing_there(problem);
-        *ret = place_of(path, file);
+        *ret = workspace_place_of(path, file);
         if (!file)
                 ret->written_ms = written_in(index, path);
         return 0;
@@ -55,7 +55,7 @@ int bucket_place_look(struct workspace *workspace, const char *path, struct work
                       struct problem *problem) {
         return bucket_load_checked(workspace, NULL, problem) < 0
                        ? -1
-                       : look(&bucket_own(workspace)->index, path, ret, problem);
+                       : look_up(&bucket_own(workspace)->index, path, ret, problem);
 }
 
 /* --- listing --- */
@@ -68,12 +68,12 @@ struct listing {
 };
 
 /* Paths come in order: the folders that a path goes through were added by one before it, or are new. */
-static bool add(struct listing *listing, const char *path, const struct workspace_index_file *file) {
+static bool add_place(struct listing *listing, const char *path, const struct workspace_index_file *file) {
         if (listing->count == WORKSPACE_FOLDERS_LIST_MAX)
                 return false;
         listing->places =
                 array_grow(listing->arena, listing->places, listing->count, sizeof(*listing->places));
-        listing->places[listing->count++] = place_of(arena_strdup(listing->arena, path), file);
+        listing->places[listing->count++] = workspace_place_of(arena_strdup(listing->arena, path), file);
         return true;
 }
 
@@ -83,7 +83,7 @@ static int compare_places(const void *one, const void *other) {
         return strcmp(a->path, b->path);
 }
 
-static bool is_listed(const struct listing *listing, size_t from, const char *path) {
+static bool is_place_listed(const struct listing *listing, size_t from, const char *path) {
         for (size_t i = listing->count; i > from; i--) {
                 if (strcmp(listing->places[i - 1].path, path) == 0)
                         return true;
@@ -99,11 +99,11 @@ static bool add_parts(struct listing *listing, const char *folder, unsigned dept
         for (const char *end = strchr(rest, '/'); end && depth > 0; end = strchr(end + 1, '/'), depth--) {
                 const char *part = arena_strndup(listing->arena, path, (size_t)(end - path));
 
-                if (!lies_below(last, part) && strcmp(last, part) != 0 && !is_listed(listing, 0, part) &&
-                    !add(listing, part, NULL))
+                if (!lies_below(last, part) && strcmp(last, part) != 0 &&
+                    !is_place_listed(listing, 0, part) && !add_place(listing, part, NULL))
                         return false;
         }
-        return depth == 0 || (!file && is_listed(listing, 0, path)) || add(listing, path, file);
+        return depth == 0 || (!file && is_place_listed(listing, 0, path)) || add_place(listing, path, file);
 }
 
 int bucket_places_list(struct workspace *workspace, const char *path, unsigned depth,
@@ -115,7 +115,8 @@ int bucket_places_list(struct workspace *workspace, const char *path, unsigned d
         const char *last = "";
         bool fits = true;
 
-        if (bucket_load_checked(workspace, interrupt, problem) < 0 || look(index, path, &place, problem) < 0)
+        if (bucket_load_checked(workspace, interrupt, problem) < 0 ||
+            look_up(index, path, &place, problem) < 0)
                 return -1;
         if (!place.folder)
                 return problem_set(problem, PROBLEM_INVALID, "the path is a file's");
@@ -154,7 +155,7 @@ int bucket_folder_create(struct workspace *workspace, const char *path, const st
 
         if (bucket_load_checked(workspace, interrupt, problem) < 0)
                 return -1;
-        if (look(index, path, &there, &absent) == 0)
+        if (look_up(index, path, &there, &absent) == 0)
                 return problem_set(problem, PROBLEM_CONFLICT, "something has this path already");
         if (bucket_check_place(index, path, problem) < 0)
                 return -1;
@@ -266,13 +267,14 @@ int bucket_place_move(struct workspace *workspace, const char *from, const char 
         struct problem absent;
         struct moving moving = { 0 };
 
-        if (bucket_load_checked(workspace, interrupt, problem) < 0 || look(index, from, &place, problem) < 0)
+        if (bucket_load_checked(workspace, interrupt, problem) < 0 ||
+            look_up(index, from, &place, problem) < 0)
                 return -1;
         if (strcmp(from, to) == 0)
                 return 0;
         if (lies_below(to, from))
                 return problem_set(problem, PROBLEM_CONFLICT, "it cannot be moved into itself");
-        if (look(index, to, &there, &absent) == 0 && (there.folder || place.folder))
+        if (look_up(index, to, &there, &absent) == 0 && (there.folder || place.folder))
                 return problem_set(problem, PROBLEM_CONFLICT, "something has this path already");
         if (bucket_check_place(index, to, problem) < 0)
                 return -1;
@@ -302,7 +304,7 @@ int bucket_place_remove(struct workspace *workspace, const char *path, const str
         struct moving moving = { 0 };
 
         if (bucket_load_checked(workspace, interrupt, problem) < 0 ||
-            look(&own->index, path, &place, problem) < 0 ||
+            look_up(&own->index, path, &place, problem) < 0 ||
             plan_move(&own->index, path, path, own->arena, &moving, problem) < 0 ||
             remove_objects(workspace, moving.removed, moving.count, own->arena, problem) < 0)
                 return -1;

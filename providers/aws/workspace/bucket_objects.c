@@ -155,8 +155,8 @@ int bucket_read(const struct workspace_bucket *where, const char *key, size_t mo
 /* --- putting --- */
 
 /* 1: the object is what was put, whoever did it; 0: it is not. */
-static int is_ours(const struct workspace_bucket *where, const struct bucket_put *put, char ret_etag[128],
-                   int64_t *ret_written_ms, struct error *err) {
+static int is_same_object(const struct workspace_bucket *where, const struct bucket_put *put,
+                          char ret_etag[128], int64_t *ret_written_ms, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace_index_file file = { .bytes = 0 };
         uint64_t bytes;
@@ -196,7 +196,7 @@ int bucket_put(const struct workspace_bucket *where, const struct bucket_put *pu
                         return 1;
                 }
                 if (put->conditional && aws_failed_with_any(&response, unmet_codes))
-                        return uncertain ? is_ours(where, put, ret_etag, ret_written_ms, err) : 0;
+                        return uncertain ? is_same_object(where, put, ret_etag, ret_written_ms, err) : 0;
                 uncertain = uncertain || what == AWS_TRY_UNKNOWN || response.status >= 500;
                 if (tries == TRIES_MAX || !is_worth_it(what, &response)) {
                         *err = failure;

@@ -26,8 +26,8 @@
 #define PATHS_MAX ((size_t)32 << 20)
 #define PIECE ((size_t)128 << 10)
 
-static const char *key_of(const struct workspace *workspace, const char *name, const char *what,
-                          struct arena *arena) {
+static const char *staged_key(const struct workspace *workspace, const char *name, const char *what,
+                              struct arena *arena) {
         return arena_printf(arena, "%s%s", layout_staged(workspace->id, name, arena), what);
 }
 
@@ -109,8 +109,8 @@ static int put_part(const struct workspace *workspace, const char *key, int desc
         return 0;
 }
 
-static int put_text(const struct workspace *workspace, const char *key, const void *bytes, size_t length,
-                    struct problem *problem) {
+static int put_staged(const struct workspace *workspace, const char *key, const void *bytes, size_t length,
+                      struct problem *problem) {
         struct bucket_own *own = bucket_own(workspace);
         const struct s3_write write = { .key = key,
                                         .body = bytes,
@@ -141,10 +141,11 @@ int bucket_stage_finish(struct workspace_stage *stage, const char *paths, struct
                                           (json_int_t)(staging->offsets[i + 1] - staging->offsets[i])));
         text = json_compact(files);
         staging->written = true;
-        if (stage->bytes && put_part(workspace, key_of(workspace, stage->name, CONTENT, arena), stage->file,
-                                     0, stage->bytes, sha256, NULL, problem) < 0)
+        if (stage->bytes && put_part(workspace, staged_key(workspace, stage->name, CONTENT, arena),
+                                     stage->file, 0, stage->bytes, sha256, NULL, problem) < 0)
                 return -1;
-        return put_text(workspace, key_of(workspace, stage->name, PATHS, arena), text, strlen(text), problem);
+        return put_staged(workspace, staged_key(workspace, stage->name, PATHS, arena), text, strlen(text),
+                          problem);
 }
 
 void bucket_stage_close(struct workspace_stage *stage) {
@@ -164,9 +165,9 @@ void bucket_stage_drop(const struct workspace *workspace, const char *name) {
         if (!workspace_stage_is_name(name))
                 return;
         /* Without its paths nothing of it is placed any more. */
-        keys[0] = key_of(workspace, name, PATHS, arena);
-        keys[1] = key_of(workspace, name, CONTENT, arena);
-        keys[2] = key_of(workspace, name, REQUEST, arena);
+        keys[0] = staged_key(workspace, name, PATHS, arena);
+        keys[1] = staged_key(workspace, name, CONTENT, arena);
+        keys[2] = staged_key(workspace, name, REQUEST, arena);
         (void)!bucket_delete(bucket_own(workspace)->where, keys, NULL, 3, &ignored);
 }
 
@@ -201,7 +202,7 @@ int bucket_stage_request(const struct workspace *workspace, const void *bytes, s
 
         if (!name[0])
                 workspace_stage_new_name(name);
-        return put_text(workspace, key_of(workspace, name, REQUEST, arena), bytes, length, problem);
+        return put_staged(workspace, staged_key(workspace, name, REQUEST, arena), bytes, length, problem);
 }
 
 int bucket_stage_read_request(const struct workspace *workspace, const char *name, size_t most,
@@ -209,9 +210,9 @@ int bucket_stage_read_request(const struct workspace *workspace, const char *nam
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct error ignored;
 
-        return workspace_stage_is_name(name) &&
-                               bucket_read(bucket_own(workspace)->where,
-                                           key_of(workspace, name, REQUEST, arena), most, ret, &ignored) > 0
+        return workspace_stage_is_name(name) && bucket_read(bucket_own(workspace)->where,
+                                                            staged_key(workspace, name, REQUEST, arena), most,
+                                                            ret, &ignored) > 0
                        ? 0
                        : -1;
 }
@@ -301,8 +302,8 @@ static int fetch(struct workspace *workspace, const char *name, json_t **ret_fil
         uint64_t bytes = 0;
         struct error err;
         size_t i;
-        int found =
-                bucket_read(own->where, key_of(workspace, name, PATHS, own->arena), PATHS_MAX, &text, &err);
+        int found = bucket_read(own->where, staged_key(workspace, name, PATHS, own->arena), PATHS_MAX, &text,
+                                &err);
 
         if (found <= 0)
                 return found < 0 ? bucket_fail(&err, problem) : 0;
@@ -314,7 +315,7 @@ static int fetch(struct workspace *workspace, const char *name, json_t **ret_fil
                 bytes += (uint64_t)json_integer_value(json_array_get(file, 1));
         if (bucket_spool(own->spool, ret_content, problem) < 0)
                 return -1;
-        found = bucket_fetch(own->where, key_of(workspace, name, CONTENT, own->arena), NULL, 0, bytes,
+        found = bucket_fetch(own->where, staged_key(workspace, name, CONTENT, own->arena), NULL, 0, bytes,
                              *ret_content, &err);
         if (found < 0)
                 return bucket_fail(&err, problem);

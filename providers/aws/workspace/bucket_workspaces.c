@@ -60,8 +60,8 @@ static void close_workspace(struct workspace *workspace) {
         workspace->own = NULL;
 }
 
-static int open_workspace(const struct workspaces *workspaces, const char *owner, const char *id,
-                          struct workspace *ret, struct problem *problem) {
+static int open_bucket_workspace(const struct workspaces *workspaces, const char *owner, const char *id,
+                                 struct workspace *ret, struct problem *problem) {
         struct workspace opened WORKSPACE_CLEANUP = WORKSPACE_INIT;
         struct bucket_own *own = calloc(1, sizeof(*own));
         struct error err;
@@ -154,8 +154,8 @@ int bucket_change(struct workspace *workspace, const struct workspace_index_chan
         return changed > 0 ? 0 : workspace_not_found(problem);
 }
 
-static int describe(const struct workspace *workspace, struct arena *arena, struct workspace_row *ret,
-                    struct problem *problem) {
+static int describe_workspace(const struct workspace *workspace, struct arena *arena,
+                              struct workspace_row *ret, struct problem *problem) {
         const struct workspace_index *index = &bucket_own(workspace)->index;
 
         (void)problem;
@@ -195,7 +195,7 @@ struct rows {
         size_t count;
 };
 
-static void add_row(struct rows *rows, const struct layout_row *row) {
+static void merge_row(struct rows *rows, const struct layout_row *row) {
         struct layout_row *last = rows->count ? &rows->items[rows->count - 1] : NULL;
 
         if (last && strcmp(last->id, row->id) == 0) {
@@ -223,7 +223,7 @@ static int list_rows(struct rows *rows, const char *after, size_t limit, struct 
                         struct layout_row row;
 
                         if (layout_row_read(rows->owner, page.objects[i].key, rows->arena, &row))
-                                add_row(rows, &row);
+                                merge_row(rows, &row);
                 }
                 /* The last one may have another row on the next page. */
                 if (!page.next || page.count == 0 || rows->count > limit + 1)
@@ -303,9 +303,9 @@ static int list_of_all(const struct workspaces *workspaces, const char *after, s
         return 0;
 }
 
-static int list(const struct workspaces *workspaces, const char *owner, const char *after, size_t limit,
-                struct arena *arena, struct workspace_row **ret, size_t *ret_count, bool *ret_more,
-                struct problem *problem) {
+static int list_workspaces(const struct workspaces *workspaces, const char *owner, const char *after,
+                           size_t limit, struct arena *arena, struct workspace_row **ret, size_t *ret_count,
+                           bool *ret_more, struct problem *problem) {
         struct error err;
         int result =
                 owner ? list_of_owner(workspaces, owner, after, limit, arena, ret, ret_count, ret_more, &err)
@@ -368,7 +368,7 @@ static int remove_workspace(const struct workspaces *workspaces, const char *own
                                        .content_type = "text/plain" };
         struct error err;
 
-        if (open_workspace(workspaces, owner, id, &workspace, problem) < 0)
+        if (open_bucket_workspace(workspaces, owner, id, &workspace, problem) < 0)
                 return -1;
         return call_for(where, s3_write_object(&where->bucket, &note, arena), &err) < 0 ||
                                finish_removal(where, id, owner, arena, &err) < 0
@@ -430,8 +430,8 @@ static int recover(const struct workspaces *workspaces, struct problem *problem)
 
 /* --- what it holds --- */
 
-static int measure(struct workspace *workspace, const struct interrupt *interrupt,
-                   struct workspace_usage *ret, struct problem *problem) {
+static int measure_workspace(struct workspace *workspace, const struct interrupt *interrupt,
+                             struct workspace_usage *ret, struct problem *problem) {
         struct bucket_own *own = bucket_own(workspace);
 
         if (bucket_load_checked(workspace, interrupt, problem) < 0)
@@ -468,14 +468,14 @@ static int check_free(const struct workspace *workspace, const struct workspace_
 
 const struct workspace_body bucket_workspaces_body = {
         .create = create,
-        .open = open_workspace,
+        .open = open_bucket_workspace,
         .close = close_workspace,
-        .describe = describe,
+        .describe = describe_workspace,
         .set_life = set_life,
-        .list = list,
+        .list = list_workspaces,
         .remove = remove_workspace,
         .recover = recover,
-        .measure = measure,
+        .measure = measure_workspace,
         .set_history = set_history,
         .measure_others = measure_others,
         .check_free = check_free,

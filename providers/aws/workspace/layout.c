@@ -77,7 +77,7 @@ const char *layout_row_key(const char *stack, const char *owner, const struct la
 }
 
 /* The number that is all of the text; false if the text is not a number. */
-static bool read_number(const char *text, int64_t *ret) {
+static bool parse_whole(const char *text, int64_t *ret) {
         char *end;
 
         if (*text < '0' || *text > '9' || strlen(text) > 18)
@@ -106,8 +106,8 @@ bool layout_row_read(const char *owner, const char *key, struct arena *arena, st
                 }
         }
         ret->first = strcmp(parts[4], FIRST) == 0;
-        if (!read_number(parts[3], &ret->created_ms) || (!ret->first && !read_number(parts[4], &megabytes)) ||
-            !read_number(parts[5], &ret->lives_until_ms))
+        if (!parse_whole(parts[3], &ret->created_ms) || (!ret->first && !parse_whole(parts[4], &megabytes)) ||
+            !parse_whole(parts[5], &ret->lives_until_ms))
                 return false;
         ret->id = parts[0];
         ret->environment = parts[1];

@@ -90,8 +90,8 @@ static int makes_no_sense(const char *id, struct error *err) {
 }
 
 /* 1; 0: it is another stack's. */
-static int read_head(const json_t *json, const char *stack, const char *id, struct arena *arena,
-                     struct workspace_index *ret, struct error *err) {
+static int read_index_head(const json_t *json, const char *stack, const char *id, struct arena *arena,
+                           struct workspace_index *ret, struct error *err) {
         const char *owner = json_text(json, "owner"), *environment = json_text(json, "environment");
         json_int_t bytes = json_integer_or(json, "bytes", -1), files = json_integer_or(json, "files", -1);
 
@@ -111,7 +111,7 @@ static int read_head(const json_t *json, const char *stack, const char *id, stru
         return 1;
 }
 
-static bool read_file(const json_t *json, struct arena *arena, struct workspace_index_file *ret) {
+static bool read_file_line(const json_t *json, struct arena *arena, struct workspace_index_file *ret) {
         const char *path = json_text(json, "path"), *sha256 = json_text(json, "sha256");
         json_int_t bytes = json_integer_or(json, "bytes", -1);
 
@@ -130,7 +130,7 @@ static bool read_file(const json_t *json, struct arena *arena, struct workspace_
 }
 
 /* Lines behind the head: files, then folders, each in order. */
-static bool read_line(const json_t *json, struct arena *arena, struct workspace_index *index) {
+static bool read_index_line(const json_t *json, struct arena *arena, struct workspace_index *index) {
         const char *folder = json_text(json, "folder");
         struct workspace_index_file file;
 
@@ -143,7 +143,7 @@ static bool read_line(const json_t *json, struct arena *arena, struct workspace_
                 index->folders[index->folder_count++] = arena_strdup(arena, folder);
                 return true;
         }
-        if (!read_file(json, arena, &file) ||
+        if (!read_file_line(json, arena, &file) ||
             (index->count && strcmp(index->files[index->count - 1].path, file.path) >= 0))
                 return false;
         index->files = array_grow(arena, index->files, index->count, sizeof(*index->files));
@@ -170,9 +170,9 @@ int workspace_index_parse(const char *text, size_t length, const char *stack, co
 
                 stop = line_end(at, end);
                 json = stop ? json_loadb(at, (size_t)(stop - at), JSON_REJECT_DUPLICATES, NULL) : NULL;
-                if (!json || (at != text && !read_line(json, arena, &index)))
+                if (!json || (at != text && !read_index_line(json, arena, &index)))
                         return makes_no_sense(id, err);
-                if (at == text && (found = read_head(json, stack, id, arena, &index, err)) <= 0)
+                if (at == text && (found = read_index_head(json, stack, id, arena, &index, err)) <= 0)
                         return found;
         }
         for (size_t i = 0; i < index.count; i++)
@@ -289,7 +289,7 @@ int workspace_index_read_head(const struct workspace_bucket *where, const char *
         json = stop ? json_loadb(text, (size_t)(stop - text), JSON_REJECT_DUPLICATES, NULL) : NULL;
         if (!json)
                 return makes_no_sense(id, err);
-        found = read_head(json, where->stack, id, arena, &index, err);
+        found = read_index_head(json, where->stack, id, arena, &index, err);
         if (found <= 0)
                 return found;
         memcpy(index.etag, response.etag, sizeof(index.etag));
@@ -511,7 +511,7 @@ static int put_merged(const struct workspace_bucket *where, const char *id, cons
         return put;
 }
 
-static int wait_a_little(const struct workspace_bucket *where, unsigned tries, struct error *err) {
+static int wait_before_retry(const struct workspace_bucket *where, unsigned tries, struct error *err) {
         const struct clock *clock = aws_client_clock(where->client);
         const struct aws_request request = { .service = AWS_S3, .operation = "PutObject", .finishes = true };
         int64_t wait_ms = (int64_t)((0.5 + random_unit()) * (double)(10 << (tries < 6 ? tries : 6)));
@@ -540,7 +540,7 @@ int workspace_index_change(const struct workspace_bucket *where, const char *id,
                         *ret = merged;
                         return 1;
                 }
-                if (wait_a_little(where, tries, err) < 0)
+                if (wait_before_retry(where, tries, err) < 0)
                         return -1;
         }
         return error_set(err, "the index of the workspace %s was changed by others each time: try again", id);
@@ -582,7 +582,7 @@ int workspace_index_hash(const struct workspace_bucket *where, const char *key,
                         *err = failure;
                         return -1;
                 }
-                if (wait_a_little(where, attempts, err) < 0)
+                if (wait_before_retry(where, attempts, err) < 0)
                         return -1;
         }
 }
@@ -605,9 +605,9 @@ static struct workspace_index_file checked_file(const struct workspace_index *in
         return file;
 }
 
-static int list_files(const struct workspace_bucket *where, const char *id,
-                      const struct workspace_index *index, const struct interrupt *interrupt,
-                      struct arena *arena, struct workspace_index *listed, struct error *err) {
+static int list_objects(const struct workspace_bucket *where, const char *id,
+                        const struct workspace_index *index, const struct interrupt *interrupt,
+                        struct arena *arena, struct workspace_index *listed, struct error *err) {
         const char *prefix = layout_files(id, arena), *token = NULL;
 
         do {
@@ -686,7 +686,7 @@ static int check_once(const struct workspace_bucket *where, const char *id, uint
 
         if (found <= 0)
                 return found;
-        if (list_files(where, id, &index, interrupt, arena, &listed, err) < 0)
+        if (list_objects(where, id, &index, interrupt, arena, &listed, err) < 0)
                 return -1;
         for (size_t i = 0; i < listed.count; i++)
                 listed.bytes += listed.files[i].bytes;
@@ -726,7 +726,7 @@ int workspace_index_check(const struct workspace_bucket *where, const char *id, 
 
                 if (checked != 0 || !moved)
                         return checked;
-                if (wait_a_little(where, tries, err) < 0)
+                if (wait_before_retry(where, tries, err) < 0)
                         return -1;
         }
         return error_set(err, "the index of the workspace %s was changed by others each time: try again", id);

@@ -16,7 +16,7 @@
 
 #define DAY_MS (INT64_C(24) * 60 * 60 * 1000)
 
-static bool is_empty(const struct value *list) {
+static bool is_empty_list(const struct value *list) {
         return !list || list->type != VALUE_LIST || list->count == 0;
 }
 
@@ -33,7 +33,7 @@ struct workspace_expiry workspace_expiry_of(const char *field, const struct valu
         if (days < 0 || (!shorter && workspace_rules_is_for_all(in_force)))
                 return expiry;
         expiry.for_all = workspace_rules_is_for_all(desired);
-        for (uint32_t i = 0; !expiry.for_all && !is_empty(wanted) && i < wanted->count; i++) {
+        for (uint32_t i = 0; !expiry.for_all && !is_empty_list(wanted) && i < wanted->count; i++) {
                 /* As few days as before: only the environments that are new to the rules. */
                 if (shorter || !texts_have(had, value_text_of(&wanted->items[i])))
                         value_append(arena, reached, wanted->items[i]);

@@ -167,8 +167,8 @@ static void check_rules(const struct provider *provider, const struct observe_ar
 }
 
 /* Rules of this stack's form whose policy no manifest and no record of the state names. */
-static void note_orphans(struct provider *provider, const struct observe_args *args,
-                         const struct workspace_rules *rules) {
+static void note_orphan_rules(struct provider *provider, const struct observe_args *args,
+                              const struct workspace_rules *rules) {
         const char *prefix = arena_printf(args->arena, "berth:%s:", provider->stack_name);
 
         for (size_t i = 0; i < rules->count; i++) {
@@ -215,7 +215,7 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
         }
         for (size_t i = 0; i < args->count; i++)
                 observe_policy(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
-        note_orphans(provider, args, &rules);
+        note_orphan_rules(provider, args, &rules);
         if (find_rivals(provider, args, ret, err) < 0)
                 return -1;
         check_rules(provider, args, &rules, ret);

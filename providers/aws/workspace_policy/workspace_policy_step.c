@@ -112,7 +112,7 @@ static int follow_lock(struct stage_turn *turn, int result) {
         }
 }
 
-static int take_lock(struct stage_turn *turn) {
+static int lock_lifecycle(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
         if (!take_turn(turn)) {
@@ -265,7 +265,7 @@ static int release_lock(struct stage_turn *turn) {
 }
 
 static const struct stage stages[STAGE_COUNT] = {
-        [STAGE_TAKE] = { "s3", NULL, changes_rules, take_lock },
+        [STAGE_TAKE] = { "s3", NULL, changes_rules, lock_lifecycle },
         [STAGE_LOOK] = { NULL, NULL, NULL, look_at_lock },
         [STAGE_TAKE_OVER] = { NULL, NULL, NULL, take_lock_over },
         [STAGE_READ] = { "s3", NULL, changes_rules, read_document },

@@ -217,7 +217,7 @@ struct workspace_rules workspace_rules_index(const struct xml_node *configuratio
  * The text behind `part` at the start of a text; NULL where the text begins otherwise, or is NULL
  * itself.
  */
-static const char *skip(const char *text, const char *part) {
+static const char *skip_prefix(const char *text, const char *part) {
         size_t length = strlen(part);
 
         return text && strncmp(text, part, length) == 0 ? text + length : NULL;
@@ -225,7 +225,8 @@ static const char *skip(const char *text, const char *part) {
 
 /* Behind "berth:STACK:POLICY" in an ID: "" or ":NAME"; NULL where the rule is not this policy's. */
 static const char *id_rest(const char *id, const char *stack, const char *policy) {
-        const char *rest = skip(skip(skip(skip(id, "berth:"), stack), ":"), policy);
+        const char *rest =
+                skip_prefix(skip_prefix(skip_prefix(skip_prefix(id, "berth:"), stack), ":"), policy);
 
         return rest && (*rest == '\0' || *rest == ':') ? rest : NULL;
 }

@@ -65,7 +65,7 @@ static int check_programs(struct arena *arena, struct error *err) {
  * Process 1 of the namespace dies with unshare. The kernel then kills all other processes in it and drops the mounts: no
  * process is left that could write, and no /dev or /proc is mounted in the folder that is removed afterwards.
  */
-static void add_namespaces(struct words *words, struct arena *arena) {
+static void add_unshare(struct words *words, struct arena *arena) {
         const char *setpriv = find_program("setpriv", arena), *unshare = find_program("unshare", arena);
 
         ADD(words, setpriv ? setpriv : "setpriv", "--pdeathsig", "KILL", "--");
@@ -236,7 +236,7 @@ int bootstrap_run(const struct bootstrap *bootstrap, struct arena *arena, struct
 
         if (check_programs(arena, err) < 0)
                 return -1;
-        add_namespaces(&words, arena);
+        add_unshare(&words, arena);
         add_mmdebstrap(&words, bootstrap, arena);
         add_environment(&environment, bootstrap, arena);
         return run_words(&words, &environment, "mmdebstrap", interrupt_of_user(), bootstrap->messages, err);
@@ -246,7 +246,7 @@ int bootstrap_remove(const char *folder, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct words words = { .count = 0 }, environment = { .count = 0 };
 
-        add_namespaces(&words, arena);
+        add_unshare(&words, arena);
         ADD(&words, "rm", "-rf", "--one-file-system", "--", folder);
         ADD(&environment, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8");
         return run_words(&words, &environment, "rm", NULL, -1, err);

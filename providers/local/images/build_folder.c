@@ -24,7 +24,7 @@ const char *build_folder_path(const struct build_folder *folder, const char *nam
 }
 
 /* An ordinary user's build leaves files of users that exist only in a user namespace: then another one removes them. */
-static int remove_one(int builds, const char *path, const char *name, struct error *err) {
+static int remove_build(int builds, const char *path, const char *name, struct error *err) {
         char *whole TEXT_CLEANUP = NULL;
 
         if (tree_remove(builds, name) == 0)
@@ -54,7 +54,7 @@ static int remove_dead(int builds, const char *path, struct error *err) {
                         continue;
                 one = openat(builds, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
                 if (one < 0 || flock(one, LOCK_EX | LOCK_NB) == 0)
-                        result = remove_one(builds, path, entry->d_name, err);
+                        result = remove_build(builds, path, entry->d_name, err);
         }
         closedir(folder);
         return result;
@@ -101,7 +101,7 @@ void build_folder_close(struct build_folder *build) {
 
         /* What cannot be removed now, the next build removes or reports. */
         if (builds >= 0 && build->name[0])
-                (void)!remove_one(builds, build->builds, build->name, &ignored);
+                (void)!remove_build(builds, build->builds, build->name, &ignored);
         close_descriptor(&build->lock);
         free((void *)(uintptr_t)build->builds);
 }

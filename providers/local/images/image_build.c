@@ -33,7 +33,7 @@ struct build {
         int64_t dated_s;
 };
 
-static const char *path_of(const struct build *build, const char *name) {
+static const char *build_path(const struct build *build, const char *name) {
         return build_folder_path(&build->folder, name, build->arena);
 }
 
@@ -89,7 +89,7 @@ static int make_system(const struct build *build, const char *tar, struct error 
         struct bootstrap bootstrap = {
                 .prebuilt = build->prebuilt,
                 .mirror = build->request->mirror,
-                .folder = path_of(build, "system"),
+                .folder = build_path(build, "system"),
                 .tar = tar,
                 .dated_s = build->dated_s,
                 .messages = build->request->messages,
@@ -128,8 +128,8 @@ static int run_build(struct build *build, const char *store, struct image_row *r
 
         if (build_folder_open(store, &build->folder, err) < 0)
                 return -1;
-        tar = path_of(build, "system.tar");
-        layout = path_of(build, "layout");
+        tar = build_path(build, "system.tar");
+        layout = build_path(build, "layout");
         if (make_system(build, tar, err) < 0 || write_image(build, tar, layout, err) < 0)
                 return -1;
         print_step(build, "importing it into the store...");

@@ -50,7 +50,7 @@ static const char *describe_left_out(const struct unpack_tally *tally, const cha
 }
 
 /* A row of `berth images`: the same fields, whether it went in or was refused. */
-static void fill_row(const struct import *import, const char *path, struct image_row *ret) {
+static void fill_import_row(const struct import *import, const char *path, struct image_row *ret) {
         const struct image_verdict *verdict = &import->prepared.verdict;
 
         *ret = (struct image_row){
@@ -106,7 +106,7 @@ static int import_as(const char *store, const char *name, const char *path, bool
                 return error_set(err, "%s is a digest: an image is imported as REPOSITORY:TAG", name);
         if (import_image(&import, store, path, caged, err) < 0)
                 return -1;
-        fill_row(&import, path, ret);
+        fill_import_row(&import, path, ret);
         return 0;
 }
 

@@ -64,7 +64,7 @@ static int stage(struct import *import, const json_t *descriptor, uint64_t size_
         return image_store_stage(import->store, blob, digest, (uint64_t)size, err);
 }
 
-static int read_config(struct import *import, struct error *err) {
+static int stage_config(struct import *import, struct error *err) {
         const json_t *descriptor = json_object_get(import->document, "config");
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         int file DESCRIPTOR_CLEANUP = -1;
@@ -170,7 +170,7 @@ int image_prepare(struct image_store *store, int given, const char *path, const 
 
         if (image_source_open(given, path, store->archive, &import.source, err) < 0)
                 return -1;
-        if (read_manifest(&import, err) < 0 || (!import.verdict.problem && read_config(&import, err) < 0) ||
+        if (read_manifest(&import, err) < 0 || (!import.verdict.problem && stage_config(&import, err) < 0) ||
             (!import.verdict.problem && take_content(&import, err) < 0))
                 return err->kind == ERROR_INTERRUPTED ? -1 : error_context(err, "%s", path);
         *ret = (struct image_prepared){

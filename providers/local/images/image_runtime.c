@@ -103,7 +103,7 @@ static void end_addition(struct addition *addition) {
 }
 
 /* An image that the rules refuse is a row with its problem, as in an import: 1. */
-static int take_file(struct addition *addition, struct image_row *ret, struct error *err) {
+static int import_file(struct addition *addition, struct image_row *ret, struct error *err) {
         addition->from = build_folder_path(&addition->folder, "store", addition->arena);
         if (local_image_import(
                     addition->from,
@@ -200,7 +200,7 @@ static void fill_row(const struct addition *addition, const struct image_layered
         ret->tags[0] = addition->tag;
 }
 
-static int add_runtime(struct addition *addition, struct image_row *ret, struct error *err) {
+static int write_runtime(struct addition *addition, struct image_row *ret, struct error *err) {
         const struct image_runtime_request *request = addition->request;
         const char *layout = NULL;
         struct image_layered image;
@@ -208,7 +208,7 @@ static int add_runtime(struct addition *addition, struct image_row *ret, struct 
 
         if (build_folder_open(addition->store, &addition->folder, err) < 0)
                 return -1;
-        problem = request->is_file ? take_file(addition, ret, err) : find_named(addition, err);
+        problem = request->is_file ? import_file(addition, ret, err) : find_named(addition, err);
         if (problem != 0)
                 return problem < 0 ? -1 : 0;
         layout = build_folder_path(&addition->folder, "layout", addition->arena);
@@ -255,5 +255,5 @@ int local_image_runtime(const char *store, const struct image_runtime_request *r
         if (local_image_check_out(request->out, arena, err) < 0 ||
             image_runtime_layer(arena, &addition.layer, err) < 0)
                 return -1;
-        return add_runtime(&addition, ret, err);
+        return write_runtime(&addition, ret, err);
 }

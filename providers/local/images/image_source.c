@@ -182,7 +182,7 @@ void image_source_close(struct image_source *source) {
 /* --- which image --- */
 
 /* Whether what an image calls itself ("stable", "data/etl:stable", "host/data/etl:stable") is what is wanted. */
-static bool is_wanted(const char *called, const char *repository, const char *tag, struct arena *arena) {
+static bool names_image(const char *called, const char *repository, const char *tag, struct arena *arena) {
         const char *full = arena_printf(arena, "%s:%s", repository, tag);
         size_t length = strlen(called), full_length = strlen(full);
 
@@ -242,7 +242,7 @@ static const json_t *choose_image(const json_t *list, const char *repository, co
                 size_t count = names_of(item, called, NAMES_SHOWN);
 
                 for (size_t k = 0; k < count; k++) {
-                        if (!is_wanted(called[k], repository, tag, arena))
+                        if (!names_image(called[k], repository, tag, arena))
                                 continue;
                         /* The same image under two names is one. */
                         if (!found ||
@@ -297,8 +297,8 @@ static int check_layout(const struct image_source *source, struct error *err) {
 }
 
 /* A manifest must be what its digest says before anything in it is believed. */
-static int read_descriptor(const struct image_source *source, const json_t *descriptor, struct arena *arena,
-                           struct image_source_manifest *ret, struct error *err) {
+static int read_pinned(const struct image_source *source, const json_t *descriptor, struct arena *arena,
+                       struct image_source_manifest *ret, struct error *err) {
         const char *digest = json_text(descriptor, "digest");
         json_int_t size = json_integer_or(descriptor, "size", -1);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -330,7 +330,7 @@ static int oci_manifest(const struct image_source *source, const char *repositor
             !(index = parse_json(&text, "index.json", err)))
                 return -1;
         descriptor = choose_image(json_object_get(index, "manifests"), repository, tag, arena, err);
-        return descriptor ? read_descriptor(source, descriptor, arena, ret, err) : -1;
+        return descriptor ? read_pinned(source, descriptor, arena, ret, err) : -1;
 }
 
 /* --- dir: --- */

@@ -38,25 +38,25 @@
 #define LOCK "lock"
 #define PIECE ((size_t)256 * 1024)
 
-static int fail_errno(const struct image_store *store, const char *what, struct error *err) {
+static int fail_store(const struct image_store *store, const char *what, struct error *err) {
         return error_set(err, "image store %s: cannot %s: %s", store->folder, what, strerror(errno));
 }
 
 /* --- one at a time --- */
 
 /* The lock on the store: held for moments, so this waits. It ends with the descriptor. */
-static int take_lock(const struct image_store *store, struct error *err) {
+static int lock_store(const struct image_store *store, struct error *err) {
         int lock = openat(store->top, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
         if (lock < 0) {
-                (void)fail_errno(store, "open its lock", err);
+                (void)fail_store(store, "open its lock", err);
                 return -1;
         }
         if (descriptor_lock(lock, interrupt_of_user()) < 0) {
                 if (errno == EINTR)
                         (void)error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
                 else
-                        (void)fail_errno(store, "lock it", err);
+                        (void)fail_store(store, "lock it", err);
                 close(lock);
                 return -1;
         }
@@ -128,7 +128,7 @@ static int make_store_folders(const struct image_store *store, struct error *err
 
         for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
                 if (mkdirat(store->top, folders[i], 0700) < 0 && errno != EEXIST)
-                        return fail_errno(store, "make its folders", err);
+                        return fail_store(store, "make its folders", err);
         }
         if (faccessat(store->top, "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return 0;
@@ -144,14 +144,14 @@ int image_store_open(const char *folder, struct image_store *ret, struct error *
                 return -1;
         store.top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (store.top < 0)
-                return fail_errno(&store, "open it", err);
-        lock = take_lock(&store, err);
+                return fail_store(&store, "open it", err);
+        lock = lock_store(&store, err);
         if (lock < 0 || make_store_folders(&store, err) < 0) {
                 image_store_close(&store);
                 return -1;
         }
         if (make_work(&store) < 0) {
-                (void)fail_errno(&store, "make a work folder", err);
+                (void)fail_store(&store, "make a work folder", err);
                 image_store_close(&store);
                 return -1;
         }
@@ -206,7 +206,7 @@ static int copy_and_hash(const struct image_store *store, int from, int to, uint
                 else if (count < 0 && errno != EINTR)
                         result = error_set(err, "it cannot be read: %s", strerror(errno));
                 else if (count > 0 && to >= 0 && descriptor_write(to, piece, (size_t)count) < 0)
-                        result = fail_errno(store, "write a blob", err);
+                        result = fail_store(store, "write a blob", err);
                 if (result < 0 || count < 0)
                         continue;
                 digest_stream_add(stream, piece, (size_t)count);
@@ -262,7 +262,7 @@ int image_store_stage(struct image_store *store, int from, const char *digest, u
                 return 0;
         file = openat(store->blobs, digest + 7, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0)
-                return fail_errno(store, "make a blob", err);
+                return fail_store(store, "make a blob", err);
         if (copy_and_hash(store, from, file, size, hex, &bytes, err) < 0 ||
             check_bytes(hex, bytes, digest, size, err) < 0) {
                 unlinkat(store->blobs, digest + 7, 0);
@@ -277,7 +277,7 @@ int image_store_stage_bytes(struct image_store *store, const void *bytes, size_t
 
         file = openat(store->blobs, digest + 7, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0 || descriptor_write(file, bytes, length) < 0)
-                return fail_errno(store, "write a blob", err);
+                return fail_store(store, "write a blob", err);
         return 0;
 }
 
@@ -339,16 +339,16 @@ int image_store_commit(struct image_store *store, const char *name, const char *
 
         /* Everything is on the disk before anything gets its final name. A full disk may show only here. */
         if (syncfs(store->work) < 0)
-                return fail_errno(store, "write to the disk", err);
-        lock = take_lock(store, err);
+                return fail_store(store, "write to the disk", err);
+        lock = lock_store(store, err);
         if (lock < 0)
                 return -1;
         if (!unpacked && !image_store_has(store, digest))
                 return error_set(err, "the image was removed while it was imported: import it again");
         if (move_blobs(store) < 0 || sync_folder(store, LOCAL_IMAGES_BLOBS) < 0)
-                return fail_errno(store, "move blobs into place", err);
+                return fail_store(store, "move blobs into place", err);
         if ((unpacked && move_root(store, digest) < 0) || sync_folder(store, LOCAL_IMAGES_ROOTS) < 0)
-                return fail_errno(store, "move the image into place", err);
+                return fail_store(store, "move the image into place", err);
         if (image_index_set(store->folder, name, digest, arena, err) < 0)
                 return -1;
         image_index_prune(store->folder, store->top, arena);
@@ -368,7 +368,7 @@ static int lock_root(const struct image_store *store, const struct image_removal
                 return error_set_kind(err, ERROR_REFUSED,
                                       "image-in-use: a run uses %s: try again when it has ended",
                                       removal->digest);
-        return *ret >= 0 || errno == ENOENT ? 0 : fail_errno(store, "open the image", err);
+        return *ret >= 0 || errno == ENOENT ? 0 : fail_store(store, "open the image", err);
 }
 
 /*
@@ -399,7 +399,7 @@ static int find_other_name(const struct image_store *store, const struct image_r
 
 int image_store_remove(struct image_store *store, const struct image_removal *removal, struct arena *arena,
                        const char **ret_other_name, struct error *err) {
-        int lock DESCRIPTOR_CLEANUP = take_lock(store, err);
+        int lock DESCRIPTOR_CLEANUP = lock_store(store, err);
         int root DESCRIPTOR_CLEANUP = -1;
         const char *other_name;
 
@@ -418,7 +418,7 @@ int image_store_remove(struct image_store *store, const struct image_removal *re
                 return -1;
         if (!other_name) {
                 if (move_root_out(store, removal->digest) < 0)
-                        return fail_errno(store, "move the image out of its place", err);
+                        return fail_store(store, "move the image out of its place", err);
                 image_index_prune(store->folder, store->top, arena);
         }
         *ret_other_name = other_name;

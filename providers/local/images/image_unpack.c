@@ -49,11 +49,11 @@ static const char *path_failure(int error) {
 
 /* --- parents --- */
 
-static int open_folder(int parent, const char *path) {
+static int open_beneath(int parent, const char *path) {
         return beneath_open(parent, path, O_RDONLY | O_DIRECTORY);
 }
 
-static bool is_same(const struct stat *one, const struct stat *other) {
+static bool is_same_inode(const struct stat *one, const struct stat *other) {
         return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
 }
 
@@ -68,7 +68,7 @@ static bool has_depth_left(int root, int folder) {
         for (unsigned depth = 0; at >= 0 && depth < UNPACK_DEPTH_MAX && fstat(at, &status) == 0; depth++) {
                 int above;
 
-                left = is_same(&status, &top);
+                left = is_same_inode(&status, &top);
                 if (left)
                         break;
                 above = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -84,7 +84,7 @@ static bool has_depth_left(int root, int folder) {
  * kernel keeps the image's root for the root of everything, wherever links lead.
  */
 static int open_within(int root, const char *path) {
-        int folder = open_folder(root, path);
+        int folder = open_beneath(root, path);
 
         if (folder >= 0 || errno != ELOOP)
                 return folder;
@@ -100,10 +100,10 @@ static int open_within(int root, const char *path) {
  * A new one, which all users may enter whatever the umask is: a user who runs in the image is
  * neither root nor its owner.
  */
-static int make_folder(int parent, const char *name) {
+static int make_image_folder(int parent, const char *name) {
         int folder DESCRIPTOR_CLEANUP = -1;
 
-        if (mkdirat(parent, name, 0755) < 0 || (folder = open_folder(parent, name)) < 0)
+        if (mkdirat(parent, name, 0755) < 0 || (folder = open_beneath(parent, name)) < 0)
                 return -1;
         return fchmod(folder, 0755);
 }
@@ -111,7 +111,7 @@ static int make_folder(int parent, const char *name) {
 /* Part by part, making what lacks; what is made counts as an entry. */
 static int make_parents(struct unpack *unpack, const char *path) {
         char upto[UNPACK_PATH_MAX + 1];
-        int at = open_folder(unpack->root, ".");
+        int at = open_beneath(unpack->root, ".");
         size_t length = 0;
 
         while (at >= 0 && path[length]) {
@@ -122,7 +122,7 @@ static int make_parents(struct unpack *unpack, const char *path) {
                 memcpy(upto, path, length);
                 upto[length] = '\0';
                 next = open_within(unpack->root, upto);
-                if (next < 0 && errno == ENOENT && make_folder(at, upto + part) == 0) {
+                if (next < 0 && errno == ENOENT && make_image_folder(at, upto + part) == 0) {
                         unpack->tally.entries++;
                         next = open_within(unpack->root, upto);
                 }
@@ -165,14 +165,14 @@ static int put_folder(int parent, const char *name, const struct tarball_entry *
                 return error_set(err, "%s", path_failure(errno));
         if (mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
                 return error_set(err, "%s", path_failure(errno));
-        folder = open_folder(parent, name);
+        folder = open_beneath(parent, name);
         /* Its owner can always write into it, or the image could not be removed. */
         if (folder < 0 || fchmod(folder, (entry->mode & 0777) | 0700) < 0)
                 return error_set(err, "%s", path_failure(errno));
         return 0;
 }
 
-static int write_piece(int file, const char *bytes, size_t length, uint64_t offset) {
+static int write_at(int file, const char *bytes, size_t length, uint64_t offset) {
         while (length > 0) {
                 ssize_t count = pwrite(file, bytes, length, (off_t)offset);
 
@@ -196,7 +196,7 @@ static int write_content(struct tarball *tarball, int file, uint64_t bytes, stru
         while ((more = tarball_block(tarball, &piece, &length, &offset, err)) > 0) {
                 if (offset > bytes || length > bytes - offset)
                         return error_set(err, "it is larger than it says");
-                if (write_piece(file, piece, length, offset) < 0)
+                if (write_at(file, piece, length, offset) < 0)
                         return error_set(err, "%s", path_failure(errno));
                 end = offset + length > end ? offset + length : end;
         }
@@ -259,7 +259,7 @@ static int put_hard_link(const struct unpack *unpack, int parent, const char *na
                 return error_set(err, "the target of its hard link is not there: %s", path_failure(errno));
         if (!S_ISREG(target.st_mode) && !S_ISLNK(target.st_mode))
                 return error_set(err, "the target of its hard link is not a file");
-        if (fstatat(parent, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && is_same(&present, &target))
+        if (fstatat(parent, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && is_same_inode(&present, &target))
                 return 0;
         if (tree_remove(parent, name) < 0 || linkat(folder, path.name, parent, name, 0) < 0)
                 return error_set(err, "%s", path_failure(errno));
@@ -298,8 +298,8 @@ static int put_entry(struct unpack *unpack, struct tarball *tarball, const struc
 /* A layer's whiteouts hide what is below it, never what is in it: they are applied first, by a reading of their own. */
 enum pass { PASS_WHITEOUTS, PASS_ENTRIES };
 
-static int apply_entry(struct unpack *unpack, struct tarball *tarball, const struct tarball_entry *entry,
-                       enum pass pass, struct error *err) {
+static int unpack_entry(struct unpack *unpack, struct tarball *tarball, const struct tarball_entry *entry,
+                        enum pass pass, struct error *err) {
         struct strbuf quoted STRBUF_CLEANUP = STRBUF_INIT;
         bool hides;
         struct image_path path;
@@ -324,7 +324,7 @@ static int read_layer(struct unpack *unpack, struct tarball *tarball, enum pass 
                 if (pass == PASS_ENTRIES && unpack->tally.entries++ >= unpack->limits.entries)
                         return error_set(err, "the image has more than %" PRIu64 " entries",
                                          unpack->limits.entries);
-                if (apply_entry(unpack, tarball, &entry, pass, err) < 0)
+                if (unpack_entry(unpack, tarball, &entry, pass, err) < 0)
                         return -1;
         }
         return more;
@@ -379,18 +379,18 @@ static int make_places(int root) {
         int etc DESCRIPTOR_CLEANUP = -1, var DESCRIPTOR_CLEANUP = -1;
         struct stat status;
 
-        if (fstatat(root, "etc", &status, AT_SYMLINK_NOFOLLOW) < 0 && make_folder(root, "etc") < 0)
+        if (fstatat(root, "etc", &status, AT_SYMLINK_NOFOLLOW) < 0 && make_image_folder(root, "etc") < 0)
                 return -1;
-        if (fstatat(root, "var", &status, AT_SYMLINK_NOFOLLOW) < 0 && make_folder(root, "var") < 0)
+        if (fstatat(root, "var", &status, AT_SYMLINK_NOFOLLOW) < 0 && make_image_folder(root, "var") < 0)
                 return -1;
-        etc = open_folder(root, "etc");
-        var = open_folder(root, "var");
+        etc = open_beneath(root, "etc");
+        var = open_beneath(root, "var");
         for (size_t i = 0; etc >= 0 && i < sizeof(files) / sizeof(files[0]); i++) {
                 if (make_file(etc, files[i]) < 0)
                         return -1;
         }
         if (var >= 0 && fstatat(var, "tmp", &status, AT_SYMLINK_NOFOLLOW) < 0)
-                return make_folder(var, "tmp");
+                return make_image_folder(var, "tmp");
         return 0;
 }
 

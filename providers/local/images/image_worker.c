@@ -45,7 +45,7 @@ static json_t *prepared_json(const struct image_prepared *prepared) {
         return answer;
 }
 
-static int enter_cage(const char **ret_weak, struct error *err) {
+static int enter_image_cage(const char **ret_weak, struct error *err) {
         static const char *const read[] = { "/proc/self/fd/3", "/proc/self/fd/4", NULL };
         static const char *const write[] = { "/proc/self/fd/5", NULL };
         static const struct cage cage = {
@@ -61,8 +61,8 @@ static int enter_cage(const char **ret_weak, struct error *err) {
         return cage_enter(&cage, ret_weak, err);
 }
 
-static int prepare(struct arena *arena, struct image_prepared *ret, const char **ret_weak,
-                   struct error *err) {
+static int prepare_image(struct arena *arena, struct image_prepared *ret, const char **ret_weak,
+                         struct error *err) {
         struct image_store store = {
                 .folder = "", .top = TOP, .work = WORK, .archive = ARCHIVE, .root = ROOT, .blobs = BLOBS
         };
@@ -84,7 +84,7 @@ static int prepare(struct arena *arena, struct image_prepared *ret, const char *
         name.repository = arena_strdup(arena, name.repository);
         name.tag = arena_strdup(arena, name.tag);
         store.folder = arena_strdup(arena, store.folder);
-        if (enter_cage(ret_weak, err) < 0)
+        if (enter_image_cage(ret_weak, err) < 0)
                 return -1;
         return image_prepare(&store, GIVEN, path, &name, arena, ret, err);
 }
@@ -100,7 +100,7 @@ int image_worker_main(void) {
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         umask(0077);
-        result = prepare(arena, &prepared, &weak, &err);
+        result = prepare_image(arena, &prepared, &weak, &err);
         answer = result == 0 ? prepared_json(&prepared) : json_object();
         if (result < 0) {
                 json_set_text(answer, "message", err.message);

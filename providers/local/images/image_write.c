@@ -196,8 +196,8 @@ static json_t *config_of(const struct image_writing *writing, const struct tarba
                          "created", created, "created_by", "berth image build");
 }
 
-static int write_index(const char *layout, const char *reference, const struct image_layered *image,
-                       struct arena *arena, struct error *err) {
+static int write_layout_index(const char *layout, const char *reference, const struct image_layered *image,
+                              struct arena *arena, struct error *err) {
         static const char version[] = "{\"imageLayoutVersion\":\"1.0.0\"}";
         json_t *entry = descriptor_of(image->type, image->manifest_digest, strlen(image->manifest));
         json_t *index JSON_CLEANUP = NULL;
@@ -223,12 +223,12 @@ int image_write_documents(const char *layout, const char *reference, const struc
             image_write_blob(layout, image->manifest_digest, image->manifest, strlen(image->manifest), arena,
                              err) < 0)
                 return -1;
-        return write_index(layout, reference, image, arena, err);
+        return write_layout_index(layout, reference, image, arena, err);
 }
 
 /* The image of the one layer that has been written. */
-static struct image_layered describe(const struct image_writing *writing, const struct tarball_written *layer,
-                                     struct arena *arena) {
+static struct image_layered compose_image(const struct image_writing *writing,
+                                          const struct tarball_written *layer, struct arena *arena) {
         json_t *config JSON_CLEANUP = config_of(writing, layer, arena), *manifest JSON_CLEANUP = NULL;
         char *config_text TEXT_CLEANUP = json_compact(config), *manifest_text TEXT_CLEANUP = NULL;
         struct image_layered image = { .type = TYPE_MANIFEST, .config = arena_strdup(arena, config_text) };
@@ -245,8 +245,8 @@ static struct image_layered describe(const struct image_writing *writing, const 
         return image;
 }
 
-static int add_runtime(const struct image_writing *writing, struct arena *arena, struct image_layered *image,
-                       struct error *err) {
+static int add_runtime_layer(const struct image_writing *writing, struct arena *arena,
+                             struct image_layered *image, struct error *err) {
         struct image_documents documents = { .manifest = image->manifest,
                                              .config = image->config,
                                              .manifest_length = strlen(image->manifest),
@@ -269,8 +269,8 @@ int image_write_layout(const struct image_writing *writing, struct arena *arena,
                 return -1;
         if (rename(path, blob_path(writing->layout, layer.stored, arena)) < 0)
                 return error_set(err, "cannot rename %s: %s", path, strerror(errno));
-        image = describe(writing, &layer, arena);
-        if (writing->runtime && add_runtime(writing, arena, &image, err) < 0)
+        image = compose_image(writing, &layer, arena);
+        if (writing->runtime && add_runtime_layer(writing, arena, &image, err) < 0)
                 return -1;
         return image_write_documents(writing->layout, writing->reference, &image, arena, err);
 }

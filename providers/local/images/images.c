@@ -66,7 +66,7 @@ bool local_image_find(const struct local_images *images, const char *repository,
 }
 
 /* Takes over `root`, -1 with errno where it could not be opened. */
-static int hold(int root, const char *name, struct error *err) {
+static int lock_root(int root, const char *name, struct error *err) {
         struct stat status;
 
         /* A file system without locks stops no run. A folder that was removed after we opened it has no link left. */
@@ -80,7 +80,7 @@ static int hold(int root, const char *name, struct error *err) {
 }
 
 int local_image_hold(const char *image_root, struct error *err) {
-        return hold(open(image_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), image_root, err);
+        return lock_root(open(image_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), image_root, err);
 }
 
 int local_image_hold_in(const char *folder, const char *digest, struct error *err) {
@@ -92,7 +92,7 @@ int local_image_hold_in(const char *folder, const char *digest, struct error *er
         if (!image_rules_is_digest(digest))
                 return error_set(err, "an image's digest is sha256: and 64 digits");
         snprintf(path, sizeof(path), LOCAL_IMAGES_ROOTS "/%s", digest + strlen("sha256:"));
-        return hold(beneath_open(store, path, O_RDONLY | O_DIRECTORY), digest, err);
+        return lock_root(beneath_open(store, path, O_RDONLY | O_DIRECTORY), digest, err);
 }
 
 struct local_image_name local_image_name(const struct value *image, struct arena *arena) {

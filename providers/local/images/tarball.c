@@ -56,7 +56,7 @@ struct tarball {
         char piece[PIECE];
 };
 
-static int fail_archive(struct archive *archive, struct error *err) {
+static int fail_reading(struct archive *archive, struct error *err) {
         const char *message = sym_archive_error_string(archive);
 
         if (interrupt_level(interrupt_of_user()) > 0)
@@ -121,7 +121,7 @@ static int append_filter(const struct tarball *tarball, struct error *err) {
                 filter = ARCHIVE_FILTER_ZSTD;
         if (filter != ARCHIVE_FILTER_NONE &&
             sym_archive_read_append_filter(tarball->plain, filter) != ARCHIVE_OK)
-                return fail_archive(tarball->plain, err);
+                return fail_reading(tarball->plain, err);
         return 0;
 }
 
@@ -133,11 +133,11 @@ static int open_readers(struct tarball *tarball, struct error *err) {
         if (sym_archive_read_set_format(tarball->plain, ARCHIVE_FORMAT_RAW) != ARCHIVE_OK ||
             sym_archive_read_open(tarball->plain, tarball, NULL, read_source, NULL) != ARCHIVE_OK ||
             sym_archive_read_next_header(tarball->plain, &whole) != ARCHIVE_OK)
-                return fail_archive(tarball->plain, err);
+                return fail_reading(tarball->plain, err);
         if (sym_archive_read_support_format_tar(tarball->tar) != ARCHIVE_OK ||
             sym_archive_read_support_format_empty(tarball->tar) != ARCHIVE_OK ||
             sym_archive_read_open(tarball->tar, tarball, NULL, read_plain, NULL) != ARCHIVE_OK)
-                return fail_archive(tarball->tar, err);
+                return fail_reading(tarball->tar, err);
         return 0;
 }
 
@@ -213,7 +213,7 @@ int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct erro
         if (result == ARCHIVE_EOF)
                 return 0;
         if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
-                return fail_archive(tarball->tar, err);
+                return fail_reading(tarball->tar, err);
         found = (struct tarball_entry){
                 .type = type_of(entry),
                 .name = sym_archive_entry_pathname(entry),
@@ -245,7 +245,7 @@ int tarball_block(struct tarball *tarball, const void **ret_bytes, size_t *ret_l
         if (result == ARCHIVE_EOF)
                 return 0;
         if ((result != ARCHIVE_OK && result != ARCHIVE_WARN) || offset < 0)
-                return fail_archive(tarball->tar, err);
+                return fail_reading(tarball->tar, err);
         *ret_offset = (uint64_t)offset;
         return 1;
 }
@@ -262,7 +262,7 @@ int tarball_finish(struct tarball *tarball, char hex[SHA256_HEX_SIZE], struct er
                 count = read_plain(tarball->tar, tarball, &bytes);
         } while (count > 0);
         if (count < 0)
-                return fail_archive(tarball->tar, err);
+                return fail_reading(tarball->tar, err);
         digest_stream_end(tarball->digest, hex);
         tarball->digest = NULL;
         return 0;

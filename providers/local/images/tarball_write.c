@@ -53,7 +53,7 @@ struct tarball_writer {
         int descriptor;
 };
 
-static int fail_archive(struct archive *archive, struct error *err) {
+static int fail_writing(struct archive *archive, struct error *err) {
         const char *message = sym_archive_error_string(archive);
 
         if (interrupt_level(interrupt_of_user()) > 0)
@@ -112,10 +112,10 @@ static int open_packed(struct tarball_writer *writer, struct error *err) {
             sym_archive_write_set_filter_option(packed, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
             sym_archive_write_set_bytes_in_last_block(packed, 1) != ARCHIVE_OK ||
             sym_archive_write_open(packed, writer, NULL, write_stored, NULL) != ARCHIVE_OK)
-                result = fail_archive(packed, err);
+                result = fail_writing(packed, err);
         else
                 result =
-                        sym_archive_write_header(packed, whole) == ARCHIVE_OK ? 0 : fail_archive(packed, err);
+                        sym_archive_write_header(packed, whole) == ARCHIVE_OK ? 0 : fail_writing(packed, err);
         sym_archive_entry_free(whole);
         return result;
 }
@@ -129,7 +129,7 @@ static int open_tar(struct tarball_writer *writer, struct error *err) {
         if (sym_archive_write_set_format_pax_restricted(tar) != ARCHIVE_OK ||
             sym_archive_write_set_bytes_in_last_block(tar, 1) != ARCHIVE_OK ||
             sym_archive_write_open(tar, writer, NULL, write_plain, NULL) != ARCHIVE_OK)
-                return fail_archive(tar, err);
+                return fail_writing(tar, err);
         return 0;
 }
 
@@ -198,7 +198,7 @@ int tarball_writer_add(struct tarball_writer *writer, const struct tarball_entry
                 abort();
         result = fill_entry(to, entry, err);
         if (result == 0 && sym_archive_write_header(writer->tar, to) < ARCHIVE_WARN)
-                result = fail_archive(writer->tar, err);
+                result = fail_writing(writer->tar, err);
         sym_archive_entry_free(to);
         return result;
 }
@@ -210,7 +210,7 @@ int tarball_writer_bytes(struct tarball_writer *writer, const void *bytes, size_
                 la_ssize_t count = sym_archive_write_data(writer->tar, at, length);
 
                 if (count < 0)
-                        return fail_archive(writer->tar, err);
+                        return fail_writing(writer->tar, err);
                 if (count == 0)
                         return error_set(err, "a file is longer than its declared size");
                 at += count;
@@ -223,9 +223,9 @@ int tarball_writer_finish(struct tarball_writer *writer, struct tarball_written 
         struct tarball_written written;
 
         if (sym_archive_write_close(writer->tar) != ARCHIVE_OK)
-                return fail_archive(writer->tar, err);
+                return fail_writing(writer->tar, err);
         if (writer->packed && sym_archive_write_close(writer->packed) != ARCHIVE_OK)
-                return fail_archive(writer->packed, err);
+                return fail_writing(writer->packed, err);
         written.plain_bytes = writer->plain_bytes;
         written.stored_bytes = writer->stored_bytes;
         digest_stream_end(writer->plain, written.plain);

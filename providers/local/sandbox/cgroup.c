@@ -135,7 +135,7 @@ static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits, bo
 /* --- version 1 --- */
 
 /* The run's folder below `base`, which is made with it where it is the first, as the family is between them. */
-static bool make_folder(const char *base, const char *family, const char *folder) {
+static bool make_run_folder(const char *base, const char *family, const char *folder) {
         const char *const above[] = { base, family };
 
         for (int tries = 0; tries < FOLDER_TRIES; tries++) {
@@ -170,7 +170,7 @@ static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy
                 if (strcmp(group->folders[i], folder) == 0)
                         return group->folders[i];
         }
-        if (!make_folder(base, of_family, folder))
+        if (!make_run_folder(base, of_family, folder))
                 return NULL;
         if (of_family)
                 group->family = of_family;
@@ -269,8 +269,8 @@ static const char *problem_of(const struct cgroup *group) {
                "berth ...; a login session with user services), or as root";
 }
 
-static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, bool service,
-                           struct arena *arena) {
+static struct cgroup *make_cgroup(const struct cgroup_limits *limits, pid_t child, bool service,
+                                  struct arena *arena) {
         struct cgroup *group = arena_alloc(arena, sizeof(*group));
 
         *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
@@ -287,11 +287,11 @@ static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, bool
 }
 
 struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena) {
-        return make(limits, 0, false, arena);
+        return make_cgroup(limits, 0, false, arena);
 }
 
 struct cgroup *cgroup_make_for_service(const struct cgroup_limits *limits, pid_t child, struct arena *arena) {
-        return make(limits, child, true, arena);
+        return make_cgroup(limits, child, true, arena);
 }
 
 /* Of each base where it may be: one that is not there has no groups. */
@@ -498,7 +498,7 @@ void cgroup_gauges_close(struct cgroup_gauges *gauges) {
         close_descriptor(&gauges->used);
 }
 
-static void remove_empty(struct cgroup *group) {
+static void remove_empty_groups(struct cgroup *group) {
         while (group->count > 0 &&
                (cgroup_folder_drop(group->folders[group->count - 1]) == 0 || errno == ENOENT))
                 group->count--;
@@ -513,14 +513,14 @@ static void sweep_once(struct cgroup *group) {
 void cgroup_vacate(struct cgroup *group) {
         if (!group)
                 return;
-        remove_empty(group);
+        remove_empty_groups(group);
         sweep_once(group);
 }
 
 void cgroup_close(struct cgroup *group) {
         if (!group)
                 return;
-        for (remove_empty(group); group->count > 0; remove_empty(group)) {
+        for (remove_empty_groups(group); group->count > 0; remove_empty_groups(group)) {
                 cgroup_folder_kill(group->folders[group->count - 1]);
                 cgroup_folder_remove(group->folders[--group->count]);
         }

@@ -64,7 +64,7 @@ static long long own_quota(const char *name) {
         return end != at && !*end && own > 0 ? own : -1;
 }
 
-static bool is_over(long long quota_us, long long most_us) {
+static bool exceeds(long long quota_us, long long most_us) {
         return most_us >= 0 && (quota_us < 0 || quota_us > most_us);
 }
 
@@ -86,7 +86,7 @@ static void hold_members(const char *folder, long long most_us) {
                 now = quota_of(path);
                 wanted = own_quota(entry->d_name);
                 wanted = wanted < 0 ? now : wanted;
-                wanted = is_over(wanted, most_us) && now >= 0 ? most_us : wanted;
+                wanted = exceeds(wanted, most_us) && now >= 0 ? most_us : wanted;
                 if (wanted != now)
                         (void)!write_quota(path, wanted);
         }
@@ -143,7 +143,7 @@ int cgroup_family_hold_run_v1(const char *folder, const char *run, unsigned cpu_
         for (int tries = 0; tries < TRIES; tries++) {
                 long long most = folder ? quota_of(folder) : -1, own = QUOTA_US(cpu_millis);
 
-                if (write_quota(run, is_over(own, most) ? most : own) == 0)
+                if (write_quota(run, exceeds(own, most) ? most : own) == 0)
                         return 0;
                 if (errno != EINVAL)
                         return -1;

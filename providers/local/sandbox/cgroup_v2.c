@@ -16,7 +16,7 @@
 /* While processes are moved others are born: at most this many rounds move those as well. */
 #define MOVES_MAX 20
 
-static bool lists(const char *list, const char *word) {
+static bool has_word(const char *list, const char *word) {
         size_t length = strlen(word);
 
         for (const char *at = list; (at = strstr(at, word)); at += length) {
@@ -29,8 +29,8 @@ static bool lists(const char *list, const char *word) {
 bool cgroup_v2_lists(const char *folder, const char *file) {
         char text[1024];
 
-        return cgroup_file_read(folder, file, text, sizeof(text)) && lists(text, "memory") &&
-               lists(text, "cpu") && lists(text, "pids");
+        return cgroup_file_read(folder, file, text, sizeof(text)) && has_word(text, "memory") &&
+               has_word(text, "cpu") && has_word(text, "pids");
 }
 
 /* Whether groups below `base` get the controllers, switched on where we may. */
@@ -42,7 +42,7 @@ static bool enable(const char *base) {
         return cgroup_file_write(base, "cgroup.subtree_control", "+memory +cpu +pids") == 0;
 }
 
-static bool make_folder(const char *path) {
+static bool make_group(const char *path) {
         return mkdir(path, 0755) == 0 || errno == EEXIST;
 }
 
@@ -70,14 +70,14 @@ static const char *make_in_family(const char *base, const struct cgroup_v2_place
                    *folder = arena_printf(arena, "%s/%s", family, place->name);
 
         for (int tries = 0; tries < MOVES_MAX; tries++) {
-                if (!make_folder(family))
+                if (!make_group(family))
                         return NULL;
                 if (!enable(family)) {
                         if (access(family, F_OK) == 0)
                                 return NULL;
                         continue;
                 }
-                if (make_folder(folder)) {
+                if (make_group(folder)) {
                         if (place->family)
                                 *place->family = family;
                         return cgroup_family_hold_v2(family, &limits->family) == 0 ? folder : NULL;
@@ -100,7 +100,7 @@ static const char *make_in(const char *base, const struct cgroup_v2_place *place
                         return NULL;
         } else {
                 folder = arena_printf(arena, "%s/%s", base, place->name);
-                if (!make_folder(folder))
+                if (!make_group(folder))
                         return NULL;
         }
         if (set_limits(folder, limits) < 0) {
@@ -147,7 +147,7 @@ static bool is_alone(const char *group) {
 static bool make_room_alone(const char *own, struct arena *arena) {
         const char *leaf = arena_printf(arena, "%s/berth", own);
 
-        return is_alone(own) && make_folder(leaf) && move_all(own, leaf) > 0;
+        return is_alone(own) && make_group(leaf) && move_all(own, leaf) > 0;
 }
 
 /* The top of a container's own cgroups, which is not the true root: only that has no cgroup.type. */
@@ -156,7 +156,7 @@ static bool make_room_at_top(const char *mount, struct arena *arena) {
         int moved = 1;
 
         if (access(arena_printf(arena, "%s/cgroup.type", mount), F_OK) < 0 ||
-            !cgroup_v2_lists(mount, "cgroup.controllers") || !make_folder(leaf))
+            !cgroup_v2_lists(mount, "cgroup.controllers") || !make_group(leaf))
                 return false;
         for (int tries = 0; moved > 0 && tries < MOVES_MAX; tries++)
                 moved = move_all(mount, leaf);
@@ -177,7 +177,7 @@ static bool is_systemds(const char *group) {
 }
 
 /* Both the folder and the right to move processes to and fro below it. */
-static bool is_ours(const char *group, struct arena *arena) {
+static bool is_writable_group(const char *group, struct arena *arena) {
         return faccessat(AT_FDCWD, group, W_OK, AT_EACCESS) == 0 &&
                faccessat(AT_FDCWD, arena_printf(arena, "%s/cgroup.procs", group), W_OK, AT_EACCESS) == 0;
 }
@@ -218,7 +218,7 @@ static const char *make_at_top(const struct cgroup_v2_place *place, const struct
         if (!enable(place->mount) &&
             (place->own[0] || !make_room_at_top(place->mount, arena) || !enable(place->mount)))
                 return NULL;
-        if (!make_folder(base))
+        if (!make_group(base))
                 return NULL;
         if (place->service && place->own[0]) {
                 const char *own = arena_printf(arena, "%s%s", place->mount, place->own);
@@ -226,7 +226,7 @@ static const char *make_at_top(const struct cgroup_v2_place *place, const struct
                 if (!enable(base))
                         return NULL;
                 base = cgroup_v2_service_folder(place, arena);
-                if (!make_folder(base) || !copy_bounds(own, base))
+                if (!make_group(base) || !copy_bounds(own, base))
                         return NULL;
         }
         return make_in(base, place, limits, arena, ret_base);
@@ -236,7 +236,7 @@ const char *cgroup_v2_make_below(const struct cgroup_v2_place *place, const stru
                                  struct arena *arena, const char **ret_base) {
         const char *own = arena_printf(arena, "%s%s", place->mount, place->own);
 
-        return place->own[0] && is_ours(own, arena) && make_room_alone(own, arena)
+        return place->own[0] && is_writable_group(own, arena) && make_room_alone(own, arena)
                        ? make_in(own, place, limits, arena, ret_base)
                        : NULL;
 }
@@ -253,7 +253,7 @@ const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgr
          * Beside our own group: that is a leaf, made for us by a delegation or by an earlier run.
          */
         above = arena_strndup(arena, own, (size_t)(strrchr(own, '/') - own));
-        if (!is_systemds(above) && is_ours(above, arena))
+        if (!is_systemds(above) && is_writable_group(above, arena))
                 made = make_in(above, place, limits, arena, ret_base);
         if (made)
                 return made;

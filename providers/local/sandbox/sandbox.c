@@ -191,7 +191,7 @@ static void release_held(const struct sandbox_spec *spec) {
 }
 
 /* With this process's rights. */
-static int place(struct sandbox *sandbox, struct error *err) {
+static int place_sandbox(struct sandbox *sandbox, struct error *err) {
         const struct sandbox_spec *spec = &sandbox->spec;
         static const struct sandbox_users users = SANDBOX_USERS_DEFAULT;
         struct sandbox_user user = SANDBOX_USER_NONE;
@@ -243,7 +243,7 @@ static int start_ourselves(struct sandbox *sandbox, struct error *err) {
             (sandbox->keeper.socket < 0 &&
              sandbox_keeper_start(&sandbox->keeper, cgroup_launcher(sandbox->group), err) < 0))
                 return -1;
-        return place(sandbox, err);
+        return place_sandbox(sandbox, err);
 }
 
 static int start_by_launcher(struct sandbox *sandbox, struct error *err) {

@@ -70,7 +70,7 @@ void sandbox_checkpoint_take(struct sandbox_checkpoint *checkpoint, const struct
         request_write(&request, asked);
 }
 
-static void fail(struct sandbox_checkpoint *checkpoint, const char *why) {
+static void fail_checkpoint(struct sandbox_checkpoint *checkpoint, const char *why) {
         if (!checkpoint->why[0])
                 snprintf(checkpoint->why, sizeof(checkpoint->why), "%s", why);
         close_descriptor(&checkpoint->file);
@@ -80,7 +80,7 @@ static void add_piece(struct sandbox_checkpoint *checkpoint, const struct report
         if (checkpoint->file < 0)
                 return;
         if (report->length > checkpoint->wish.bytes_max + SANDBOX_CHECKPOINT_EXTRA_MAX - checkpoint->bytes) {
-                fail(checkpoint, "its memory is more than may be kept");
+                fail_checkpoint(checkpoint, "its memory is more than may be kept");
                 return;
         }
         for (size_t at = 0; at < report->length;) {
@@ -90,7 +90,7 @@ static void add_piece(struct sandbox_checkpoint *checkpoint, const struct report
                 if (count < 0 && errno == EINTR)
                         continue;
                 if (count <= 0) {
-                        fail(checkpoint, strerror(count < 0 ? errno : ENOSPC));
+                        fail_checkpoint(checkpoint, strerror(count < 0 ? errno : ENOSPC));
                         return;
                 }
                 at += (size_t)count;
@@ -99,19 +99,21 @@ static void add_piece(struct sandbox_checkpoint *checkpoint, const struct report
 }
 
 /* The envelope last: it says that all the rest is there. */
-static void finish(struct sandbox_checkpoint *checkpoint, const struct report *report, int64_t mark) {
+static void finish_checkpoint(struct sandbox_checkpoint *checkpoint, const struct report *report,
+                              int64_t mark) {
         struct sandbox_envelope envelope = { .mark = mark, .bytes = checkpoint->bytes };
         char bytes[SANDBOX_ENVELOPE_SIZE];
 
         checkpoint->takes = false;
         checkpoint->ended = true;
         if (report->reason)
-                fail(checkpoint, report->reason);
+                fail_checkpoint(checkpoint, report->reason);
         else if (checkpoint->patient &&
                  report->is_late) /* another attempt may keep what ending it now would lose */
-                fail(checkpoint, "its memory could not be kept in the time for it: checkpointSeconds");
+                fail_checkpoint(checkpoint,
+                                "its memory could not be kept in the time for it: checkpointSeconds");
         else if ((uint64_t)report->total != checkpoint->bytes)
-                fail(checkpoint, "its runtime has sent more or less than it says");
+                fail_checkpoint(checkpoint, "its runtime has sent more or less than it says");
         if (checkpoint->file < 0)
                 return;
         memcpy(envelope.id, checkpoint->wish.id, sizeof(envelope.id));
@@ -119,7 +121,7 @@ static void finish(struct sandbox_checkpoint *checkpoint, const struct report *r
         if (fsync(checkpoint->file) < 0 ||
             pwrite(checkpoint->file, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
             fsync(checkpoint->file) < 0)
-                fail(checkpoint, strerror(errno));
+                fail_checkpoint(checkpoint, strerror(errno));
         checkpoint->whole = checkpoint->file >= 0;
         close_descriptor(&checkpoint->file);
 }
@@ -134,7 +136,7 @@ static bool is_about_it(struct sandbox_checkpoint *checkpoint, const struct mess
         if (report.type == REPORT_PIECE)
                 add_piece(checkpoint, &report);
         else if (report.type == REPORT_CHECKPOINTED)
-                finish(checkpoint, &report, mark);
+                finish_checkpoint(checkpoint, &report, mark);
         else
                 return false;
         return true;
@@ -160,7 +162,7 @@ void sandbox_checkpoint_hear(struct sandbox_checkpoint *checkpoint, const char *
                         strbuf_append_bytes(kept, bytes, length);
                         strbuf_release(&checkpoint->raw);
                         message_reader_release(&checkpoint->reader);
-                        fail(checkpoint, "its runtime does not speak as it should");
+                        fail_checkpoint(checkpoint, "its runtime does not speak as it should");
                         checkpoint->takes = false;
                         checkpoint->ended = true;
                         return;

@@ -174,7 +174,7 @@ static int read_pieces(int file, struct template *template, struct error *err) {
 /*
  * Free blocks beyond the quota are root's. Their number is in the first piece, with the superblock.
  */
-static int reserve(struct template *template, struct error *err) {
+static int reserve_blocks(struct template *template, struct error *err) {
         struct piece *first = template->count > 0 ? template->pieces : NULL;
         uint32_t blocks, all, kept, wanted = (uint32_t)(template->size.bytes / BLOCK);
 
@@ -203,7 +203,7 @@ static int make_template(int folder, const struct size *size, struct template **
         if (!made)
                 abort();
         *made = (struct template){ .references = 1, .size = *size };
-        if (read_pieces(file, made, err) < 0 || reserve(made, err) < 0) {
+        if (read_pieces(file, made, err) < 0 || reserve_blocks(made, err) < 0) {
                 free_template(made);
                 return -1;
         }
@@ -377,7 +377,7 @@ static int configure(int device, int image) {
 }
 
 /* The device is free again when the last who has it open, or has it mounted, is gone. */
-static int attach(int image, char path[32], int *ret, struct error *err) {
+static int attach_loop(int image, char path[32], int *ret, struct error *err) {
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
                 int number = 0, device DESCRIPTOR_CLEANUP = open_device(&number);
 
@@ -515,8 +515,9 @@ int sandbox_disk_open(int folder, const char *name, int *ret, struct error *err)
         if (image < 0)
                 return error_set(err, "%s: %s", name, strerror(errno));
         device = find_device(&status, device_path);
-        made = device < 0 && attach(image, device_path, &device, err) < 0 ? -1
-                                                                          : mount_device(device_path, err);
+        made = device < 0 && attach_loop(image, device_path, &device, err) < 0
+                       ? -1
+                       : mount_device(device_path, err);
         if (made < 0)
                 return error_context(err, "%s", name);
         *ret = made;
@@ -542,7 +543,7 @@ int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct
         int device DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
         char name[32];
 
-        if (attach(image, name, &device, err) < 0)
+        if (attach_loop(image, name, &device, err) < 0)
                 return -1;
         if (mount(name, path, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME,
                   "noinit_itable,nobarrier,errors=remount-ro") < 0)

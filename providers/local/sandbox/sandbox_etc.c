@@ -41,7 +41,7 @@ const char *sandbox_etc_text(const char *name) {
         return "";
 }
 
-static int write_file(int folder, const char *name, const char *text) {
+static int write_etc_file(int folder, const char *name, const char *text) {
         int file DESCRIPTOR_CLEANUP = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 
         return file < 0 ? -1 : descriptor_write(file, text, strlen(text));
@@ -73,7 +73,7 @@ static int borrow(const char *stage, const char *name, struct error *err) {
 }
 
 int sandbox_etc_make_hosts(struct error *err) {
-        return write_file(AT_FDCWD, SANDBOX_ETC_HOSTS, sandbox_etc_text("hosts")) < 0
+        return write_etc_file(AT_FDCWD, SANDBOX_ETC_HOSTS, sandbox_etc_text("hosts")) < 0
                        ? error_set(err, "cannot write hosts: %s", strerror(errno))
                        : 0;
 }
@@ -103,7 +103,7 @@ int sandbox_etc_make(const char *stage, struct error *err) {
             (folder = open("etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
                 return error_set(err, "cannot make a folder for /etc: %s", strerror(errno));
         for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
-                if (write_file(folder, written[i].name, written[i].text) < 0)
+                if (write_etc_file(folder, written[i].name, written[i].text) < 0)
                         return error_set(err, "cannot write %s: %s", written[i].name, strerror(errno));
         }
         for (size_t i = 0; i < sizeof(borrowed) / sizeof(borrowed[0]); i++) {

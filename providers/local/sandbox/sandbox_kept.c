@@ -149,7 +149,7 @@ static int make_inside(int mount, bool theirs, struct error *err) {
  * another's folder; from then on its path leads nowhere else. The last one may belong to the user
  * whose files are in it.
  */
-static int open_folder(const struct sandbox_kept *kept, bool make, int *ret, struct error *err) {
+static int open_kept_folder(const struct sandbox_kept *kept, bool make, int *ret, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *name = strrchr(kept->folder, '/') + 1, *above = path_folder(kept->folder, arena);
         int folder DESCRIPTOR_CLEANUP = -1;
@@ -179,7 +179,7 @@ static int open_guarded(const struct sandbox_kept *kept, int *ret, struct error 
 }
 
 /* 1, 0, or -1: what cannot be looked at may be there. */
-static int has(const struct sandbox_kept *kept, int folder, const char *name, struct error *err) {
+static int has_name(const struct sandbox_kept *kept, int folder, const char *name, struct error *err) {
         if (faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return 1;
         return errno == ENOENT || errno == ENOTDIR
@@ -188,20 +188,20 @@ static int has(const struct sandbox_kept *kept, int folder, const char *name, st
 }
 
 /* *ret_folder: it is open; -1 if there is none. */
-static int find(const struct sandbox_kept *kept, int *ret_folder, enum sandbox_kept_kind *ret,
-                struct error *err) {
+static int find_kept(const struct sandbox_kept *kept, int *ret_folder, enum sandbox_kept_kind *ret,
+                     struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1, image, plain;
         struct error why = { 0 };
 
         *ret = SANDBOX_KEPT_NONE;
-        if (open_folder(kept, false, &folder, &why) < 0) {
+        if (open_kept_folder(kept, false, &folder, &why) < 0) {
                 if (why.kind == ERROR_NOT_FOUND)
                         return 0;
                 *err = why;
                 return -1;
         }
-        if ((image = has(kept, folder, IMAGE, err)) < 0 ||
-            (plain = has(kept, folder, SANDBOX_KEPT_WORKSPACE, err)) < 0)
+        if ((image = has_name(kept, folder, IMAGE, err)) < 0 ||
+            (plain = has_name(kept, folder, SANDBOX_KEPT_WORKSPACE, err)) < 0)
                 return -1;
         if (image && geteuid() == 0 && open_guarded(kept, &folder, err) < 0)
                 return -1;
@@ -214,7 +214,7 @@ static int find(const struct sandbox_kept *kept, int *ret_folder, enum sandbox_k
 int sandbox_kept_find(const struct sandbox_kept *kept, enum sandbox_kept_kind *ret, struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1;
 
-        return find(kept, &folder, ret, err);
+        return find_kept(kept, &folder, ret, err);
 }
 
 /* An image where there can be one, else a plain folder where that will do. Of two that make it at once, both have the one. */
@@ -223,7 +223,7 @@ static int make_new(const struct sandbox_kept *kept, int *ret_folder, enum sandb
         int folder DESCRIPTOR_CLEANUP = -1, guarded DESCRIPTOR_CLEANUP = -1;
         struct error why = { 0 };
 
-        if (open_folder(kept, true, &folder, err) < 0)
+        if (open_kept_folder(kept, true, &folder, err) < 0)
                 return -1;
         if ((geteuid() != 0 || open_guarded(kept, &guarded, &why) == 0) &&
             sandbox_disk_keep(guarded >= 0 ? guarded : folder, IMAGE, kept->bytes, kept->files, &why) == 0) {
@@ -245,7 +245,7 @@ static int make_new(const struct sandbox_kept *kept, int *ret_folder, enum sandb
 /* It stays of the kind that it was made. */
 static int find_or_make(const struct sandbox_kept *kept, bool may_make, int *ret_folder,
                         enum sandbox_kept_kind *ret, struct error *err) {
-        if (find(kept, ret_folder, ret, err) < 0)
+        if (find_kept(kept, ret_folder, ret, err) < 0)
                 return -1;
         if (*ret == SANDBOX_KEPT_NONE) {
                 close_descriptor(ret_folder);
@@ -292,7 +292,7 @@ int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1;
         enum sandbox_kept_kind kind;
 
-        if (find(kept, &folder, &kind, err) < 0)
+        if (find_kept(kept, &folder, &kind, err) < 0)
                 return -1;
         if (kind == SANDBOX_KEPT_IMAGE && sandbox_disk_remove(folder, IMAGE, err) < 0)
                 return error_context(err, "%s", kept->folder);
@@ -303,7 +303,7 @@ int sandbox_kept_remove(const struct sandbox_kept *kept, struct error *err) {
 
 /* --- in a sandbox's mount namespace --- */
 
-static int attach(int mount, const char *from, const char *path) {
+static int attach_mount(int mount, const char *from, const char *path) {
         return move_mount(mount, from, AT_FDCWD, path, from[0] ? 0 : MOVE_MOUNT_F_EMPTY_PATH);
 }
 
@@ -314,14 +314,14 @@ static int attach(int mount, const char *from, const char *path) {
 int sandbox_kept_mount(int root, const char *path, struct error *err) {
         struct mount_attr attributes = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
         int inner DESCRIPTOR_CLEANUP = -1;
-        bool attached = geteuid() == 0 && attach(root, "", path) == 0;
+        bool attached = geteuid() == 0 && attach_mount(root, "", path) == 0;
 
         if (geteuid() != 0 || attached)
                 inner = open_tree(root, SANDBOX_KEPT_WORKSPACE,
                                   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
         if (inner < 0 || (attached && umount2(path, MNT_DETACH) < 0) ||
             mount_setattr(inner, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) < 0 ||
-            attach(inner, "", path) < 0)
+            attach_mount(inner, "", path) < 0)
                 return error_set(err, "cannot mount the workspace: %s", strerror(errno));
         return 0;
 }

@@ -61,7 +61,7 @@ static char *record_of(const char *path) {
 }
 
 /* The family's name behind a space, where it is of one. */
-static int write_record(const char *path, pid_t pid, const char *family, struct error *err) {
+static int write_worker_record(const char *path, pid_t pid, const char *family, struct error *err) {
         char *record TEXT_CLEANUP = record_of(path), text[RECORD_SIZE], state;
         struct process_identity identity = identity_of_self();
 
@@ -80,7 +80,7 @@ static int write_record(const char *path, pid_t pid, const char *family, struct 
  * 0 where it is not known which process it is, or that one is dead. *ret_family is "" if it has
  * none; NULL: not wanted.
  */
-static pid_t read_record(const char *path, char ret_family[SANDBOX_FAMILY_NAME_MAX + 1]) {
+static pid_t read_worker_record(const char *path, char ret_family[SANDBOX_FAMILY_NAME_MAX + 1]) {
         char *record TEXT_CLEANUP = record_of(path);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct process_identity identity;
@@ -95,8 +95,9 @@ static pid_t read_record(const char *path, char ret_family[SANDBOX_FAMILY_NAME_M
         return identity.pid;
 }
 
-static int place(const struct sandbox_spec *spec, int image, int listener, struct sandbox_keeper *keeper,
-                 struct sandbox_lasting *ret, struct arena *arena, struct error *err) {
+static int place_lasting(const struct sandbox_spec *spec, int image, int listener,
+                         struct sandbox_keeper *keeper, struct sandbox_lasting *ret, struct arena *arena,
+                         struct error *err) {
         const struct cgroup_limits of_group = sandbox_keeper_limits(&spec->limits, &spec->family, arena);
         static const struct sandbox_users users = SANDBOX_USERS_DEFAULT;
         static const char *const no_words[] = { NULL };
@@ -142,7 +143,7 @@ static int place(const struct sandbox_spec *spec, int image, int listener, struc
         if (sandbox_keeper_place(keeper, ret->group, &placing, image, listener, disk,
                                  spec->shared ? spec->shared->network : -1, held, count, err) < 0)
                 return -1;
-        return write_record(ret->path, keeper->worker.pid, spec->family.name, err);
+        return write_worker_record(ret->path, keeper->worker.pid, spec->family.name, err);
 }
 
 int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char *path, struct arena *arena,
@@ -166,7 +167,7 @@ int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char
         made.path = strdup(path);
         if (!made.path)
                 abort();
-        if (place(spec, image, listener, &keeper, &made, arena, err) < 0 ||
+        if (place_lasting(spec, image, listener, &keeper, &made, arena, err) < 0 ||
             sandbox_tell_run(keeper.socket, spec, true, err) < 0) {
                 if (keeper.socket >= 0)
                         (void)!sandbox_keeper_heed(keeper.socket, err);
@@ -208,7 +209,7 @@ int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits,
         found.path = strdup(path);
         if (!found.path)
                 abort();
-        found.pid = read_record(path, of_family);
+        found.pid = read_worker_record(path, of_family);
         /* The same name and the same limits: it is there already, and nothing of it changes but what its family may use. */
         if (limits && found.pid > 0 && geteuid() == 0) {
                 struct sandbox_family own = family ? *family : (struct sandbox_family){ .owner = geteuid() };
@@ -307,7 +308,7 @@ void sandbox_lasting_end(struct sandbox_lasting *lasting) {
         /* It was read again: between then and now no other process can have become it. */
         if (lasting->pid > 0) {
                 close_descriptor(&keeper.socket);
-                end_stranger(read_record(lasting->path, NULL));
+                end_stranger(read_worker_record(lasting->path, NULL));
         }
         sandbox_keeper_end(&keeper, ENDING_MS);
         cgroup_close(lasting->group);

@@ -63,8 +63,8 @@ int sandbox_launched_try(const char *launcher, struct error *err) {
 /*
  * The next whole message of that type; others are passed over, such as answers that came too late.
  */
-static int wait_for(struct sandbox_launched *launched, unsigned type, int64_t patience_ms, struct frame *ret,
-                    struct error *err) {
+static int receive_type(struct sandbox_launched *launched, unsigned type, int64_t patience_ms,
+                        struct frame *ret, struct error *err) {
         int64_t until_ms = clock_now_ms() + patience_ms;
         struct pollfd polled = { .fd = launched->launcher.socket, .events = POLLIN };
 
@@ -111,7 +111,7 @@ int sandbox_launched_start(const char *path, const struct sandbox_starting *star
         /* A launcher that refused has sent its answer already, and takes nothing more. */
         (void)!frame_send_now(ret->launcher.socket, LAUNCHER_START, text.data, text.length, starting->joins,
                               starting->joins != NULL, err);
-        if (wait_for(ret, LAUNCHER_STARTED, ANSWER_MS, &answer, err) < 0)
+        if (receive_type(ret, LAUNCHER_STARTED, ANSWER_MS, &answer, err) < 0)
                 return error_context(err, "%s", path);
         if (answer.type == LAUNCHER_REFUSED)
                 return error_set(err, "the launcher at %s refused: %s", path, strbuf_text(&answer.payload));
@@ -130,7 +130,7 @@ void sandbox_launched_measure(struct sandbox_launched *launched, struct cgroup_u
         *ret = (struct cgroup_usage){ 0 };
         if (launched->launcher.socket >= 0 &&
             ask_launcher(launched, LAUNCHER_MEASURE, launched->started.run, &ignored) == 0 &&
-            wait_for(launched, LAUNCHER_MEASURED, ANSWER_MS, &answer, &ignored) == 0 &&
+            receive_type(launched, LAUNCHER_MEASURED, ANSWER_MS, &answer, &ignored) == 0 &&
             answer.type == LAUNCHER_MEASURED &&
             sandbox_measured_read(answer.payload.data, answer.payload.length, &measured, &ignored) == 0 &&
             measured.run == launched->started.run)
@@ -143,9 +143,10 @@ void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms) {
 
         /* The launcher's end, and a second call, leave nothing to wait for. */
         if (launched->launcher.socket >= 0 && launched->started.run > 0 &&
-            wait_for(launched, LAUNCHER_ENDED, patience_ms > 0 ? patience_ms : 1, &answer, &ignored) < 0 &&
+            receive_type(launched, LAUNCHER_ENDED, patience_ms > 0 ? patience_ms : 1, &answer, &ignored) <
+                    0 &&
             ask_launcher(launched, LAUNCHER_KILL, launched->started.run, &ignored) == 0)
-                (void)!wait_for(launched, LAUNCHER_ENDED, KILLED_MS, &answer, &ignored);
+                (void)!receive_type(launched, LAUNCHER_ENDED, KILLED_MS, &answer, &ignored);
         frame_reader_release(&launched->launcher);
         close_descriptor(&launched->launcher.socket);
 }
@@ -220,7 +221,7 @@ int sandbox_launched_rename(const char *launcher, const char *path, const char *
         if (launched.launcher.socket >= 0 &&
             frame_send_now(launched.launcher.socket, LAUNCHER_RENAME, text.data, text.length, NULL, 0, err) ==
                     0 &&
-            wait_for(&launched, LAUNCHER_RENAMED, ANSWER_MS, &answer, err) == 0)
+            receive_type(&launched, LAUNCHER_RENAMED, ANSWER_MS, &answer, err) == 0)
                 result = answer.type == LAUNCHER_RENAMED ? 0
                                                          : error_set(err, "the launcher at %s refused: %s",
                                                                      launcher, strbuf_text(&answer.payload));
@@ -249,7 +250,7 @@ int sandbox_launched_keep(const char *launcher, const struct sandbox_keeping *ke
         if (launched.launcher.socket >= 0 &&
             frame_send_now(launched.launcher.socket, LAUNCHER_KEEP, text.data, text.length, NULL, 0, err) ==
                     0 &&
-            wait_for(&launched, LAUNCHER_KEPT, ANSWER_MS, &answer, err) == 0) {
+            receive_type(&launched, LAUNCHER_KEPT, ANSWER_MS, &answer, err) == 0) {
                 if (answer.type != LAUNCHER_KEPT)
                         (void)error_set_kind(err, answer.type == LAUNCHER_BUSY ? ERROR_LOCKED : ERROR_REFUSED,
                                              "the launcher at %s refused: %s", launcher,
@@ -275,7 +276,7 @@ static int ask_names(struct sandbox_launched *launched, const char *after, struc
         sandbox_after_write(after, &text);
         if (frame_send_now(launched->launcher.socket, LAUNCHER_NAMES, text.data, text.length, NULL, 0, err) <
                     0 ||
-            wait_for(launched, LAUNCHER_NAMED, ANSWER_MS, &answer, err) < 0)
+            receive_type(launched, LAUNCHER_NAMED, ANSWER_MS, &answer, err) < 0)
                 return -1;
         if (answer.type != LAUNCHER_NAMED)
                 return error_set_kind(err, ERROR_REFUSED, "the launcher refused: %s",
@@ -337,7 +338,7 @@ void sandbox_launched_clear(const char *launcher, const char *path, int worker) 
         sandbox_name_write(name_in(path), &text);
         if (launched.launcher.socket >= 0 && frame_send_now(launched.launcher.socket, LAUNCHER_CLEAR,
                                                             text.data, text.length, NULL, 0, &ignored) == 0)
-                (void)!wait_for(&launched, LAUNCHER_ENDED, KILLED_MS, &answer, &ignored);
+                (void)!receive_type(&launched, LAUNCHER_ENDED, KILLED_MS, &answer, &ignored);
         frame_reader_release(&launched.launcher);
         close_descriptor(&launched.launcher.socket);
 }

@@ -144,8 +144,8 @@ static int enter_namespaces(const struct sandbox_placing *placing, int network, 
         return 0;
 }
 
-static int make_folder(const struct sandbox_placing *placing, const char *path, mode_t mode, bool theirs,
-                       struct error *err) {
+static int make_placed_folder(const struct sandbox_placing *placing, const char *path, mode_t mode,
+                              bool theirs, struct error *err) {
         if (mkdir(path, mode) < 0 || chmod(path, mode) < 0 ||
             (theirs && chown(path, placing->uid, placing->gid) < 0))
                 return error_set(err, "cannot make %s: %s", path, strerror(errno));
@@ -177,7 +177,7 @@ static int mount_places(const struct sandbox_placing *placing, int disk, struct 
                 limits->memory_bytes / 2 < SCRATCH_BYTES_MAX ? limits->memory_bytes / 2 : SCRATCH_BYTES_MAX;
         char options[128];
 
-        if (make_folder(placing, "workspace", 0700, false, err) < 0)
+        if (make_placed_folder(placing, "workspace", 0700, false, err) < 0)
                 return -1;
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0700,uid=%u,gid=%u",
                  (unsigned long long)limits->workspace_bytes, (unsigned long long)limits->workspace_files + 1,
@@ -185,13 +185,13 @@ static int mount_places(const struct sandbox_placing *placing, int disk, struct 
         if ((placing->kept ? sandbox_kept_mount(disk, "workspace", err)
              : disk >= 0   ? sandbox_disk_mount(disk, "workspace", placing->uid, placing->gid, err)
                            : mount_memory("workspace", options, err)) < 0 ||
-            make_folder(placing, "scratch", 0755, false, err) < 0)
+            make_placed_folder(placing, "scratch", 0755, false, err) < 0)
                 return -1;
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=0755", (unsigned long long)scratch,
                  SCRATCH_FILES);
         if (mount_memory("scratch", options, err) < 0 ||
-            make_folder(placing, "scratch/tmp", 01777, true, err) < 0 ||
-            make_folder(placing, "scratch/shm", 01777, true, err) < 0)
+            make_placed_folder(placing, "scratch/tmp", 01777, true, err) < 0 ||
+            make_placed_folder(placing, "scratch/shm", 01777, true, err) < 0)
                 return -1;
         return sandbox_own_make("scratch/shm", err);
 }

@@ -57,35 +57,35 @@ struct pollfd sandbox_porter_poll(const struct sandbox_porter *porter) {
 
 /* --- answers --- */
 
-static void answer(struct sandbox_porter *porter, unsigned type, const void *payload, size_t length) {
+static void send_answer(struct sandbox_porter *porter, unsigned type, const void *payload, size_t length) {
         frame_append(&porter->outgoing, type, payload, length);
 }
 
 static void answer_failed(struct sandbox_porter *porter, const struct error *err) {
-        answer(porter, MESSAGE_FAILED, err->message, strlen(err->message));
+        send_answer(porter, MESSAGE_FAILED, err->message, strlen(err->message));
 }
 
-static void answer_result(struct sandbox_porter *porter, int result, const struct error *err) {
+static void send_result(struct sandbox_porter *porter, int result, const struct error *err) {
         if (result < 0)
                 answer_failed(porter, err);
         else
-                answer(porter, MESSAGE_DONE, NULL, 0);
+                send_answer(porter, MESSAGE_DONE, NULL, 0);
 }
 
 /* In pieces of whole words. */
-static void answer_list(struct sandbox_porter *porter, const char *path) {
+static void send_list(struct sandbox_porter *porter, const char *path) {
         struct strbuf words STRBUF_CLEANUP = STRBUF_INIT;
         bool cut;
 
         if (sandbox_files_list(porter->folder, path, SANDBOX_LIST_MAX, &words, &cut) < 0) {
-                answer(porter, MESSAGE_ABSENT, NULL, 0);
+                send_answer(porter, MESSAGE_ABSENT, NULL, 0);
                 return;
         }
         for (size_t at = 0, length; at < words.length; at += length) {
                 length = sandbox_files_piece(&words, at);
-                answer(porter, MESSAGE_ENTRIES, words.data + at, length);
+                send_answer(porter, MESSAGE_ENTRIES, words.data + at, length);
         }
-        answer(porter, MESSAGE_ENTRIES, NULL, 0);
+        send_answer(porter, MESSAGE_ENTRIES, NULL, 0);
 }
 
 /* As much of a file as it was when it was opened: one that grows meanwhile would never end. */
@@ -96,7 +96,7 @@ static void begin_reading(struct sandbox_porter *porter, const char *path) {
         if (porter->reading >= 0 && fstat(porter->reading, &status) < 0)
                 close_descriptor(&porter->reading);
         if (porter->reading < 0)
-                answer(porter, MESSAGE_ABSENT, NULL, 0);
+                send_answer(porter, MESSAGE_ABSENT, NULL, 0);
         else
                 porter->left = (uint64_t)status.st_size;
 }
@@ -110,7 +110,7 @@ static void answer_piece(struct sandbox_porter *porter) {
         count = read(porter->reading, piece, porter->left < PIECE ? (size_t)porter->left : PIECE);
         if (count < 0 && errno == EINTR)
                 return;
-        answer(porter, MESSAGE_CONTENT, piece, count > 0 ? (size_t)count : 0);
+        send_answer(porter, MESSAGE_CONTENT, piece, count > 0 ? (size_t)count : 0);
         porter->left -= count > 0 ? (uint64_t)count : 0;
         /* Frames without bytes say the end, once. */
         if (count <= 0)
@@ -174,7 +174,7 @@ static void write_piece(struct sandbox_porter *porter, const struct frame *frame
                 if (porter->writing < 0) {
                         answer_failed(porter, &porter->failed);
                 } else {
-                        answer(porter, MESSAGE_DONE, NULL, 0);
+                        send_answer(porter, MESSAGE_DONE, NULL, 0);
                         close_descriptor(&porter->writing);
                 }
                 forget_file(porter);
@@ -193,7 +193,7 @@ static void write_piece(struct sandbox_porter *porter, const struct frame *frame
 }
 
 /* One question, or one piece of a file; -1 if it is another message. */
-static int hear(struct sandbox_porter *porter, const struct frame *frame) {
+static int serve_frame(struct sandbox_porter *porter, const struct frame *frame) {
         const char *path = strbuf_text(&frame->payload);
         struct error err = { 0 };
 
@@ -211,18 +211,18 @@ static int hear(struct sandbox_porter *porter, const struct frame *frame) {
                 return -1;
         switch (frame->type) {
         case MESSAGE_LIST:
-                answer_list(porter, path);
+                send_list(porter, path);
                 return 0;
         case MESSAGE_READ:
                 begin_reading(porter, path);
                 return 0;
         case MESSAGE_FOLDER:
-                answer_result(porter,
-                              sandbox_files_make_folder(porter->folder, path, geteuid(), getegid(), &err),
-                              &err);
+                send_result(porter,
+                            sandbox_files_make_folder(porter->folder, path, geteuid(), getegid(), &err),
+                            &err);
                 return 0;
         case MESSAGE_REMOVE:
-                answer_result(porter, sandbox_files_remove(porter->folder, path, &err), &err);
+                send_result(porter, sandbox_files_remove(porter->folder, path, &err), &err);
                 return 0;
         default:
                 return -1;
@@ -241,7 +241,7 @@ void sandbox_porter_move(struct sandbox_porter *porter, const struct pollfd *pol
         } else {
                 received = frame_receive(&porter->client, &frame, &ignored);
                 if (received != FRAME_WAIT)
-                        result = received == FRAME_WHOLE ? hear(porter, &frame) : -1;
+                        result = received == FRAME_WHOLE ? serve_frame(porter, &frame) : -1;
         }
         if (result < 0)
                 sandbox_porter_end(porter);

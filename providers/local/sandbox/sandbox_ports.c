@@ -113,7 +113,7 @@ static bool is_full(const struct side *side) {
         return side->held || side->pipe;
 }
 
-static void make_pipes(struct ports *ports) {
+static void make_splice_pipes(struct ports *ports) {
         for (size_t i = 0; i < PIPES; i++) {
                 struct pipe *made = &ports->pipes[i];
                 int ends[2];
@@ -183,7 +183,7 @@ static void end_connection(struct ports *ports, struct connection *connection, b
         ports->connections--;
 }
 
-static void wait_for(struct ports *ports, struct side *side) {
+static void watch_side(struct ports *ports, struct side *side) {
         const struct connection *connection = side->connection;
         struct epoll_event event = { .data.ptr = side };
 
@@ -440,8 +440,8 @@ static void see_to(struct ports *ports, struct side *side, uint32_t events) {
         } else if (is_done(connection)) {
                 end_connection(ports, connection, false);
         } else {
-                wait_for(ports, &connection->outside);
-                wait_for(ports, &connection->inside);
+                watch_side(ports, &connection->outside);
+                watch_side(ports, &connection->inside);
         }
 }
 
@@ -457,7 +457,7 @@ static void listen_to(struct ports *ports, bool listens) {
         ports->listens = listens;
 }
 
-static void take(struct ports *ports, const struct listener *listener) {
+static void accept_connection(struct ports *ports, const struct listener *listener) {
         int taken = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         struct connection *connection = taken < 0 ? NULL : calloc(1, sizeof(*connection));
         struct epoll_event event = { 0 };
@@ -482,7 +482,7 @@ static void take(struct ports *ports, const struct listener *listener) {
                 end_connection(ports, connection, true);
 }
 
-static void turn(struct ports *ports) {
+static void poll_ports(struct ports *ports) {
         struct epoll_event events[EVENTS];
         int count;
 
@@ -495,7 +495,7 @@ static void turn(struct ports *ports) {
                 if (*source != FROM_LISTENER)
                         see_to(ports, events[i].data.ptr, events[i].events);
                 else if (ports->connections < ports->most && !ports->rests)
-                        take(ports, events[i].data.ptr);
+                        accept_connection(ports, events[i].data.ptr);
         }
         while (ports->over) {
                 struct connection *connection = ports->over;
@@ -506,7 +506,7 @@ static void turn(struct ports *ports) {
 }
 
 /* As many connections as there may be descriptors for. */
-static void make_room(struct ports *ports) {
+static void raise_file_limit(struct ports *ports) {
         struct rlimit files;
 
         ports->most = 1;
@@ -519,7 +519,7 @@ static void make_room(struct ports *ports) {
         ports->most = (files.rlim_cur - SPARE) / 2;
         if (ports->most > SANDBOX_PORT_CONNECTIONS_MAX)
                 ports->most = SANDBOX_PORT_CONNECTIONS_MAX;
-        make_pipes(ports);
+        make_splice_pipes(ports);
 }
 
 void sandbox_ports_main(const int *listeners, const uint16_t *numbers, size_t count) {
@@ -528,7 +528,7 @@ void sandbox_ports_main(const int *listeners, const uint16_t *numbers, size_t co
         prctl(PR_SET_NAME, "berth-ports");
         signal(SIGPIPE, SIG_IGN);
         ports.waits = epoll_create1(EPOLL_CLOEXEC);
-        make_room(&ports);
+        raise_file_limit(&ports);
         if (ports.waits < 0)
                 _exit(EXIT_FAILURE);
         for (size_t i = 0; i < count; i++) {
@@ -540,5 +540,5 @@ void sandbox_ports_main(const int *listeners, const uint16_t *numbers, size_t co
                         _exit(EXIT_FAILURE);
         }
         for (;;)
-                turn(&ports);
+                poll_ports(&ports);
 }

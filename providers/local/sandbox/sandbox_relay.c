@@ -150,7 +150,8 @@ void sandbox_relay_drain(struct sandbox_relay *relay) {
 /* --- checkpoints --- */
 
 /* What of a message has come already is its beginning for the one who looks for words about the checkpoint: it may be one. */
-static void take(struct sandbox_relay *relay, const struct sandbox_wish *wish, int file, int64_t now_ms) {
+static void take_checkpoint(struct sandbox_relay *relay, const struct sandbox_wish *wish, int file,
+                            int64_t now_ms) {
         size_t whole = sandbox_checkpoint_whole(relay->kept.data + relay->dropped, kept(relay));
         size_t end = relay->dropped + whole;
         struct strbuf rest STRBUF_CLEANUP = STRBUF_INIT;
@@ -173,7 +174,7 @@ bool sandbox_relay_park(struct sandbox_relay *relay, int64_t now_ms) {
         if (file < 0)
                 return false;
         relay->for_client = relay->checkpoint.patient = false;
-        take(relay, &relay->wish, file, now_ms);
+        take_checkpoint(relay, &relay->wish, file, now_ms);
         return true;
 }
 
@@ -200,7 +201,7 @@ static int hear_park(struct sandbox_relay *relay, struct frame *frame, int64_t n
         } else if (sandbox_checkpoint_is_under_way(&relay->checkpoint)) {
                 sandbox_relay_append(relay, MESSAGE_PARKED, busy, strlen(busy));
         } else {
-                take(relay, &wish, frame_take(frame, 0), now_ms);
+                take_checkpoint(relay, &wish, frame_take(frame, 0), now_ms);
                 relay->for_client = relay->checkpoint.patient = true;
         }
         return 1;

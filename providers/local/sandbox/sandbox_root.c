@@ -63,7 +63,7 @@ static int write_memory(const char *name, const void *bytes, size_t length, int 
 }
 
 /* Folders that the sandbox makes itself, whatever the image has there. */
-static bool is_ours(const char *name) {
+static bool is_sandbox_folder(const char *name) {
         static const char *const names[] = { ".",   "..",  "proc",      "sys", "dev",
                                              "tmp", "run", "workspace", "home" };
 
@@ -192,7 +192,7 @@ static int add_image(struct sandbox_root *root, struct strbuf *words, const char
                 return error_set(err, "cannot read the image's root folder: %s", strerror(errno));
         }
         while ((entry = readdir(folder))) {
-                if (!is_ours(entry->d_name))
+                if (!is_sandbox_folder(entry->d_name))
                         add_entry(words, mounted, entry->d_name);
         }
         closedir(folder);
@@ -354,7 +354,7 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
                 word(&words, "--as-pid-1");
         /*
          * /proc comes first, because it takes the most mounts: for each mount bubblewrap reads the list of all mounts made before.
-         * No file of an image is bound below /proc afterwards: is_ours() and image_has(), which follows no link, prevent it.
+         * No file of an image is bound below /proc afterwards: is_sandbox_folder() and image_has(), which follows no link, prevent it.
          */
         add_proc(&words, seen->stage);
         if (!seen->image)

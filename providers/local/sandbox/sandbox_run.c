@@ -197,7 +197,7 @@ static void look_at_time(struct loop *loop) {
         }
 }
 
-static bool is_over(const struct loop *loop) {
+static bool is_done(const struct loop *loop) {
         return loop->ended && relay_idle(&loop->output) && relay_idle(&loop->errors);
 }
 
@@ -269,7 +269,7 @@ int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sin
                 kept.errors.output = &said;
         if (sandbox_start(spec, arena, &loop.sandbox, err) < 0)
                 return -1;
-        while (!is_over(&loop)) {
+        while (!is_done(&loop)) {
                 if (one_turn(&loop, spec, &kept, err) < 0)
                         return -1;
         }

@@ -44,7 +44,7 @@ static int count_users(unsigned first, unsigned count, unsigned *ret, struct err
 }
 
 /* The folder must be root's alone: a user who can write there decides which run gets which user. */
-static int open_folder(const char *path, struct error *err) {
+static int open_users_folder(const char *path, struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1, found;
         struct stat status;
 
@@ -102,7 +102,7 @@ int sandbox_user_take(const struct sandbox_users *users, struct sandbox_user *re
                 ret->uid = ret->gid = USER_OTHERWISE;
                 return 0;
         }
-        folder = open_folder(users->folder, err);
+        folder = open_users_folder(users->folder, err);
         if (folder < 0)
                 return -1;
         for (unsigned i = 0; i < count; i++) {

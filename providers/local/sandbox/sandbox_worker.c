@@ -168,7 +168,7 @@ static int receive_next(struct worker *worker, struct frame *ret, struct error *
         return answer < 0 ? -1 : 0;
 }
 
-static int receive(struct worker *worker, unsigned type, struct frame *ret, struct error *err) {
+static int receive_frame(struct worker *worker, unsigned type, struct frame *ret, struct error *err) {
         if (receive_next(worker, ret, err) < 0)
                 return -1;
         if (ret->type == type)
@@ -325,7 +325,7 @@ static int await_init(struct worker *worker, struct error *err) {
  * With the rights that this process was started with; when it returns they are gone. Root enters its namespaces while PLACE is
  * still worked out.
  */
-static int place(struct worker *worker, struct error *err) {
+static int place_worker(struct worker *worker, struct error *err) {
         struct sandbox_placing *placing = &worker->placing;
         struct frame frame FRAME_CLEANUP = { 0 };
         bool root = geteuid() == 0;
@@ -333,7 +333,7 @@ static int place(struct worker *worker, struct error *err) {
         int sent;
 
         if ((root && sandbox_enter(placing, -1, err) < 0) ||
-            receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
+            receive_frame(worker, MESSAGE_PLACE, &frame, err) < 0 ||
             sandbox_placing_read(frame.payload.data, frame.payload.length, worker->arena, placing, err) < 0 ||
             take_descriptors(worker, &frame, err) < 0)
                 return -1;
@@ -375,7 +375,7 @@ static int place(struct worker *worker, struct error *err) {
 /* The words lie in the frame, which is kept. No descriptors belong to them: a run would have them open until its end. */
 static int receive_words(struct worker *worker, unsigned type, struct frame *frame, const char *const **ret,
                          size_t *ret_count, struct error *err) {
-        if (receive(worker, type, frame, err) < 0)
+        if (receive_frame(worker, type, frame, err) < 0)
                 return -1;
         if (frame->count > 0)
                 return error_set(err, "a message of type %u has %zu descriptors", type, frame->count);
@@ -910,7 +910,7 @@ static int64_t session_over_ms(const struct worker *worker) {
         return sandbox_relay_over_ms(&worker->relay, worker->reader.socket >= 0);
 }
 
-static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
+static int watch_run(struct worker *worker, int64_t started_ms, struct error *err) {
         int64_t until_ms = started_ms + worker->running.deadline_ms;
 
         worker->hoards.stirred_ms = started_ms;
@@ -1091,7 +1091,7 @@ static void tell_session_ended(struct worker *worker) {
  * Process 1 reads GO once it is set up, in its cgroup and without rights. Where no client fills the workspace first, GO is sent before
  * that, and process 1 starts the program at once.
  */
-static int begin(struct worker *worker, int64_t *ret_started_ms, struct error *err) {
+static int begin_sandbox(struct worker *worker, int64_t *ret_started_ms, struct error *err) {
         struct error failed;
         int started = 0;
 
@@ -1117,9 +1117,9 @@ static int run_worker(struct worker *worker, struct error *err) {
         int64_t started_ms;
 
         /* Process 1 is set up while the places are mounted and the program is read. */
-        if (place(worker, err) < 0 || read_program(worker, err) < 0 || make_pipes(worker, err) < 0 ||
-            begin(worker, &started_ms, err) < 0 ||
-            (!worker->ending.cancelled && watch(worker, started_ms, err) < 0))
+        if (place_worker(worker, err) < 0 || read_program(worker, err) < 0 || make_pipes(worker, err) < 0 ||
+            begin_sandbox(worker, &started_ms, err) < 0 ||
+            (!worker->ending.cancelled && watch_run(worker, started_ms, err) < 0))
                 return -1;
         cgroup_close(worker->group);
         worker->group = NULL;

@@ -46,7 +46,7 @@
 /* --- to the worker --- */
 
 /* While files are brought the socket is not read: what waits there must not wake the poll. */
-static void wait_for(struct place_session *session) {
+static void watch_socket(struct place_session *session) {
         bool sends = session->outgoing.length > 0, listens;
         struct epoll_event event = { .events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN };
 
@@ -82,7 +82,7 @@ static void send_more(struct place_session *session) {
                 strbuf_release(&session->outgoing);
                 session->outgoing_at = 0;
         }
-        wait_for(session);
+        watch_socket(session);
 }
 
 static void append_life(struct place_session *session, const struct place_life *life) {
@@ -103,7 +103,7 @@ static void append_heard(struct place_session *session) {
         session->life_later = (struct place_life){ 0 };
 }
 
-static void tell(struct place_session *session, unsigned type, const void *payload, size_t length) {
+static void send_frame(struct place_session *session, unsigned type, const void *payload, size_t length) {
         if (session->over && type != MESSAGE_HEARD && type != MESSAGE_TAKEN)
                 return;
         append_heard(session);
@@ -112,7 +112,7 @@ static void tell(struct place_session *session, unsigned type, const void *paylo
 }
 
 static void tell_number(struct place_session *session, unsigned type, uint64_t number) {
-        tell(session, type, &number, sizeof(number));
+        send_frame(session, type, &number, sizeof(number));
 }
 
 /* One message to the runtime, in pieces; the worker hands it on once it is whole. */
@@ -183,7 +183,7 @@ static void kill_sandbox(struct place_session *session, const char *why) {
         if (why)
                 session->why = arena_strdup(session->arena, why);
         session->dies_ms = clock_now_ms() + DYING_MS;
-        tell(session, MESSAGE_CANCEL, NULL, 0);
+        send_frame(session, MESSAGE_CANCEL, NULL, 0);
 }
 
 static const char *explain(const struct sandbox_ending *ending) {
@@ -201,7 +201,7 @@ static void be_over(struct place_session *session, const char *why) {
         session->over = true;
         if (!session->why)
                 session->why = why;
-        wait_for(session);
+        watch_socket(session);
         close_descriptor(&session->reader.socket);
         session->lasting.socket = -1;
 }
@@ -244,7 +244,7 @@ static enum place_event_type say_end(struct place_session *session, struct place
 /* --- from the worker --- */
 
 /* The copy's folder; or, of a worker that a launcher placed, a socket where it is asked for files, and what it uses. */
-static void take_files(struct place_session *session, struct frame *frame) {
+static void receive_files(struct place_session *session, struct frame *frame) {
         struct timeval silence = { .tv_sec = FILES_SILENCE_S };
         int given = frame_take(frame, 0);
         struct stat status;
@@ -304,7 +304,7 @@ static void share_no_more(struct place_session *session) {
 }
 
 static void name_others(struct place_session *session, const char *lines) {
-        tell(session, MESSAGE_NAMES, lines, strlen(lines));
+        send_frame(session, MESSAGE_NAMES, lines, strlen(lines));
 }
 
 static int read_ready(struct place_session *session, struct frame *frame, struct place_event *ret,
@@ -319,7 +319,7 @@ static int read_ready(struct place_session *session, struct frame *frame, struct
         session->position = session->heard = numbers[0];
         session->replayed = numbers[1];
         take_network(session, frame);
-        take_files(session, frame);
+        receive_files(session, frame);
         /* An execution is handed over once all files were put in: before the first one, they may be missing. */
         session->fresh = session->mark == 0;
         /* A new one is open once its runtime has greeted; of an old one the greeting may have been heard. */
@@ -467,12 +467,12 @@ static int read_frame(struct place_session *session, struct place_event *ret, st
                 session->over = true;
                 if (!session->why)
                         session->why = explain(&session->ending);
-                wait_for(session);
+                watch_socket(session);
                 return 0;
         case MESSAGE_PARKED:
                 if (session_park_told(session, strbuf_text(&frame.payload), ret))
                         return 1;
-                wait_for(session);
+                watch_socket(session);
                 return session->sync ? 0 : 2;
         case MESSAGE_REACHED:
                 return log_reached(session, &frame, err);
@@ -513,11 +513,11 @@ static void look_at_time(struct place_session *session) {
                 kill_sandbox(session, NULL);
         if (session->dies_ms && now >= session->dies_ms && !session->over) {
                 session->killing = true;
-                wait_for(session);
+                watch_socket(session);
                 if (session_files_begin_job(session, kill_worker, &ignored) < 0) {
                         session->killing = false;
                         session->dies_ms = now + KILL_AGAIN_MS;
-                        wait_for(session);
+                        watch_socket(session);
                 }
         }
 }
@@ -554,7 +554,7 @@ static bool after_files(struct place_session *session, struct place_event *ret) 
                 be_over(session, "its worker did not answer, and was killed");
                 return false;
         }
-        wait_for(session);
+        watch_socket(session);
         if (session->done.type == PLACE_DONE) {
                 *ret = session->done;
                 session->done = (struct place_event){ 0 };
@@ -606,7 +606,7 @@ static int next(struct place_session *session, struct place_event *ret, struct e
                 int answer;
 
                 if (session->sync && !session_files_are_over(session)) {
-                        wait_for(session);
+                        watch_socket(session);
                         return 0;
                 }
                 if (session->sync && after_files(session, ret))
@@ -738,11 +738,11 @@ static int execute(struct place_session *session, const struct place_execution *
         session->life_later = execution->life;
         if (!session->sync)
                 begin_execution(session);
-        wait_for(session);
+        watch_socket(session);
         return 0;
 }
 
-static void interrupt(struct place_session *session, int64_t n) {
+static void interrupt_request(struct place_session *session, int64_t n) {
         struct request request = { .type = REQUEST_INTERRUPT, .n = n };
 
         if ((session->execution.n != n && session->command.n != n) || n <= 0 || session->over)
@@ -786,7 +786,7 @@ static int park(struct place_session *session, struct error *err) {
                 session->parking = PARKING_NOT;
                 return -1;
         }
-        wait_for(session);
+        watch_socket(session);
         return 0;
 }
 
@@ -805,7 +805,7 @@ static int bring(struct place_session *session, struct error *err) {
         if (session_files_begin(session, true, err) < 0)
                 return -1;
         session->bringing = true;
-        wait_for(session);
+        watch_socket(session);
         return 0;
 }
 
@@ -826,7 +826,7 @@ static void heard(struct place_session *session, uint64_t id) {
 }
 
 /* Where it is killed, a thread has what could be asked. */
-static bool measure(struct place_session *session, struct place_usage *ret) {
+static bool measure_sandbox(struct place_session *session, struct place_usage *ret) {
         struct cgroup_usage now;
 
         if (!session->opened || session->over || session->killing)
@@ -844,7 +844,7 @@ static bool measure(struct place_session *session, struct place_usage *ret) {
  * Its kernels flush their files first, which are brought when the sandbox is over. A sandbox that
  * does not end by itself is killed.
  */
-static void end(struct place_session *session) {
+static void end_sandbox(struct place_session *session) {
         const struct request request = { .type = REQUEST_END };
 
         if (!session->opened || session->for_command || session->ends_ms || session->dies_ms ||
@@ -854,7 +854,7 @@ static void end(struct place_session *session) {
         }
         session->why = "it was ended";
         session->ends_ms = clock_now_ms() + ENDING_MS;
-        wait_for(session);
+        watch_socket(session);
         ask_runtime(session, &request);
 }
 
@@ -984,7 +984,7 @@ int session_open_cold(struct session_place *place, const struct place_opening *o
         /* Its last opener may have died before it said how long it may live. */
         if (session->kept)
                 session_set_age(session, opening->ttl_ms);
-        wait_for(session);
+        watch_socket(session);
         *ret = session;
         return 0;
 }
@@ -1074,14 +1074,14 @@ static const struct place_class class = {
         .patience_ms = patience_ms,
         .next = next,
         .execute = execute,
-        .interrupt = interrupt,
+        .interrupt = interrupt_request,
         .restart = restart,
         .park = park,
         .bring = bring,
         .expire = session_set_life,
         .heard = heard,
-        .measure = measure,
-        .end = end,
+        .measure = measure_sandbox,
+        .end = end_sandbox,
         .leave = leave,
         .clear = clear,
         .adopt = session_park_adopt,

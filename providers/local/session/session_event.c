@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* What the code used since it was asked to run; and whether the sandbox's own limit killed something meanwhile. */
-static bool measure(struct place_session *session, const struct session_execution *execution,
-                    struct place_event *ret) {
+static bool measure_execution(struct place_session *session, const struct session_execution *execution,
+                              struct place_event *ret) {
         const struct cgroup_usage *before = &execution->before;
         struct cgroup_usage now;
 
@@ -38,7 +38,7 @@ static struct session_execution *running(struct place_session *session, int64_t 
  * written, and the server died before the worker got the acknowledgement. Such an event is old, and
  * the next execution may have been requested meanwhile.
  */
-static bool is_over(struct place_session *session, int64_t n) {
+static bool is_past(struct place_session *session, int64_t n) {
         if (n <= 0 || running(session, n))
                 return false;
         /*
@@ -50,9 +50,9 @@ static bool is_over(struct place_session *session, int64_t n) {
         return session->position <= session->replayed && n <= session->mark;
 }
 
-static void read_done(struct place_session *session, struct session_execution *execution,
+static void take_done(struct place_session *session, struct session_execution *execution,
                       const struct report *report, struct place_event *ret) {
-        bool killed_for_memory = measure(session, execution, ret);
+        bool killed_for_memory = measure_execution(session, execution, ret);
 
         ret->type = PLACE_DONE;
         ret->status = report->status;
@@ -144,7 +144,7 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
         if (report_read(&session->message, &report, err) < 0)
                 return -1;
         ret->n = report.n;
-        if (is_over(session, report.n)) {
+        if (is_past(session, report.n)) {
                 session->heard_later = session->position;
                 session->heard_until_ms = 0;
                 return 0;
@@ -170,7 +170,7 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
         case REPORT_DONE:
                 if (!running(session, report.n))
                         return error_set(err, "it ended what does not run");
-                read_done(session, running(session, report.n), &report, ret);
+                take_done(session, running(session, report.n), &report, ret);
                 return 1;
         case REPORT_PREPARED:
                 read_prepared(session, &report);
@@ -191,7 +191,7 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
 void session_event_cut(struct place_session *session, struct session_execution *execution,
                        struct place_event *ret) {
         const struct sandbox_ending *ending = &session->ending;
-        bool memory = measure(session, execution, ret) || ending->sockets || ending->locks;
+        bool memory = measure_execution(session, execution, ret) || ending->sockets || ending->locks;
 
         ret->type = PLACE_DONE;
         ret->id = session->position;

@@ -25,8 +25,8 @@ struct examination {
         size_t count, max;
 };
 
-static void add(struct examination *examination, const char *name, bool works, bool optional,
-                const char *detail) {
+static void append_finding(struct examination *examination, const char *name, bool works, bool optional,
+                           const char *detail) {
         if (examination->count < examination->max)
                 examination->list[examination->count++] = (struct finding){
                         .name = name, .works = works, .optional = optional, .detail = detail
@@ -39,49 +39,54 @@ static void examine_users(struct examination *examination, const char *launcher)
         struct error err;
 
         if (launcher) {
-                add(examination, "owners", true, true,
-                    arena_printf(examination->arena,
-                                 "each session has a user of the host of its own, by the launcher at %s",
-                                 launcher));
+                append_finding(
+                        examination, "owners", true, true,
+                        arena_printf(examination->arena,
+                                     "each session has a user of the host of its own, by the launcher at %s",
+                                     launcher));
                 return;
         }
         if (geteuid() != 0) {
-                add(examination, "owners", false, true,
-                    "who is not root gives sessions no users of the host: a Server with several owners is refused, "
-                    "unless a berth launcher gives them, or sessions.sharedUser says that all owners trust each other");
+                append_finding(
+                        examination, "owners", false, true,
+                        "who is not root gives sessions no users of the host: a Server with several owners is refused, "
+                        "unless a berth launcher gives them, or sessions.sharedUser says that all owners trust each other");
                 return;
         }
         if (sandbox_user_take(&users, &user, &err) < 0) {
-                add(examination, "owners", false, true, arena_strdup(examination->arena, err.message));
+                append_finding(examination, "owners", false, true,
+                               arena_strdup(examination->arena, err.message));
                 return;
         }
         if (user.lock >= 0)
                 close(user.lock);
-        add(examination, "owners", user.uid != SHARED_USER, true,
-            user.uid != SHARED_USER
-                    ? "each session has a user of the host of its own"
-                    : "all sessions share one user of the host: this container's users have none of the range");
+        append_finding(
+                examination, "owners", user.uid != SHARED_USER, true,
+                user.uid != SHARED_USER
+                        ? "each session has a user of the host of its own"
+                        : "all sessions share one user of the host: this container's users have none of the range");
 }
 
 static void examine_workspaces(struct examination *examination, const char *root) {
         struct error why;
         bool works = sandbox_disk_try(root, &why) == 0;
 
-        add(examination, "workspaces", works, true,
-            works ? "in a session, one that may be larger than half of the memory is on the disk, within the kernel's bounds"
-                  : arena_printf(
-                            examination->arena,
-                            "in sessions they are in memory and count as such, however large they may be: %s",
-                            why.message));
+        append_finding(
+                examination, "workspaces", works, true,
+                works ? "in a session, one that may be larger than half of the memory is on the disk, within the kernel's bounds"
+                      : arena_printf(
+                                examination->arena,
+                                "in sessions they are in memory and count as such, however large they may be: %s",
+                                why.message));
 }
 
 static void examine_runtime(struct examination *examination, const struct place *place) {
         const char *runtime = ((const struct session_place *)place)->runtime;
         bool there = access(runtime, R_OK) == 0;
 
-        add(examination, "runtime", there, false,
-            arena_printf(examination->arena, there ? "%s" : "%s is not there: no session can begin",
-                         runtime));
+        append_finding(examination, "runtime", there, false,
+                       arena_printf(examination->arena,
+                                    there ? "%s" : "%s is not there: no session can begin", runtime));
 }
 
 /* The next event; false where none came in time, or the session can be heard no more. */
@@ -166,7 +171,8 @@ static void try_session(struct examination *examination, const struct place *pla
         digest_hex(name, sizeof(name), hex);
         opening.id = arena_printf(examination->arena, "s-doctor%s", hex);
         if (place->class->open((struct place *)place, &opening, &session, &err) < 0) {
-                add(examination, "session", false, false, arena_strdup(examination->arena, err.message));
+                append_finding(examination, "session", false, false,
+                               arena_strdup(examination->arena, err.message));
                 return;
         }
         ran = run_sums(place, session, &right, &err);
@@ -177,12 +183,13 @@ static void try_session(struct examination *examination, const struct place *pla
                 continue;
         place->class->leave(session);
         (void)!place->class->clear((struct place *)place, opening.id, &ignored);
-        add(examination, "session", ran && right, false,
-            !ran     ? arena_strdup(examination->arena, err.message)
-            : !right ? "a session began, and did not keep what it was told"
-                     : arena_printf(examination->arena,
-                                    "one of the environment %s kept its variable, and ended: %lld ms",
-                                    environment, (long long)took_ms));
+        append_finding(
+                examination, "session", ran && right, false,
+                !ran     ? arena_strdup(examination->arena, err.message)
+                : !right ? "a session began, and did not keep what it was told"
+                         : arena_printf(examination->arena,
+                                        "one of the environment %s kept its variable, and ended: %lld ms",
+                                        environment, (long long)took_ms));
 }
 
 void session_examine(const struct session_examining *examining, struct arena *arena, struct finding *ret,
@@ -200,7 +207,7 @@ void session_examine(const struct session_examining *examining, struct arena *ar
         if (!examining->launcher)
                 examine_workspaces(&examination, examining->root);
         if (session_place_open(&config, &place, &err) < 0) {
-                add(&examination, "sockets", false, false, arena_strdup(arena, err.message));
+                append_finding(&examination, "sockets", false, false, arena_strdup(arena, err.message));
         } else {
                 examine_runtime(&examination, place);
                 if (examining->environment)

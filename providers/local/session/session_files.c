@@ -156,7 +156,7 @@ static int bring_out(struct session_sync *sync, struct workspace *workspace, str
 }
 
 /* A file that cannot be put in is reported with the execution, which goes on without it. */
-static void leave(struct session_sync *sync, const char *path, const char *reason) {
+static void leave_file(struct session_sync *sync, const char *path, const char *reason) {
         sync->left = array_grow(sync->arena, sync->left, sync->left_count, sizeof(*sync->left));
         sync->left[sync->left_count++] =
                 (struct place_file){ .path = path, .reason = arena_strdup(sync->arena, reason) };
@@ -202,7 +202,7 @@ static int bring_in(struct session_sync *sync, struct workspace *workspace, cons
                 if (interrupt_level(&sync->interrupt) > INTERRUPT_NONE)
                         return problem_set(&sync->problem, PROBLEM_STOPPING, "it was interrupted");
                 if (put_in(sync, workspace, &arrivals[i], &err) < 0)
-                        leave(sync, arrivals[i].entry.path, err.message);
+                        leave_file(sync, arrivals[i].entry.path, err.message);
         }
         if (read_copy(sync, &now) < 0)
                 return -1;
@@ -219,13 +219,13 @@ static int put_staged(struct session_sync *sync, struct workspace *workspace) {
                                   &skipped, &count, &sync->problem) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++)
-                leave(sync, skipped[i].path, skipped[i].reason);
+                leave_file(sync, skipped[i].path, skipped[i].reason);
         return 0;
 }
 
 /* What the workspace is like before it is brought to agree. False: what it was like then cannot be told later. */
-static bool read_kept(struct session_sync *sync, const struct workspace *workspace,
-                      struct workspace_still_look *look, struct workspace_tree *ret) {
+static bool read_kept_tree(struct session_sync *sync, const struct workspace *workspace,
+                           struct workspace_still_look *look, struct workspace_tree *ret) {
         struct error ignored;
 
         if (sync->copy.folder < 0 || sync->fresh || sync->staged)
@@ -236,8 +236,8 @@ static bool read_kept(struct session_sync *sync, const struct workspace *workspa
 }
 
 /* Both were as these were, and that was as it should be. */
-static void remember(struct session_sync *sync, struct workspace *workspace, struct workspace_still *copy,
-                     struct workspace_still *kept) {
+static void remember_agreed(struct session_sync *sync, struct workspace *workspace,
+                            struct workspace_still *copy, struct workspace_still *kept) {
         const struct workspace_changes *changes = &sync->changes;
 
         if (!copy || !kept ||
@@ -281,7 +281,7 @@ static int work(struct session_sync *sync) {
         if (!sync->fresh && workspace_base_load(&workspace, sync->arena, &base) < 0)
                 return problem_set(&sync->problem, PROBLEM_WORKSPACE_FAILED,
                                    "cannot read what was in the workspace before: %s", strerror(errno));
-        may_be_still = read_kept(sync, &workspace, &kept_look, &kept);
+        may_be_still = read_kept_tree(sync, &workspace, &kept_look, &kept);
         workspace_still_look(sync->copy.folder, &look);
         if (read_copy(sync, &tree) < 0)
                 return -1;
@@ -295,12 +295,12 @@ static int work(struct session_sync *sync) {
                 return -1;
         if (result == 0 && may_be_still && tree.count <= WORKSPACE_STILL_MAX &&
             may_rest(sync, &workspace, &tree, &base))
-                remember(sync, &workspace, workspace_still_new(&look, &tree),
-                         workspace_still_new(&kept_look, &kept));
+                remember_agreed(sync, &workspace, workspace_still_new(&look, &tree),
+                                workspace_still_new(&kept_look, &kept));
         return result;
 }
 
-static void *run(void *argument) {
+static void *run_sync(void *argument) {
         struct session_sync *sync = argument;
         uint64_t one = 1;
 
@@ -310,7 +310,7 @@ static void *run(void *argument) {
         return NULL;
 }
 
-static int begin(struct place_session *session, session_job *job, bool after, struct error *err) {
+static int begin_sync(struct place_session *session, session_job *job, bool after, struct error *err) {
         const struct local_environment *environment = &session->program.environment;
         struct session_sync *sync = calloc(1, sizeof(*sync));
         struct epoll_event event = { .events = EPOLLIN };
@@ -348,7 +348,7 @@ static int begin(struct place_session *session, session_job *job, bool after, st
                 sandbox_lasting_measure(&session->lasting, &used);
         failed = epoll_ctl(session->waits, EPOLL_CTL_ADD, sync->over, &event) < 0
                          ? errno
-                         : pthread_create(&sync->thread, NULL, run, sync);
+                         : pthread_create(&sync->thread, NULL, run_sync, sync);
         if (failed) {
                 interrupt_dispose(&sync->interrupt);
                 close_descriptor(&sync->over);
@@ -363,11 +363,11 @@ static int begin(struct place_session *session, session_job *job, bool after, st
 }
 
 int session_files_begin(struct place_session *session, bool after, struct error *err) {
-        return begin(session, NULL, after, err);
+        return begin_sync(session, NULL, after, err);
 }
 
 int session_files_begin_job(struct place_session *session, session_job *job, struct error *err) {
-        return begin(session, job, false, err);
+        return begin_sync(session, job, false, err);
 }
 
 void session_files_forget(struct place_session *session) {

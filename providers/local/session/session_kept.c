@@ -32,8 +32,8 @@
 #define LETTING_GO 20
 
 /* By whatever path the server was started with. */
-static const char *name_of(const struct session_place *place, const struct place_shared *shared,
-                           struct arena *arena) {
+static const char *workspace_hash(const struct session_place *place, const struct place_shared *shared,
+                                  struct arena *arena) {
         char *whole TEXT_CLEANUP = realpath(place->workspaces, NULL);
         const char *const texts[] = { whole ? whole : place->workspaces, place->stack, shared->agent,
                                       shared->owner };
@@ -126,8 +126,8 @@ static uint64_t room_of(int root) {
 }
 
 /* What the workspace itself says; of an image alone, since a plain folder's own file is what the index has of it. */
-static int write_index(const struct session_place *place, const struct place_shared *shared, int root,
-                       struct error *err) {
+static int write_index_line(const struct session_place *place, const struct place_shared *shared, int root,
+                            struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace_row there;
         int found = workspace_local_read_shared(root, place->stack, arena, &there);
@@ -150,7 +150,7 @@ static int write_index(const struct session_place *place, const struct place_sha
 static int open_root(const struct session_place *place, const struct place_shared *shared,
                      const struct sandbox_limits *limits, int *ret, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct sandbox_keeping keeping = { .name = name_of(place, shared, arena),
+        const struct sandbox_keeping keeping = { .name = workspace_hash(place, shared, arena),
                                                  .bytes = limits->workspace_bytes,
                                                  .files = limits->workspace_files,
                                                  .make = shared->environment };
@@ -182,7 +182,7 @@ static int open_root(const struct session_place *place, const struct place_share
                         return error_set(err, "cannot write into the workspace of Agent/%s: %s",
                                          shared->agent, strerror(errno));
                 if ((image = is_image(place, &kept, err)) < 0 ||
-                    (image && write_index(place, shared, root, err) < 0))
+                    (image && write_index_line(place, shared, root, err) < 0))
                         return -1;
         }
         *ret = root;
@@ -218,7 +218,7 @@ void session_kept_describe(const struct session_place *place, const struct place
 
         *kept = kept_of(place, shared, limits, arena);
         ret->kept = kept;
-        ret->kept_name = name_of(place, shared, arena);
+        ret->kept_name = workspace_hash(place, shared, arena);
 }
 
 int session_kept_open(struct place *place, const struct place_shared *shared, int *ret_folder,
@@ -241,8 +241,8 @@ int session_kept_open(struct place *place, const struct place_shared *shared, in
         return open_root(local, shared, &spec.limits, ret_folder, err);
 }
 
-static const char *folder_of(const struct session_place *place, const struct local_agent_workspace *row,
-                             struct arena *arena) {
+static const char *kept_folder(const struct session_place *place, const struct local_agent_workspace *row,
+                               struct arena *arena) {
         return local_agent_folder(place->workspaces, place->stack, row->agent, row->hash, arena);
 }
 
@@ -250,10 +250,10 @@ static const char *folder_of(const struct session_place *place, const struct loc
  * Drops the index's line of a workspace that is gone. Files in the folder of a server that had no
  * launcher stay, and so does their line.
  */
-static int forget(const struct session_place *place, const struct local_agent_workspace *row,
-                  struct error *err) {
+static int forget_workspace(const struct session_place *place, const struct local_agent_workspace *row,
+                            struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct sandbox_kept kept = { .folder = folder_of(place, row, arena) };
+        const struct sandbox_kept kept = { .folder = kept_folder(place, row, arena) };
         struct local_agent_workspace left = *row;
         enum sandbox_kept_kind kind;
 
@@ -275,7 +275,7 @@ static int forget_shared(const struct session_place *place, const struct place_s
                              &unknown) < 0)
                 row = (struct local_agent_workspace){ .agent = shared->agent,
                                                       .hash = local_hash(&shared->owner, 1, arena) };
-        return forget(place, &row, err);
+        return forget_workspace(place, &row, err);
 }
 
 int session_kept_remove(struct place *place, const struct place_shared *shared, struct error *err) {
@@ -284,7 +284,7 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
         const struct sandbox_limits limits = { .workspace_bytes = 1, .workspace_files = 1 };
         const struct sandbox_kept kept = kept_of(local, shared, &limits, arena);
         const struct sandbox_keeping keeping = {
-                .name = name_of(local, shared, arena), .bytes = 1, .files = 1, .remove = true
+                .name = workspace_hash(local, shared, arena), .bytes = 1, .files = 1, .remove = true
         };
         const struct place_shared there = { shared->agent, shared->owner, NULL };
         struct turn turn TURN_CLEANUP = { 0 };
@@ -322,9 +322,9 @@ int session_kept_remove(struct place *place, const struct place_shared *shared, 
  * and trusted from then on. Workspaces that lie here then are of a server without one. One that
  * cannot be checked is reported as the index has it.
  */
-static bool is_there(const struct session_place *place, struct local_agent_workspace *row,
-                     struct arena *arena) {
-        const struct sandbox_kept kept = { .folder = folder_of(place, row, arena) };
+static bool has_workspace(const struct session_place *place, struct local_agent_workspace *row,
+                          struct arena *arena) {
+        const struct sandbox_kept kept = { .folder = kept_folder(place, row, arena) };
         enum sandbox_kept_kind kind;
         struct error why = { 0 };
 
@@ -354,7 +354,7 @@ int session_kept_list(struct place *place, const char *owner, struct arena *aren
         rows = arena_array(arena, all_count + 1, sizeof(*rows));
         for (size_t i = 0; i < all_count; i++) {
                 if (!all[i].owner || (owner && strcmp(owner, all[i].owner) != 0) ||
-                    !is_there(local, &all[i], arena))
+                    !has_workspace(local, &all[i], arena))
                         continue;
                 rows[count++] = (struct workspace_row){
                         .id = arena_printf(arena, WORKSPACE_OF_AGENT "%s", all[i].agent),
@@ -392,7 +392,7 @@ static int learn_image(const struct session_place *place, int given, const struc
         shared = (struct place_shared){ .agent = there.agent, .owner = there.owner };
         others = row ? strcmp(there.agent, row->agent) != 0 ||
                                  strcmp(local_hash(&there.owner, 1, arena), row->hash) != 0
-                     : strcmp(name_of(place, &shared, arena), name) != 0;
+                     : strcmp(workspace_hash(place, &shared, arena), name) != 0;
         if (ret_others)
                 *ret_others = others;
         if (others)
@@ -400,7 +400,7 @@ static int learn_image(const struct session_place *place, int given, const struc
         found = workspace_local_read_shared(root, place->stack, arena, &there);
         if (found < 0)
                 return error_set(err, "cannot read whose a workspace is: %s", strerror(errno));
-        return !found ? 0 : write_index(place, &shared, root, err);
+        return !found ? 0 : write_index_line(place, &shared, root, err);
 }
 
 static int learn_own(const struct session_place *place, const struct local_agent_workspace *row,
@@ -431,7 +431,7 @@ struct recovery {
         struct error *err;
 };
 
-static void note(struct recovery *recovery, int result, const struct error *err) {
+static void note_failure(struct recovery *recovery, int result, const struct error *err) {
         if (result < 0 && recovery->result < 0)
                 log_warning("the index of agents' workspaces: %s", err->message);
         if (result < 0 && recovery->result == 0) {
@@ -443,13 +443,13 @@ static void note(struct recovery *recovery, int result, const struct error *err)
 /* Of an image the index says how large it is, unless a server with a launcher wrote it: nothing that lies here is one to that. */
 static int recover_one(const struct session_place *place, const struct local_agent_workspace *row,
                        struct arena *arena, struct error *err) {
-        const struct sandbox_kept kept = { .folder = folder_of(place, row, arena), .bytes = 1, .files = 1 };
+        const struct sandbox_kept kept = { .folder = kept_folder(place, row, arena), .bytes = 1, .files = 1 };
         enum sandbox_kept_kind kind;
 
         if (sandbox_kept_find(&kept, &kind, err) < 0)
                 return -1;
         if (kind == SANDBOX_KEPT_NONE)
-                return forget(place, row, err);
+                return forget_workspace(place, row, err);
         if (kind != SANDBOX_KEPT_IMAGE || (row->owner && row->bytes > 0))
                 return 0;
         return learn_own(place, row, &kept, err);
@@ -462,7 +462,7 @@ static int recover_own(const struct session_place *place, const struct local_age
         for (size_t i = 0; i < count; i++) {
                 struct error why = { 0 };
 
-                note(&recovery, recover_one(place, &rows[i], arena, &why), &why);
+                note_failure(&recovery, recover_one(place, &rows[i], arena, &why), &why);
         }
         return recovery.result;
 }
@@ -482,7 +482,7 @@ static void recover_names(const struct session_place *place, const char *const *
                 struct error why = { 0 };
 
                 if (!is_others) {
-                        note(recovery, learn_launchers(place, names[i], &is_others, &why), &why);
+                        note_failure(recovery, learn_launchers(place, names[i], &is_others, &why), &why);
                         new_count += is_others;
                 }
                 if (is_others)
@@ -507,7 +507,8 @@ static int recover_launchers(const struct session_place *place, const struct loc
                 known[i] = false;
         for (size_t i = 0; i < count; i++) {
                 const struct place_shared shared = { .agent = rows[i].agent, .owner = rows[i].owner };
-                const char *name = rows[i].owner && rows[i].bytes > 0 ? name_of(place, &shared, arena) : NULL;
+                const char *name =
+                        rows[i].owner && rows[i].bytes > 0 ? workspace_hash(place, &shared, arena) : NULL;
                 const char **found = name && name_count > 0 ? bsearch(&name, names, name_count,
                                                                       sizeof(*names), sorted_compare_texts)
                                                             : NULL;
@@ -516,7 +517,7 @@ static int recover_launchers(const struct session_place *place, const struct loc
                 if (found)
                         known[found - names] = true;
                 else
-                        note(&recovery, forget(place, &rows[i], &why), &why);
+                        note_failure(&recovery, forget_workspace(place, &rows[i], &why), &why);
         }
         unknown = arena_array(arena, name_count + 1, sizeof(*unknown));
         for (size_t i = 0; i < name_count; i++) {

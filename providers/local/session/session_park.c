@@ -176,7 +176,8 @@ static void open_without(struct place_session *session, const char *why, struct 
  * By the thread. A checkpoint that was taken when more was allowed is not given to a sandbox that
  * may have less.
  */
-static int look(struct place_session *session, const struct interrupt *interrupt, struct problem *problem) {
+static int load_checkpoint(struct place_session *session, const struct interrupt *interrupt,
+                           struct problem *problem) {
         struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
         struct error err;
 
@@ -207,7 +208,7 @@ bool session_restore_look(struct place_session *session, struct place_event *ret
         struct error err;
 
         session->restoring = RESTORING_LOOKED_AT;
-        if (session_files_begin_job(session, look, &err) == 0)
+        if (session_files_begin_job(session, load_checkpoint, &err) == 0)
                 return false;
         open_without(session, err.message, ret);
         return true;

@@ -94,7 +94,8 @@ void session_share_cpus(struct place_session *session) {
         }
 }
 
-static int start(struct place_session *session, const struct place_opening *opening, struct error *err) {
+static int start_session(struct place_session *session, const struct place_opening *opening,
+                         struct error *err) {
         struct session_place *place = session->place;
         struct arena *arena = arena_new();
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
@@ -175,5 +176,5 @@ int session_start(struct place_session *session, const struct place_opening *ope
                 *err = absent;
                 return -1;
         }
-        return start(session, opening, err);
+        return start_session(session, opening, err);
 }

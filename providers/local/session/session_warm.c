@@ -95,7 +95,7 @@ static void wake(struct session_warm *warm) {
 
 /* --- which program --- */
 
-static void add_text(struct strbuf *all, const char *text) {
+static void append_terminated(struct strbuf *all, const char *text) {
         strbuf_append_bytes(all, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
@@ -107,26 +107,26 @@ static void digest_program(const struct local_program *program, char ret[SHA256_
         strbuf_printf(&all, "%lld %lld %lld %zu %zu ", (long long)program->memory_mb,
                       (long long)program->cpu_millis, (long long)environment->storage_mb,
                       environment->image_variable_count, environment->variable_count);
-        add_text(&all, environment->stack);
-        add_text(&all, environment->name);
-        add_text(&all, environment->workspaces);
-        add_text(&all, environment->image_digest);
-        add_text(&all, environment->image_root);
+        append_terminated(&all, environment->stack);
+        append_terminated(&all, environment->name);
+        append_terminated(&all, environment->workspaces);
+        append_terminated(&all, environment->image_digest);
+        append_terminated(&all, environment->image_root);
         for (size_t i = 0; i < environment->image_variable_count; i++)
-                add_text(&all, environment->image_variables[i]);
+                append_terminated(&all, environment->image_variables[i]);
         strbuf_printf(&all, "%zu %llu ", environment->network.count,
                       (unsigned long long)environment->network.bytes_max);
         for (size_t i = 0; i < environment->network.count; i++)
-                add_text(&all, environment->network.entries[i]);
+                append_terminated(&all, environment->network.entries[i]);
         for (size_t i = 0; i < environment->variable_count; i++) {
-                add_text(&all, environment->variables[i].name);
-                add_text(&all, environment->variables[i].text);
+                append_terminated(&all, environment->variables[i].name);
+                append_terminated(&all, environment->variables[i].text);
         }
         digest_sha256_hex(all.data, all.length, ret);
 }
 
-static void tell(const struct session_warm *warm, bool trouble, const struct warm_environment *environment,
-                 const char *what) {
+static void log_about(const struct session_warm *warm, bool trouble,
+                      const struct warm_environment *environment, const char *what) {
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
 
         strbuf_printf(&line, "environment %s: %s", environment->name, what);
@@ -143,10 +143,10 @@ static void tell_trouble(const struct session_warm *warm, const struct warm_envi
         if (strncmp(last, strbuf_text(&what), 511) == 0)
                 return;
         snprintf(last, 512, "%s", strbuf_text(&what));
-        tell(warm, true, environment, strbuf_text(&what));
+        log_about(warm, true, environment, strbuf_text(&what));
 }
 
-static void fail(const struct session_warm *warm, struct warm_environment *environment, const char *why) {
+static void back_off(const struct session_warm *warm, struct warm_environment *environment, const char *why) {
         int64_t pause_ms =
                 environment->failures < 9 ? (int64_t)PAUSE_MS << environment->failures : PAUSE_MS_MAX;
 
@@ -194,7 +194,7 @@ static void begin_to_end(struct session_warm *warm, struct warm_sandbox *sandbox
         warm->place->place.class->end(sandbox->session);
 }
 
-static void forget(struct session_warm *warm, struct warm_sandbox *sandbox) {
+static void forget_sandbox(struct session_warm *warm, struct warm_sandbox *sandbox) {
         struct warm_sandbox **link = &warm->first;
 
         pthread_mutex_lock(&warm->lock);
@@ -221,7 +221,7 @@ static bool is_well(struct session_warm *warm, struct warm_sandbox *sandbox) {
 
 static void end_failed(struct session_warm *warm, struct warm_sandbox *sandbox, const char *why) {
         if (!is_stale(sandbox) && !warm->stopping)
-                fail(warm, sandbox->environment, why ? why : "it ended");
+                back_off(warm, sandbox->environment, why ? why : "it ended");
         begin_to_end(warm, sandbox);
 }
 
@@ -274,7 +274,7 @@ static bool hear_ending(struct session_warm *warm, struct warm_sandbox *sandbox)
                 if (event.type == PLACE_NOTHING)
                         return false;
         }
-        forget(warm, sandbox);
+        forget_sandbox(warm, sandbox);
         return true;
 }
 
@@ -311,7 +311,7 @@ static bool memory_is_short(void) {
 }
 
 /* With the lock. The environment whose sandbox to start next; NULL: nothing, or not now. */
-static struct warm_environment *choose(struct session_warm *warm, int64_t now) {
+static struct warm_environment *choose_environment(struct session_warm *warm, int64_t now) {
         struct warm_environment *wanted = NULL;
         bool starts = false, is_short = false;
 
@@ -328,8 +328,8 @@ static struct warm_environment *choose(struct session_warm *warm, int64_t now) {
                 }
                 if (ready == environment->wanted && !environment->told_ready) {
                         environment->told_ready = true;
-                        tell(warm, false, environment,
-                             ready == 1 ? "a warm sandbox is ready" : "all warm sandboxes are ready");
+                        log_about(warm, false, environment,
+                                  ready == 1 ? "a warm sandbox is ready" : "all warm sandboxes are ready");
                 }
                 is_short = is_short || there < environment->wanted;
                 if (!wanted && environment->program[0] && there < environment->wanted &&
@@ -345,7 +345,7 @@ static struct warm_environment *choose(struct session_warm *warm, int64_t now) {
         return wanted;
 }
 
-static void start(struct session_warm *warm, struct warm_environment *environment) {
+static void start_sandbox(struct session_warm *warm, struct warm_environment *environment) {
         char id[sizeof(PREFIX) + 16];
         struct place_opening opening = { .id = id, .environment = environment->name, .ttl_ms = DEADLINE_MS };
         struct warm_sandbox *sandbox;
@@ -354,14 +354,14 @@ static void start(struct session_warm *warm, struct warm_environment *environmen
         struct error err;
 
         if (memory_is_short()) {
-                fail(warm, environment, "the machine has too little memory left");
+                back_off(warm, environment, "the machine has too little memory left");
                 return;
         }
         random_bytes(number, sizeof(number));
         memcpy(id, PREFIX, sizeof(PREFIX));
         digest_hex(number, sizeof(number), id + strlen(PREFIX));
         if (session_open_cold(warm->place, &opening, &session, &err) < 0) {
-                fail(warm, environment, err.message);
+                back_off(warm, environment, err.message);
                 return;
         }
         session_set_age(session, LIFE_MS);
@@ -388,7 +388,7 @@ struct warm_round {
 };
 
 /* With the lock. */
-static void gather(struct session_warm *warm, int64_t now, struct arena *arena, struct warm_round *round) {
+static void survey(struct session_warm *warm, int64_t now, struct arena *arena, struct warm_round *round) {
         const struct place_class *class = warm->place->place.class;
         size_t count = 0;
 
@@ -396,7 +396,7 @@ static void gather(struct session_warm *warm, int64_t now, struct arena *arena, 
                 count++;
         round->polled = arena_array(arena, count + 1, sizeof(*round->polled));
         round->own = arena_array(arena, count + 1, sizeof(struct warm_sandbox *));
-        round->next = warm->stopping ? NULL : choose(warm, now);
+        round->next = warm->stopping ? NULL : choose_environment(warm, now);
         if (!warm->stopping && now < warm->rest_until_ms && warm->rest_until_ms < round->until_ms)
                 round->until_ms = warm->rest_until_ms;
         for (struct warm_sandbox *sandbox = warm->first; sandbox; sandbox = sandbox->next) {
@@ -412,7 +412,7 @@ static void gather(struct session_warm *warm, int64_t now, struct arena *arena, 
         round->polled[round->count++] = (struct pollfd){ .fd = warm->wake, .events = POLLIN };
 }
 
-static void *run(void *context) {
+static void *keep_warm(void *context) {
         struct session_warm *warm = context;
         struct arena *arena = arena_new();
         int64_t looked_ms = 0, renewed_ms = 0, stopped_ms = 0;
@@ -433,7 +433,7 @@ static void *run(void *context) {
                 round.until_ms = looked_ms + LOOK_MS;
                 pthread_mutex_lock(&warm->lock);
                 look_at_ready(warm, renew);
-                gather(warm, now, arena, &round);
+                survey(warm, now, arena, &round);
                 stopping = warm->stopping;
                 pthread_mutex_unlock(&warm->lock);
                 for (size_t i = 0; i < round.own_count; i++) {
@@ -447,7 +447,7 @@ static void *run(void *context) {
                 if (stopping && (!warm->first || now - stopped_ms > STOPPING_MS))
                         break;
                 if (round.next)
-                        start(warm, round.next);
+                        start_sandbox(warm, round.next);
                 if (round.next || moved)
                         continue;
                 now = clock_now_ms();
@@ -476,8 +476,8 @@ static bool has_ready(struct session_warm *warm) {
  * it is handed over without the lock: a launcher may take its time. One that cannot be had any more
  * is left to the thread.
  */
-static struct warm_sandbox *take(struct session_warm *warm, const char *program,
-                                 const struct place_opening *opening, int slot) {
+static struct warm_sandbox *take_sandbox(struct session_warm *warm, const char *program,
+                                         const struct place_opening *opening, int slot) {
         for (;;) {
                 struct warm_sandbox **oldest = NULL, *sandbox = NULL;
                 struct error err;
@@ -526,7 +526,7 @@ struct place_session *session_warm_take(struct session_warm *warm, const struct 
                                &err) == 0 &&
             program.agent.cpus < 0 && session_slot_take(warm->place, opening, &program, &slot, &err) == 0) {
                 digest_program(&program, digest);
-                sandbox = take(warm, digest, opening, slot);
+                sandbox = take_sandbox(warm, digest, opening, slot);
                 wake(warm);
         }
         if (sandbox) {
@@ -582,7 +582,7 @@ int session_warm_new(struct session_place *place, const struct session_place_con
                 json_add(warm->modules, json_string(*module));
         pthread_mutex_init(&warm->lock, NULL);
         warm->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        code = warm->wake < 0 ? errno : pthread_create(&warm->thread, NULL, run, warm);
+        code = warm->wake < 0 ? errno : pthread_create(&warm->thread, NULL, keep_warm, warm);
         warm->started = code == 0;
         if (code != 0) {
                 session_warm_free(warm);
@@ -604,7 +604,7 @@ void session_warm_free(struct session_warm *warm) {
                 pthread_join(warm->thread, NULL);
         }
         while (warm->first)
-                forget(warm, warm->first);
+                forget_sandbox(warm, warm->first);
         close_descriptor(&warm->wake);
         pthread_mutex_destroy(&warm->lock);
         json_decref(warm->modules);

@@ -56,7 +56,7 @@ static int add_conditions(scmp_filter_ctx filter, struct error *err) {
 }
 
 /* That one of several bits is set takes a rule for each. */
-static int add_namespaces(scmp_filter_ctx filter, struct error *err) {
+static int add_namespace_rules(scmp_filter_ctx filter, struct error *err) {
         for (uint64_t flag = 1; flag <= SECCOMP_NAMESPACE_FLAGS; flag <<= 1) {
                 struct scmp_arg_cmp compare = SCMP_CMP(0, SCMP_CMP_MASKED_EQ, flag, flag);
 
@@ -86,7 +86,7 @@ static int fill_filter(scmp_filter_ctx filter, struct error *err) {
         }
         if (add_conditions(filter, err) < 0)
                 return -1;
-        if (add_namespaces(filter, err) < 0)
+        if (add_namespace_rules(filter, err) < 0)
                 return -1;
         return add_core_limit(filter, err);
 }
