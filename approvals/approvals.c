@@ -4,13 +4,10 @@
  * does, and who asks writes one entry at most: those whose time is over all at once are written down one by one, by
  * approvals_look().
  *
- * Each change is an entry first and a change of what is known here second (apply_log_entry()), by the same function by which a start reads the log:
- * so both come to the same. Where the entry cannot be written nothing has changed.
+ * What is known of them, and how an entry of the log becomes that, is approvals_known.c.
  */
-#include "approvals/approvals.h"
+#include "approvals/approvals_parts.h"
 
-#include "approvals/audit.h"
-#include "approvals/host.h"
 #include "approvals/words.h"
 #include "base/clock.h"
 #include "base/files.h"
@@ -18,12 +15,9 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "jobs/jobs.h"
 #include "sessions/record.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -32,46 +26,10 @@
 #define KEY_MS ((int64_t)86400 * 1000)
 #define LOOK_MS 500 /* of one approvals_look() */
 
-enum approval_status { PENDING, APPROVED, DENIED, EXPIRED, DONE };
-static const char *const status_names[] = { "pending", "approved", "denied", "expired", "done", NULL };
-
-struct approval {
-        json_t *asked;                  /* its entry */
-        const char *id, *owner, *agent; /* in there */
-        json_t *decided, *result;
-        enum approval_status status;
-        bool began;
-        int64_t expires_ms, ended_ms;
-        int64_t until_ms;      /* the same as expires_ms by the clock that nobody sets, or earlier */
-        size_t bytes;          /* of what it printed */
-        struct approval *next; /* the older one */
-};
-
-struct approvals {
-        pthread_mutex_t lock;
-        struct audit *audit;
-        struct approval *newest;
-        void *by_id; /* tsearch(3) */
-        size_t count, bytes;
-        struct host_user user;
-        json_t *variables, *trusted;
-        char *state; /* the state's folder, without links */
-        int64_t expiry_seconds;
-        struct jobs *jobs; /* commands that run */
-        size_t running;
-        int stop; /* readable once it is to stop */
-        void (*tell)(void *context, const struct approvals_news *news);
-        void *context;
-};
-
 struct job {
         struct approvals *approvals;
         char id[APPROVALS_ID_SIZE];
 };
-
-static int64_t now_ms(void) {
-        return clock_system.wall_ms(&clock_system);
-}
 
 bool approvals_is_id(const char *text) {
         char as_session[APPROVALS_ID_SIZE];
@@ -84,170 +42,10 @@ bool approvals_is_id(const char *text) {
         return record_is_id(as_session);
 }
 
-static int by_id(const void *one, const void *other) {
-        return strcmp(((const struct approval *)one)->id, ((const struct approval *)other)->id);
-}
-
-static struct approval *find_approval(const struct approvals *approvals, const char *id) {
-        const struct approval wanted = { .id = id };
-        void *found = tfind(&wanted, &approvals->by_id, by_id);
-
-        return found ? *(struct approval **)found : NULL;
-}
-
-/* What is not in the list any more. */
-static void free_approval(struct approvals *approvals, struct approval *approval) {
-        tdelete(approval, &approvals->by_id, by_id);
-        approvals->count--;
-        approvals->bytes -= approval->bytes;
-        json_decref(approval->asked);
-        json_decref(approval->decided);
-        json_decref(approval->result);
-        free(approval);
-}
-
-/* Of what has ended what is old, and what is more than is kept. */
-static void forget_old(struct approvals *approvals) {
-        int64_t oldest_ms = now_ms() - APPROVALS_KEPT_MS;
-        struct approval **at = &approvals->newest;
-        size_t count = 0, bytes = 0;
-
-        while (*at) {
-                struct approval *approval = *at;
-                bool ended = approval->status != PENDING && approval->status != APPROVED;
-
-                count++;
-                bytes += approval->bytes;
-                if (ended && (approval->ended_ms < oldest_ms || count > APPROVALS_KEPT_MAX ||
-                              bytes > APPROVALS_KEPT_BYTES)) {
-                        *at = approval->next;
-                        free_approval(approvals, approval);
-                } else {
-                        at = &approval->next;
-                }
-        }
-}
-
-/* --- entries --- */
-
-static size_t words_bytes(const json_t *command) {
-        size_t bytes = 0, index;
-        const json_t *word;
-
-        json_array_foreach (command, index, word)
-                bytes += json_string_length(word) + 1;
-        return bytes;
-}
-
-static void take_asked(struct approvals *approvals, json_t *entry) {
-        struct approval *approval = calloc(1, sizeof(*approval));
-        int64_t left_ms;
-
-        if (!approval)
-                abort();
-        approval->asked = json_incref(entry);
-        approval->id = json_text(entry, "id");
-        approval->owner = json_text(entry, "owner");
-        approval->agent = json_text(entry, "agent");
-        approval->expires_ms = clock_parse(json_text(entry, "expiresAt"));
-        left_ms = approval->expires_ms - now_ms();
-        if (left_ms > approvals->expiry_seconds * 1000)
-                left_ms = approvals->expiry_seconds * 1000;
-        approval->until_ms = clock_system.monotonic_ms(&clock_system) + left_ms;
-        approval->status = json_is_true(json_object_get(entry, "trusted")) ? APPROVED : PENDING;
-        approval->bytes = words_bytes(json_object_get(entry, "command")) +
-                          json_string_length(json_object_get(entry, "reason"));
-        approval->next = approvals->newest;
-        approvals->newest = approval;
-        approvals->count++;
-        approvals->bytes += approval->bytes;
-        if (!tsearch(approval, &approvals->by_id, by_id))
-                abort();
-}
-
-static void mark_ended(struct approval *approval, enum approval_status status, const json_t *entry) {
-        approval->status = status;
-        approval->ended_ms = clock_parse(json_text(entry, "at"));
-}
-
-static void take_result(struct approvals *approvals, struct approval *approval, const json_t *entry) {
-        json_t *result = json_object_get(entry, "result");
-        size_t bytes = (size_t)json_integer_or(json_object_get(result, "stdout"), "bytesReturned", 0) +
-                       (size_t)json_integer_or(json_object_get(result, "stderr"), "bytesReturned", 0);
-
-        mark_ended(approval, DONE, entry);
-        approval->result = json_incref(result);
-        approval->bytes += bytes;
-        approvals->bytes += bytes;
-}
-
-/* What the entry says becomes what is known. */
-static void apply_log_entry(struct approvals *approvals, json_t *entry) {
-        const char *event = json_text(entry, "event"), *id = json_text(entry, "id");
-        struct approval *approval;
-
-        if (!event || !id || !approvals_is_id(id))
-                return;
-        if (strcmp(event, "asked") == 0) {
-                take_asked(approvals, entry);
-                return;
-        }
-        approval = find_approval(approvals, id);
-        if (!approval)
-                return;
-        if (strcmp(event, "approved") == 0 || strcmp(event, "denied") == 0) {
-                approval->decided = json_incref(entry);
-                if (*event == 'a')
-                        approval->status = APPROVED;
-                else
-                        mark_ended(approval, DENIED, entry);
-        } else if (strcmp(event, "expired") == 0) {
-                mark_ended(approval, EXPIRED, entry);
-        } else if (strcmp(event, "began") == 0) {
-                approval->began = true;
-        } else if (strcmp(event, "ended") == 0) {
-                take_result(approvals, approval, entry);
-        }
-}
-
-/* A log of a week may have more in it than is kept. */
-static bool take_kept(void *context, const json_t *entry) {
-        struct approvals *approvals = context;
-
-        apply_log_entry(approvals, (json_t *)entry);
-        if (approvals->count >= (size_t)2 * APPROVALS_KEPT_MAX ||
-            approvals->bytes >= 2 * APPROVALS_KEPT_BYTES)
-                forget_old(approvals);
-        return true;
-}
-
-static void tell_followers(const struct approvals *approvals, const char *id) {
-        const struct approval *approval = find_approval(approvals, id);
-
-        if (approvals->tell && approval)
-                approvals->tell(approvals->context,
-                                &(const struct approvals_news){ id, approval->owner, approval->agent,
-                                                                status_names[approval->status] });
-}
-
-/* Takes the entry over. -1 where it was not written: nothing has changed. */
-static int write_entry(struct approvals *approvals, json_t *entry, struct error *err) {
-        json_t *owned JSON_CLEANUP = json_checked(entry);
-
-        if (audit_append(approvals->audit, json_incref(owned), err) < 0) {
-                log_error("audit: %s", err->message);
-                return -1;
-        }
-        apply_log_entry(approvals, owned);
-        if (strcmp(json_text(owned, "event"), "began") != 0)
-                tell_followers(approvals, json_text(owned, "id"));
-        return 0;
-}
-
 static int write_for(struct approvals *approvals, json_t *entry, struct problem *problem) {
         struct error err;
 
-        if (write_entry(approvals, entry, &err) == 0)
+        if (approvals_write(approvals, entry, &err) == 0)
                 return 0;
         return problem_set(
                 problem, PROBLEM_STORE_FAILED,
@@ -282,7 +80,7 @@ static bool begin_run(struct approvals *approvals, const char *id, const struct 
                 return false;
         }
         pthread_mutex_lock(&approvals->lock);
-        written = write_entry(approvals, json_pack("{s:s, s:s}", "event", "began", "id", id), &err);
+        written = approvals_write(approvals, json_pack("{s:s, s:s}", "event", "began", "id", id), &err);
         pthread_mutex_unlock(&approvals->lock);
         if (written == 0)
                 return true;
@@ -292,18 +90,17 @@ static bool begin_run(struct approvals *approvals, const char *id, const struct 
         return false;
 }
 
-/* The lock is held. Where it cannot be written whoever asks is told; the next server finds no end, and perhaps that it began. */
+/* The lock is held. Where it cannot be written clients are told nevertheless; the next server finds no end, and perhaps that it began. */
 static void write_result(struct approvals *approvals, const char *id, json_t *result) {
-        struct approval *approval = find_approval(approvals, id);
+        struct approval *approval = approvals_find(approvals, id);
         struct error ignored;
 
-        if (write_entry(approvals, json_pack("{s:s, s:s, s:O}", "event", "ended", "id", id, "result", result),
-                        &ignored) == 0)
+        if (approvals_write(approvals,
+                            json_pack("{s:s, s:s, s:O}", "event", "ended", "id", id, "result", result),
+                            &ignored) == 0)
                 return;
-        approval->status = DONE;
-        approval->ended_ms = now_ms();
         approval->result = json_incref(result);
-        tell_followers(approvals, id);
+        approvals_end_unwritten(approvals, approval, DONE);
 }
 
 static void run_job(void *context) {
@@ -315,7 +112,7 @@ static void run_job(void *context) {
         struct host_run run;
 
         pthread_mutex_lock(&approvals->lock);
-        asked = json_incref(find_approval(approvals, job->id)->asked);
+        asked = json_incref(approvals_find(approvals, job->id)->asked);
         pthread_mutex_unlock(&approvals->lock);
         subject = subject_of(asked);
         run = (struct host_run){ .subject = &subject,
@@ -378,7 +175,7 @@ static json_t *approval_json(const struct approval *approval, bool with_output) 
 
                 json_put(json, *name, value ? json_deep_copy(value) : json_null());
         }
-        json_put(json, "status", json_string(status_names[approval->status]));
+        json_put(json, "status", json_string(approvals_status_names[approval->status]));
         json_put(json, "askedAt", json_from_text(json_text(approval->asked, "at")));
         json_put(json, "decidedBy", json_from_text(json_text(approval->decided, "client")));
         json_put(json, "decidedAt", json_from_text(json_text(approval->decided, "at")));
@@ -392,7 +189,7 @@ static json_t *approval_json(const struct approval *approval, bool with_output) 
 
 static struct approval *find_for(struct approvals *approvals, const struct approvals_caller *caller,
                                  const char *id, struct problem *problem) {
-        struct approval *approval = approvals_is_id(id) ? find_approval(approvals, id) : NULL;
+        struct approval *approval = approvals_is_id(id) ? approvals_find(approvals, id) : NULL;
 
         if (approval && may_see(caller, approval))
                 return approval;
@@ -403,20 +200,16 @@ static struct approval *find_for(struct approvals *approvals, const struct appro
 /* By the clock of the wall, and also where somebody has set that back. */
 static bool has_expired(const struct approval *approval) {
         return approval->status == PENDING &&
-               (approval->expires_ms <= now_ms() ||
-                approval->until_ms <= clock_system.monotonic_ms(&clock_system));
+               (approval->expires_ms <= clock_wall_ms() || approval->until_ms <= clock_now_ms());
 }
 
 /* Also where the log cannot be written: the next server finds the time over, too. */
 static void expire(struct approvals *approvals, struct approval *approval) {
         struct error ignored;
 
-        if (write_entry(approvals, json_pack("{s:s, s:s}", "event", "expired", "id", approval->id),
-                        &ignored) == 0)
-                return;
-        approval->status = EXPIRED;
-        approval->ended_ms = now_ms();
-        tell_followers(approvals, approval->id);
+        if (approvals_write(approvals, json_pack("{s:s, s:s}", "event", "expired", "id", approval->id),
+                            &ignored) < 0)
+                approvals_end_unwritten(approvals, approval, EXPIRED);
 }
 
 int approvals_show(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
@@ -447,7 +240,7 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
                         continue;
                 }
                 if (!may_see(caller, approval) ||
-                    !text_is_permitted(status_names[approval->status], filter->statuses) ||
+                    !text_is_permitted(approvals_status_names[approval->status], filter->statuses) ||
                     !text_is_permitted(approval->agent, filter->agents))
                         continue;
                 more = json_array_size(items) == filter->limit;
@@ -470,7 +263,7 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
 
 /* A thousand may be over at once, and each is a write: others come in between, and what is left is seen to by the next look. */
 void approvals_look(struct approvals *approvals) {
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + LOOK_MS;
+        int64_t until_ms = clock_now_ms() + LOOK_MS;
         struct approval *over;
 
         do {
@@ -480,9 +273,9 @@ void approvals_look(struct approvals *approvals) {
                 if (over)
                         expire(approvals, over);
                 else
-                        forget_old(approvals);
+                        approvals_forget_old(approvals);
                 pthread_mutex_unlock(&approvals->lock);
-        } while (over && clock_system.monotonic_ms(&clock_system) < until_ms);
+        } while (over && clock_now_ms() < until_ms);
 }
 
 /* --- asked --- */
@@ -505,7 +298,7 @@ static int check_command(const json_t *command, struct problem *problem) {
                 if (!json_is_string(word) || strlen(json_string_value(word)) != json_string_length(word))
                         return problem_set(problem, PROBLEM_INVALID, "command must be texts without NUL");
         }
-        return words_bytes(command) <= APPROVALS_COMMAND_MAX
+        return approvals_words_bytes(command) <= APPROVALS_COMMAND_MAX
                        ? 0
                        : problem_set(
                                  problem, PROBLEM_TOO_LARGE,
@@ -572,7 +365,7 @@ static json_t *asked_entry(const struct approvals *approvals, const struct appro
 
         record_new_id(id);
         id[0] = 'a';
-        clock_format(now_ms() + approvals->expiry_seconds * 1000, expires, sizeof(expires));
+        clock_format(clock_wall_ms() + approvals->expiry_seconds * 1000, expires, sizeof(expires));
         entry = json_checked(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:O}", "event", "asked",
                                        "id", id, "agent", wish->agent, "client", caller->client, "owner",
                                        caller->owner, "command", json_deep_copy(wish->command), "cwd",
@@ -600,7 +393,7 @@ static void digest_key(const struct approvals_caller *caller, const char *key, c
 
 /* The lock is held. What a server began that died before it had written that this key was used. */
 static const struct approval *find_asked(const struct approvals *approvals, const char *key) {
-        int64_t since_ms = now_ms() - KEY_MS;
+        int64_t since_ms = clock_wall_ms() - KEY_MS;
 
         for (const struct approval *approval = approvals->newest; approval; approval = approval->next) {
                 const char *other = json_text(approval->asked, "key");
@@ -617,6 +410,7 @@ int approvals_ask(struct approvals *approvals, const struct approvals_caller *ca
         struct arena *arena ARENA_CLEANUP = arena_new();
         char id[APPROVALS_ID_SIZE], key[SHA256_HEX_SIZE];
         const struct approval *before;
+        struct host_search search;
         struct subject subject;
         struct error why;
         bool trusted;
@@ -625,9 +419,12 @@ int approvals_ask(struct approvals *approvals, const struct approvals_caller *ca
         if (check_command(wish->command, problem) < 0 ||
             check_length("reason", wish->reason, APPROVALS_REASON_MAX, problem) < 0)
                 return -1;
-        if (host_find(&approvals->user, approvals->variables,
-                      json_string_value(json_array_get(wish->command, 0)), wish->cwd, approvals->state, arena,
-                      &subject, &why) < 0)
+        search = (struct host_search){ .user = &approvals->user,
+                                       .variables = approvals->variables,
+                                       .name = json_string_value(json_array_get(wish->command, 0)),
+                                       .folder = wish->cwd,
+                                       .state = approvals->state };
+        if (host_find(&search, arena, &subject, &why) < 0)
                 return problem_from_error(
                         problem, why.kind == ERROR_REFUSED ? PROBLEM_INVALID : PROBLEM_SERVER_LIMIT, &why);
         trusted = is_trusted(approvals, wish, &subject);
@@ -646,7 +443,7 @@ int approvals_ask(struct approvals *approvals, const struct approvals_caller *ca
         if (result == 0 && trusted)
                 start_job(approvals, id);
         if (result == 0)
-                *ret = approval_json(find_approval(approvals, id), true);
+                *ret = approval_json(approvals_find(approvals, id), true);
         pthread_mutex_unlock(&approvals->lock);
         return result;
 }
@@ -667,32 +464,33 @@ static int check_decision(const struct approvals *approvals, const struct approv
                                    "you requested this command; another client must decide");
         if (approval->status != PENDING)
                 return problem_set(problem, PROBLEM_CONFLICT, "it is %s: nothing is left to decide",
-                                   status_names[approval->status]);
+                                   approvals_status_names[approval->status]);
         if (approve && approvals->running >= APPROVALS_RUNNING_MAX)
                 return problem_set(problem, PROBLEM_SERVER_LIMIT, "%d commands run on the host already",
                                    APPROVALS_RUNNING_MAX);
         return 0;
 }
 
-int approvals_decide(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
-                     bool approve, const char *note, json_t **ret, struct problem *problem) {
+int approvals_decide(struct approvals *approvals, const struct approvals_caller *caller,
+                     const struct approvals_decision *decision, json_t **ret, struct problem *problem) {
         struct approval *approval;
         int result = -1;
 
-        if (check_length("note", note, APPROVALS_REASON_MAX, problem) < 0)
+        if (check_length("note", decision->note, APPROVALS_REASON_MAX, problem) < 0)
                 return -1;
         pthread_mutex_lock(&approvals->lock);
-        approval = find_for(approvals, caller, id, problem);
+        approval = find_for(approvals, caller, decision->id, problem);
         if (approval && has_expired(approval))
                 expire(approvals, approval);
-        if (approval && check_decision(approvals, caller, approval, approve, problem) == 0) {
+        if (approval && check_decision(approvals, caller, approval, decision->approve, problem) == 0) {
                 result = write_for(approvals,
                                    json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "event",
-                                             approve ? "approved" : "denied", "id", id, "client",
-                                             caller->client, "owner", caller->owner, "note", note),
+                                             decision->approve ? "approved" : "denied", "id", decision->id,
+                                             "client", caller->client, "owner", caller->owner, "note",
+                                             decision->note),
                                    problem);
-                if (result == 0 && approve)
-                        start_job(approvals, id);
+                if (result == 0 && decision->approve)
+                        start_job(approvals, decision->id);
                 if (result == 0)
                         *ret = approval_json(approval, true);
         }
@@ -711,10 +509,10 @@ static int settle(struct approvals *approvals, struct error *err) {
                                 : "it did not run: the server ended before it began. It is not run again";
 
                 if (approval->status == APPROVED &&
-                    write_entry(approvals,
-                                json_pack("{s:s, s:s, s:o}", "event", "ended", "id", approval->id, "result",
-                                          host_failed(detail)),
-                                err) < 0)
+                    approvals_write(approvals,
+                                    json_pack("{s:s, s:s, s:o}", "event", "ended", "id", approval->id,
+                                              "result", host_failed(detail)),
+                                    err) < 0)
                         return -1;
         }
         return 0;
@@ -775,8 +573,8 @@ int approvals_open(const struct approvals_config *config, struct approvals **ret
                 goto failed;
         }
         if (find_user(approvals, config->user, err) < 0 || check_trusted(approvals, err) < 0 ||
-            audit_open(folder, now_ms() - APPROVALS_KEPT_MS - config->expiry_seconds * 1000, take_kept,
-                       approvals, &approvals->audit, err) < 0 ||
+            audit_open(folder, clock_wall_ms() - APPROVALS_KEPT_MS - config->expiry_seconds * 1000,
+                       approvals_take_entry, approvals, &approvals->audit, err) < 0 ||
             settle(approvals, err) < 0 || jobs_open(&pool, &approvals->jobs, err) < 0)
                 goto failed;
         approvals_look(approvals);
@@ -795,12 +593,7 @@ void approvals_close(struct approvals *approvals) {
         if (approvals->stop >= 0)
                 (void)!descriptor_write(approvals->stop, &one, sizeof(one));
         jobs_close(approvals->jobs);
-        while (approvals->newest) {
-                struct approval *next = approvals->newest->next;
-
-                free_approval(approvals, approvals->newest);
-                approvals->newest = next;
-        }
+        approvals_forget_all(approvals);
         audit_close(approvals->audit);
         host_user_release(&approvals->user);
         json_decref(approvals->variables);

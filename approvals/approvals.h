@@ -86,9 +86,15 @@ struct approvals_wish {
  */
 int approvals_ask(struct approvals *approvals, const struct approvals_caller *caller,
                   const struct approvals_wish *wish, json_t **ret, struct problem *problem) MUST_USE;
+struct approvals_decision {
+        const char *id;
+        bool approve;     /* or deny */
+        const char *note; /* or NULL */
+};
 /* PROBLEM_CONFLICT where it was decided before, or has expired; PROBLEM_NOT_ALLOWED for who asked. */
-int approvals_decide(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
-                     bool approve, const char *note, json_t **ret, struct problem *problem) MUST_USE;
+int approvals_decide(struct approvals *approvals, const struct approvals_caller *caller,
+                     const struct approvals_decision *decision, json_t **ret,
+                     struct problem *problem) MUST_USE;
 int approvals_show(struct approvals *approvals, const struct approvals_caller *caller, const char *id,
                    json_t **ret, struct problem *problem) MUST_USE;
 

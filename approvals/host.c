@@ -364,15 +364,14 @@ static int read_subject(const json_t *report, struct arena *arena, struct subjec
         return 0;
 }
 
-int host_find(const struct host_user *user, const json_t *variables, const char *name, const char *folder,
-              const char *state, struct arena *arena, struct subject *ret, struct error *err) {
+int host_find(const struct host_search *search, struct arena *arena, struct subject *ret, struct error *err) {
         struct running running RUNNING_CLEANUP = running_new(-1);
         json_t *report JSON_CLEANUP = NULL;
 
-        if (start_worker(variables, NULL, &running, err) < 0 ||
-            give_task(
-                    json_pack("{s:{s:s, s:s, s:s}}", "find", "name", name, "folder", folder, "state", state),
-                    user, &running, err) < 0)
+        if (start_worker(search->variables, NULL, &running, err) < 0 ||
+            give_task(json_pack("{s:{s:s, s:s, s:s}}", "find", "name", search->name, "folder", search->folder,
+                                "state", search->state),
+                      search->user, &running, err) < 0)
                 return -1;
         if (wait_for_worker(&running, clock_system.monotonic_ms(&clock_system) + FIND_MS))
                 (void)!descriptor_read(running.report, REPORT_MAX, &running.said);

@@ -29,8 +29,13 @@ json_t *host_variables(const struct host_user *user);
  * What that would be: found with the rights of the user, in a process of its own. ERROR_REFUSED, with a line for who asks; else
  * nobody could look. `state`: the server's, in which nothing is found.
  */
-int host_find(const struct host_user *user, const json_t *variables, const char *name, const char *folder,
-              const char *state, struct arena *arena, struct subject *ret, struct error *err) MUST_USE;
+struct host_search {
+        const struct host_user *user;
+        const json_t *variables;
+        const char *name, *folder, *state;
+};
+int host_find(const struct host_search *search, struct arena *arena, struct subject *ret,
+              struct error *err) MUST_USE;
 
 struct host_run {
         const struct subject *subject;

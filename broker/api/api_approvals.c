@@ -49,13 +49,14 @@ static void decide(struct server_request *request, bool approve) {
         struct call *call = call_of(request);
         const struct approvals_caller caller = broker_approvals_caller(request, &call->door);
         const json_t *body = body_object(&call->body, request);
+        struct approvals_decision decision;
         struct problem problem;
         json_t *approval;
 
         if (!body)
                 return;
-        if (approvals_decide(call->broker->approvals, &caller, request->parameters[0], approve,
-                             json_text(body, "note"), &approval, &problem) < 0)
+        decision = (struct approvals_decision){ request->parameters[0], approve, json_text(body, "note") };
+        if (approvals_decide(call->broker->approvals, &caller, &decision, &approval, &problem) < 0)
                 answers_refusal(request, &problem);
         else
                 answers_json(request, 200, approval);
