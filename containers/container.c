@@ -15,6 +15,7 @@
  */
 #include "containers/containers_parts.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -38,10 +39,6 @@
 /* Its own time is held here; that of its worker is for the case that nobody is here. */
 #define GRACE_MS 60000
 #define SERVICE_LIFE_MS (INT64_C(36500) * 86400 * 1000)
-
-static int64_t pace_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
 
 static const struct place_class *class_of(const struct container *container) {
         return container->containers->config.place->class;
@@ -199,7 +196,7 @@ static void finish_command(struct container *container, enum container_reason re
                         pause_ms *= 2;
                 record->status = CONTAINER_QUEUED;
                 container->not_before_ms =
-                        pace_ms() + (pause_ms < BACKOFF_MS_MAX ? pause_ms : BACKOFF_MS_MAX);
+                        clock_now_ms() + (pause_ms < BACKOFF_MS_MAX ? pause_ms : BACKOFF_MS_MAX);
         } else {
                 record->status = CONTAINER_EXITED;
         }
@@ -222,7 +219,7 @@ void container_stop(struct container *container) {
         if (container->phase != CONTAINER_OPEN || container->ends || container->stops_ms ||
             container->rejoins)
                 return;
-        container->stops_ms = pace_ms() + CONTAINERS_STOP_MS;
+        container->stops_ms = clock_now_ms() + CONTAINERS_STOP_MS;
         if (container->command > 0)
                 class_of(container)->interrupt(container->place, container->command);
         else
@@ -434,13 +431,17 @@ int container_log_ready(struct container *container, struct error *err) {
 }
 
 static void printed(struct container *container, const struct place_event *event) {
+        const struct container_log_entry entry = { .start = (uint32_t)container->record.starts,
+                                                   .event = event->id,
+                                                   .stream = event->is_stderr ? CONTAINER_STDERR
+                                                                              : CONTAINER_STDOUT,
+                                                   .at_ms = containers_now(container->containers),
+                                                   .bytes = event->bytes,
+                                                   .length = event->length };
         struct error err;
 
         if (container_log_ready(container, &err) < 0 ||
-            container_log_append(container->log, (uint32_t)container->record.starts, event->id,
-                                 event->is_stderr ? CONTAINER_STDERR : CONTAINER_STDOUT,
-                                 containers_now(container->containers), event->bytes, event->length,
-                                 &err) < 0) {
+            container_log_append(container->log, &entry, &err) < 0) {
                 if (!container->full_log)
                         log_warning("container %s: %s", container->record.id, err.message);
                 container->full_log = true;
@@ -523,7 +524,7 @@ static bool hear_one(struct container *container) {
 }
 
 void container_hear(struct container *container) {
-        int64_t now_ms = pace_ms();
+        int64_t now_ms = clock_now_ms();
 
         if (now_ms >= container->counted_ms + TURN_MS) {
                 container->counted_ms = now_ms;
@@ -621,7 +622,7 @@ static void rejoin_failed(struct container *container, const struct error *why) 
 
         /* One that is to stop need not be found for that: what is left of it is cleared. */
         if (why->kind != ERROR_NOT_FOUND && !late && !record->stops) {
-                container->not_before_ms = pace_ms() + TROUBLE_MS;
+                container->not_before_ms = clock_now_ms() + TROUBLE_MS;
                 return;
         }
         container->rejoins = false;
@@ -646,7 +647,7 @@ static void open_sandbox(struct containers *containers, struct container *contai
         } else if (container->record.gone || container->record.status != CONTAINER_QUEUED) {
                 return;
         } else if (err.kind == ERROR_LOCKED) {
-                container->not_before_ms = pace_ms() + FULL_MS;
+                container->not_before_ms = clock_now_ms() + FULL_MS;
                 container->full = true;
                 if (containers->config.make_room)
                         (void)containers->config.make_room(containers->config.context,
@@ -670,7 +671,7 @@ static void clear_sandbox(struct containers *containers, struct container *conta
         container->phase = CONTAINER_NO_PLACE;
         if (cleared < 0) {
                 log_warning("container %s: %s", container->record.id, err.message);
-                container->not_before_ms = pace_ms() + TROUBLE_MS;
+                container->not_before_ms = clock_now_ms() + TROUBLE_MS;
                 return;
         }
         container->record.sandbox = false;
@@ -695,7 +696,7 @@ static bool go_for_good(struct container *container) {
         struct error err;
 
         if (session_store_write(containers->config.store, &change, 1, &err) < 0) {
-                container->not_before_ms = pace_ms() + TROUBLE_MS;
+                container->not_before_ms = clock_now_ms() + TROUBLE_MS;
                 return false;
         }
         containers_forget(containers, container);
@@ -705,8 +706,9 @@ static bool go_for_good(struct container *container) {
 static bool go_on_without(struct container *container) {
         struct container_record *record = &container->record;
         bool ended = record->status == CONTAINER_EXITED || record->status == CONTAINER_STOPPED;
+        bool starts = record->status == CONTAINER_QUEUED && !container->rejoins;
 
-        if (pace_ms() < container->not_before_ms)
+        if (clock_now_ms() < container->not_before_ms)
                 return false;
         if (!record->service && ended && !record->gone &&
             containers_now(container->containers) >= record->ended_ms + CONTAINERS_KEPT_MS) {
@@ -717,17 +719,15 @@ static bool go_on_without(struct container *container) {
          * Of one that is to be started, too, what a server has left that died right behind the end of its command: a sandbox has one command
          * and no second one.
          */
-        if ((record->gone || ended || (record->status == CONTAINER_QUEUED && !container->rejoins)) &&
-            record->sandbox)
+        if ((record->gone || ended || starts) && record->sandbox)
                 begin_job(container, clear_sandbox);
         else if (record->gone)
                 return go_for_good(container);
-        else if (record->status == CONTAINER_QUEUED && !container->rejoins &&
-                 container_waits_for_neighbours(container))
+        else if (starts && container_waits_for_neighbours(container))
                 return false;
-        else if (container->rejoins || (record->status == CONTAINER_QUEUED && !waits_behind(container)))
+        else if (container->rejoins || (starts && !waits_behind(container)))
                 begin_job(container, open_sandbox);
-        else if (record->status == CONTAINER_QUEUED && !container->full) {
+        else if (starts && !container->full) {
                 container->full = true;
                 container_changed(container);
         }
@@ -749,14 +749,14 @@ bool container_go_on(struct container *container) {
                 container->overdue = true;
                 container_kill(container);
         }
-        if (record->gone || (container->stops_ms && pace_ms() >= container->stops_ms))
+        if (record->gone || (container->stops_ms && clock_now_ms() >= container->stops_ms))
                 container_kill(container);
         container_run_next(container);
         return false;
 }
 
 int64_t container_patience_ms(const struct container *container) {
-        int64_t now_ms = pace_ms(), until = INT64_MAX, patience;
+        int64_t now_ms = clock_now_ms(), until = INT64_MAX, patience;
 
         if (container->phase == CONTAINER_OPEN && container->rests_ms == 0) {
                 patience = class_of(container)->patience_ms(container->place);

@@ -271,27 +271,27 @@ static int tell_dropped(struct container_log *log, int64_t at_ms, struct error *
         return 0;
 }
 
-int container_log_append(struct container_log *log, uint32_t start, uint64_t event,
-                         enum container_stream stream, int64_t at_ms, const char *bytes, size_t length,
+int container_log_append(struct container_log *log, const struct container_log_entry *entry,
                          struct error *err) {
-        int result = tell_dropped(log, at_ms, err);
+        int result = tell_dropped(log, entry->at_ms, err);
 
-        if (start < log->start || (start == log->start && event > 0 && event <= log->event))
+        if (entry->start < log->start ||
+            (entry->start == log->start && entry->event > 0 && entry->event <= log->event))
                 return 0;
-        for (size_t at = 0; result == 0 && at < length;) {
-                size_t piece =
-                        length - at < CONTAINER_LOG_RECORD_MAX ? length - at : CONTAINER_LOG_RECORD_MAX;
+        for (size_t at = 0; result == 0 && at < entry->length;) {
+                size_t left = entry->length - at,
+                       piece = left < CONTAINER_LOG_RECORD_MAX ? left : CONTAINER_LOG_RECORD_MAX;
                 /* The runtime says no more than a record at once. Who says more in its stead may have some of it twice after a death. */
-                struct head head =
-                        make_head(start, at + piece < length ? log->event : event, stream, at_ms, piece);
+                struct head head = make_head(entry->start, piece < left ? log->event : entry->event,
+                                             entry->stream, entry->at_ms, piece);
 
-                result = write_log_record(log, &head, bytes + at, err);
+                result = write_log_record(log, &head, entry->bytes + at, err);
                 at += piece;
         }
         if (result < 0)
-                log->dropped += length;
-        log->start = start;
-        log->event = event > 0 ? event : log->event;
+                log->dropped += entry->length;
+        log->start = entry->start;
+        log->event = entry->event > 0 ? entry->event : log->event;
         return result;
 }
 

@@ -32,12 +32,20 @@ void container_log_close(struct container_log *log); /* NULL is fine */
 /* All of that path; it is open nowhere. */
 void container_log_remove(const char *path);
 
+/* What was printed, and where it comes from: the number of the container's start, and of the place's event. */
+struct container_log_entry {
+        uint32_t start;
+        uint64_t event;
+        enum container_stream stream;
+        int64_t at_ms;
+        const char *bytes;
+        size_t length;
+};
 /*
- * `start` and `event` name where it comes from: the number of the container's start, and of the place's event. What is no later than what
- * was appended last is there already, and is left out. -1: the disk does not take it; it is counted then, and a note says so once there is room.
+ * An entry that is no later than the one appended last is there already, and is left out. -1: the disk does not take it; it is counted
+ * then, and a note says so once there is room.
  */
-int container_log_append(struct container_log *log, uint32_t start, uint64_t event,
-                         enum container_stream stream, int64_t at_ms, const char *bytes, size_t length,
+int container_log_append(struct container_log *log, const struct container_log_entry *entry,
                          struct error *err) MUST_USE;
 
 struct container_log_record {

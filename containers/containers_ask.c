@@ -183,9 +183,9 @@ static int check_others(const struct containers *containers, const struct contai
         return 0;
 }
 
+/* Without arguments, ports and restart, which its caller has checked. */
 static struct container *new_container(const struct containers *containers, const char *owner,
-                                       const struct container_wish *wish, const char *environment,
-                                       enum container_restart restart, json_t *arguments, json_t *ports) {
+                                       const struct container_wish *wish, const char *environment) {
         struct container *container = calloc(1, sizeof(*container));
 
         if (!container)
@@ -196,10 +196,7 @@ static struct container *new_container(const struct containers *containers, cons
                 .environment = record_copy_text(environment),
                 .name = record_copy_text(wish->name),
                 .service = wish->service,
-                .arguments = arguments,
-                .ports = ports,
                 .variables = json_object_size(wish->variables) > 0 ? json_deep_copy(wish->variables) : NULL,
-                .restart = restart,
                 .timeout_seconds = wish->service           ? 0
                                    : wish->timeout_seconds ? wish->timeout_seconds
                                                            : CONTAINERS_TIMEOUT,
@@ -290,8 +287,10 @@ int containers_create(struct containers *containers, const struct engine_caller 
                 json_decref(ports);
                 return -1;
         }
-        container =
-                new_container(containers, caller->owner, wish, agent.environment, restart, arguments, ports);
+        container = new_container(containers, caller->owner, wish, agent.environment);
+        container->record.arguments = arguments;
+        container->record.ports = ports;
+        container->record.restart = restart;
         pthread_mutex_lock(&containers->lock);
         result = check_others(containers, container, caller->owner, wish, problem);
         container->containers = containers;

@@ -56,11 +56,10 @@ static void again(struct fixture *fixture) {
 }
 
 static void append(struct fixture *fixture, uint32_t start, uint64_t event, const char *text) {
+        const struct container_log_entry entry = { start, event, CONTAINER_STDOUT, 7, text, strlen(text) };
         struct error err;
 
-        assert_int_equal(container_log_append(fixture->log, start, event, CONTAINER_STDOUT, 7, text,
-                                              strlen(text), &err),
-                         0);
+        assert_int_equal(container_log_append(fixture->log, &entry, &err), 0);
 }
 
 /* All from the position on; *ret_gap where some have gone before the first. */
@@ -137,9 +136,12 @@ static void test_the_ring_turns(void **state) {
                 snprintf(line, 10, "%08u,", n);
                 line[9] = 'x';
                 line[sizeof(line) - 1] = '\n';
-                assert_int_equal(container_log_append(fixture->log, 1, n + 1, CONTAINER_STDERR, 7, line,
-                                                      sizeof(line), &err),
-                                 0);
+                assert_int_equal(
+                        container_log_append(fixture->log,
+                                             &(const struct container_log_entry){ 1, n + 1, CONTAINER_STDERR,
+                                                                                  7, line, sizeof(line) },
+                                             &err),
+                        0);
                 if (n % 1000 != 999)
                         continue;
                 if (n % 7000 == 6999)
