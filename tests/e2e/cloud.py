@@ -3,6 +3,7 @@
 
 import json
 import os
+import threading
 import time
 
 import boto3
@@ -14,6 +15,8 @@ from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 from servers import http
 
 REGION = "us-east-1"
+_session = boto3.session.Session()  # one, for it reads the services' files once; it makes one client at a time
+_making = threading.Lock()
 _clients = {}
 
 
@@ -31,10 +34,11 @@ def _client(service, url, observer, retries=0):
             read_timeout=60,
             max_pool_connections=32,
         )
-        client = boto3.session.Session().client(
-            service, endpoint_url=url, region_name=REGION, aws_access_key_id=TEST_ACCESS_KEY,
-            aws_secret_access_key=TEST_SECRET, config=config,
-        )  # fmt: skip
+        with _making:
+            client = _session.client(
+                service, endpoint_url=url, region_name=REGION, aws_access_key_id=TEST_ACCESS_KEY,
+                aws_secret_access_key=TEST_SECRET, config=config,
+            )  # fmt: skip
         if observer:
             client.meta.events.register("before-send", _observe)
         _clients[key] = client

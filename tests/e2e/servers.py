@@ -99,8 +99,8 @@ class Standin(Child):
         self.flavor, self.account = flavor, ACCOUNTS[flavor]
         self.url = f"http://127.0.0.1:{port}"
         if flavor == "ministack":
-            command = [sys.executable, "-m", "ministack"]
-            env = {"GATEWAY_PORT": str(port), "BIND_HOST": "127.0.0.1", "LOG_LEVEL": "WARNING", "IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0"}
+            command = [sys.executable, "ministack_kept.py", "--port", str(port)]
+            env = {"LOG_LEVEL": "WARNING", "IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0"}
             health = self.url + "/_ministack/health"
         else:
             command = [sys.executable, "moto_kept.py", "--port", str(port)]
