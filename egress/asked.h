@@ -34,8 +34,9 @@ unsigned asked_read(char *text, struct arena *arena, struct asked *ret, struct s
                     const char **ret_why);
 
 /*
- * The head of an answer as it goes to the client, who must not count on this connection for another request: Connection is ours. The
- * same text as above. False for one that says that another will follow (1xx), which does not go on.
+ * The head of an answer as it goes to the client, which must not count on this connection for
+ * another request: Connection is ours. The same text as above. False for one that says that another
+ * will follow (1xx), which does not go on.
  */
 bool asked_answer(char *text, struct strbuf *ret);
 

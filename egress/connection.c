@@ -175,8 +175,9 @@ static void try_next(struct connection *connection) {
 }
 
 /*
- * All addresses count, and not only the one that would be taken: who answers with a public and a private one wants the second to be
- * taken, now or later. The one that is connected to is one of these, and the name is not asked for again.
+ * All addresses count, and not only the one that would be taken: a server that answers with a
+ * public and a private one wants the second to be taken, now or later. The one that is connected to
+ * is one of these, and the name is not asked for again.
  */
 static void take_addresses(void *context, const struct resolve_answer *answer) {
         struct connection *connection = context;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client says in a tunnel, until it is certain whom it speaks to: nothing goes out before a ClientHello that names the host
- * (hello.h). A server may ask for a second one (RFC 8446, 4.1.4), which must name it as well. From then on all is encrypted, or the
- * server's trouble, and goes through as it is. Pure, but for the memory that it takes.
+ * What a client says in a tunnel, until its peer is certain: nothing goes out before a ClientHello
+ * that names the host (hello.h). A server may ask for a second one (RFC 8446, 4.1.4), which must
+ * name it as well. From then on all is encrypted, or the server's trouble, and goes through as it
+ * is. Pure, but for the memory that it takes.
  */
 #ifndef BERTH_EGRESS_TUNNEL_H
 #define BERTH_EGRESS_TUNNEL_H

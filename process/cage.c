@@ -277,8 +277,9 @@ static int filter_calls(enum cage_calls calls, struct error *err) {
 }
 
 /*
- * The kernel forgets the signal that comes with a parent's death when the user or the capabilities change (prctl(2)). Without it
- * who is caged would live on to its deadline, and hold its folder's lock, after a controller that was killed.
+ * The kernel forgets the signal that comes with a parent's death when the user or the capabilities
+ * change (prctl(2)). Without it a caged process would live on to its deadline, and hold its
+ * folder's lock, after a controller that was killed.
  */
 static int die_with_parent_again(int signal, pid_t parent, struct error *err) {
         if (signal != 0 && prctl(PR_SET_PDEATHSIG, signal) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cage for a process of our own that reads what strangers wrote: a Git server's packs, an image's
- * archive, a signature. An attacker who takes such a process over finds nothing of worth there.
+ * archive, a signature. An attacker that takes such a process over finds nothing of worth there.
  *
  *         const struct cage cage = { .calls = CAGE_OFFLINE, .write = folders, .data_bytes = 256 << 20 };
  *

@@ -45,7 +45,10 @@ int frame_send(int socket, unsigned type, const void *payload, size_t length, co
 int frame_send_now(int socket, unsigned type, const void *payload, size_t length, const int *descriptors,
                    size_t count, struct error *err) MUST_USE;
 
-/* The bytes of a frame without descriptors, behind those that are there: for who sends them bit by bit. */
+/*
+ * The bytes of a frame without descriptors, behind those that are there: for a sender that sends
+ * them bit by bit.
+ */
 void frame_append(struct strbuf *to, unsigned type, const void *payload, size_t length);
 
 /* What of a frame has come so far. */

@@ -26,9 +26,10 @@ static bool read_small(const char *path, char *text, size_t size) {
 }
 
 /*
- * proc(5): the second field of stat, a name in parentheses, may hold anything; the state is the third, the start the 22nd. It is read of the
- * process's first thread, which is as old. Of a process itself, who asks by /proc/PID/stat is told by qemu-user, where that runs it, of the
- * thread that asks, by a clock of its own: others, and other threads, would take it for dead.
+ * proc(5): the second field of stat, a name in parentheses, may hold anything; the state is the
+ * third, the start the 22nd. It is read of the process's first thread, which is as old. A process
+ * that reads its own /proc/PID/stat gets, under qemu-user, the values of the thread that asks, by a
+ * clock of its own: others, and other threads, would take it for dead.
  */
 bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start) {
         char path[64], text[1024], *at, state;

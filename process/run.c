@@ -224,7 +224,10 @@ static void keep_said(struct run *run) {
         }
 }
 
-/* Pipes for what is given and taken: the child's ends are in args->descriptors, and released by who started it. */
+/*
+ * Pipes for the child's input and output: the child's ends are in args->descriptors, and released
+ * by the process that started it.
+ */
 struct pipes {
         int input[2], output[2], errors[2];
 };

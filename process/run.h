@@ -43,7 +43,10 @@ struct run_args {
         const struct interrupt *interrupt;
         int ask;
         int64_t grace_ms;
-        /* Not its own end is waited for but that of all who hold its output, 30 s at most where it was killed. */
+        /*
+         * Not its own end is waited for but that of all processes that hold its output, 30 s at
+         * most if it was killed.
+         */
         bool wait_for_all;
 };
 

@@ -8,7 +8,9 @@
 
 #include <string.h>
 
-/* Documents of images nest a few levels deep; who nests deeper wants jansson's stack. */
+/*
+ * Documents of images nest a few levels deep; a document that nests deeper wants jansson's stack.
+ */
 #define DEPTH_MAX 32
 #define VALUES_MAX 200000
 

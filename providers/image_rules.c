@@ -13,7 +13,9 @@ const char image_rules_docker_list[] = "application/vnd.docker.distribution.mani
 
 static const char platform_wanted[] = "linux/amd64";
 
-/* Documents of images nest a few levels deep; who nests deeper wants jansson's stack. */
+/*
+ * Documents of images nest a few levels deep; a document that nests deeper wants jansson's stack.
+ */
 #define DEPTH_MAX 32
 #define VALUES_MAX 200000
 #define VERSION_MAX 64

@@ -8,10 +8,10 @@
  * it among the marks of all that it makes, and calls what carries another one OWNER_OTHER, whatever its stack is called.
  * What carries the stack's name and no lineage was made by a Berth that knew none: it is the stack's, and gets one.
  *
- * Each apply renews a note in the place itself, which says that this lineage lives, who last
- * applied it, and where its state lies. A state that was lost is made again under a lineage of its
- * own (berth state adopt); the note of the lost one then says who has taken it over, and a machine
- * that still holds that state applies nothing with it any more.
+ * Each apply renews a note in the place itself, which says that this lineage lives, its last user,
+ * and where its state lies. A state that was lost is made again under a lineage of its own (berth
+ * state adopt); the note of the lost one then names its successor, and a machine that still holds
+ * that state applies nothing with it any more.
  */
 #ifndef BERTH_PROVIDERS_LINEAGE_H
 #define BERTH_PROVIDERS_LINEAGE_H

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether this change of an environment takes it away from those who live in it. */
+/* Whether this change takes an environment away from the sessions that live in it. */
 bool living_sessions_matter(const struct change *change);
 
 /*

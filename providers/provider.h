@@ -18,9 +18,9 @@
  *
  * Everything returned lives in the arena that was passed with the call, unless said otherwise.
  *
- * What a provider offers besides has headers of its own: lineage.h for places that several states share; and, which the
- * controller does not need, images.h for people who look into its registry, exec.h for code to run, examine.h for what the
- * place has and lacks.
+ * What a provider offers besides has headers of its own: lineage.h for places that several states
+ * share; and, unused by the controller, images.h for people that look into its registry, exec.h for
+ * code to run, examine.h for what the place has and lacks.
  */
 #ifndef BERTH_PROVIDERS_PROVIDER_H
 #define BERTH_PROVIDERS_PROVIDER_H
@@ -46,8 +46,8 @@ struct exec_result;
 struct finding; /* providers/examine.h */
 
 /*
- * For who counts what a provider asks of its service. Both are called by any thread, many at once, and return at once;
- * texts are borrowed for the call.
+ * For a counter of the provider's calls. Both are called by any thread, many at once, and return at
+ * once; texts are borrowed for the call.
  */
 struct provider_watch {
         void *context;
@@ -73,7 +73,8 @@ struct provider_config {
 struct caller_identity {
         const char *account; /* AWS account id, or the host */
         const char *region;
-        const char *principal; /* who we are there: an ARN; NULL where the provider has no such thing */
+        /* our identity there: an ARN; NULL where the provider has no such thing */
+        const char *principal;
 };
 
 enum refresh {
@@ -105,7 +106,10 @@ struct observation {
                 fingerprint; /* changes whenever the resource does, cheap to list: RevisionId, ETag; may be NULL */
         enum ownership ownership;
         const char *owner; /* for people: "stack research", or NULL */
-        /* Where that is not ours: who owns what of it, and what else to do than to take it over. NULL: `id`, another name. Not kept. */
+        /*
+         * If that is not ours: which owner has what of it, and what else to do than to take it
+         * over. NULL: `id`, another name. Not kept.
+         */
         const char *claim, *claim_remedy;
         /*
          * Why what is wanted exceeds what the service allows the account, and what to do: the change would fail. NULL: it does
@@ -129,7 +133,10 @@ struct observation {
          * change->desired. Not kept.
          */
         const struct value *applied;
-        /* What people shall be told, whatever changes; lines after the first are a list for those who ask (-v). Not kept. */
+        /*
+         * What people shall be told, whatever changes; lines after the first are a list for users
+         * that ask (-v). Not kept.
+         */
         const char **warnings;
         size_t warning_count;
         /* What others did to it that no field of the spec shows, and that is not for a change to undo. Not kept. */
@@ -315,8 +322,8 @@ struct provider_ops {
         void (*close)(struct provider *provider); /* NULL is fine */
         /*
          * The account that identify() will most likely name. 1: read_ahead() may be called before
-         * identify(), so that who we are is asked beside what exists. Answers are believed only if
-         * identify() then names that account. 0: identify() comes first. It may have to fetch
+         * identify(), so that our identity is asked beside what exists. Answers are believed only
+         * if identify() then names that account. 0: identify() comes first. It may have to fetch
          * credentials: -1 if there are none, and another try would not help. May be NULL.
          */
         int (*expect)(struct provider *provider, const char *account, struct error *err);

@@ -5,7 +5,10 @@
 
 #include "base/arena.h"
 
-/* As it is installed, PREFIX/libexec/berth beside PREFIX/bin; in a build folder beside the program. Whether it is there, who opens it sees. */
+/*
+ * As it is installed, PREFIX/libexec/berth beside PREFIX/bin; in a build folder beside the program.
+ * Its opener sees whether it is there.
+ */
 const char *runtime_file_find(struct arena *arena);
 
 #endif

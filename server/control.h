@@ -15,15 +15,18 @@
 #include <stdbool.h>
 
 struct control_daemon {
-        const char *name;         /* "controller": its socket is NAME.sock, and NAME.lock says who runs */
-        const char *how_to_start; /* for who finds none: "start it with berth controller -f FILE" */
+        /* "controller": its socket is NAME.sock, and NAME.lock names the process that runs */
+        const char *name;
+        /* for clients that find none: "start it with berth controller -f FILE" */
+        const char *how_to_start;
 };
 
 struct control;
 /*
- * Listens on FOLDER/NAME.sock (a stale one is replaced, a live one is ERROR_LOCKED) and answers each request by
- * `answer`, which gets a borrowed request and returns a new reference; it is called on a thread of its own, one
- * request at a time. The request's "by" is the name of the user who asks, as the kernel has it.
+ * Listens on FOLDER/NAME.sock (a stale one is replaced, a live one is ERROR_LOCKED) and answers
+ * each request by `answer`, which gets a borrowed request and returns a new reference; it is called
+ * on a thread of its own, one request at a time. The request's "by" is the name of the user that
+ * asks, as the kernel has it.
  */
 int control_listen(const char *folder, const struct control_daemon *daemon,
                    json_t *(*answer)(void *context, json_t *request), void *context, struct control **ret,

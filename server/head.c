@@ -214,7 +214,7 @@ static const char *read_framing(const struct head *head, struct head_parts *part
         return NULL;
 }
 
-/* --- whom the request is for --- */
+/* --- the server that the request is for --- */
 
 /* The length of the host in "host:port" or "[address]:port"; 0 where it is neither. */
 static size_t host_length(const char *authority) {

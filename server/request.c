@@ -94,7 +94,10 @@ void server_add_header(struct server_request *request, const char *name, const c
                                                                     arena_strdup(request->arena, value) };
 }
 
-/* It is sent once the route has returned: a client who takes it slowly is timed then, and the route is not. */
+/*
+ * It is sent once the route has returned: a client that takes it slowly is timed then, and the
+ * route is not.
+ */
 static struct request *set_answer(struct server_request *request, unsigned status, const char *type) {
         struct request *own = own_request(request);
 
@@ -300,8 +303,8 @@ static bool understand_head(struct request *request, char *text) {
 /* --- the route --- */
 
 /*
- * Finds who answers it; 503 where there is no seat for it. A body that is not read ends the
- * connection: the next request would begin in the midst of it.
+ * Finds its route; 503 where there is no seat for it. A body that is not read ends the connection:
+ * the next request would begin in the midst of it.
  */
 static void begin_request(struct request *request) {
         struct server_request *public = &request->public;

@@ -20,7 +20,7 @@ struct seat {
         bool paused;
         uint8_t address[16]; /* IPv6, IPv4 within it, or a user */
         int64_t since_ms;
-        uint64_t turn; /* in the waiting room: who has the least is there longest */
+        uint64_t turn; /* in the waiting room: the least is there longest */
 };
 
 struct seats {
@@ -268,7 +268,10 @@ static void release(struct seats *seats) {
 }
 
 int seats_open(const struct seats_limits *limits, struct seats **ret, struct error *err) {
-        /* Twice the waiting room: those who were shown out have not always left when the next come. */
+        /*
+         * Twice the waiting room: connections that were shown out have not always left when the
+         * next come.
+         */
         size_t count = 2 * limits->waiting + limits->working;
         struct seats *seats = calloc(1, sizeof(*seats) + count * sizeof(seats->list[0]));
         pthread_condattr_t attributes;

@@ -42,7 +42,7 @@ void seats_close(struct seats *seats);
  * is its user. NULL if all places are taken, and none became free within a second.
  */
 struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address);
-/* Shows one out of the waiting room, as for who comes when it is full. */
+/* Shows one out of the waiting room, as for a newcomer when it is full. */
 void seats_make_room(struct seats *seats);
 /*
  * False: all seats that this address may have are taken, or the connection was shown out. From the

@@ -26,7 +26,7 @@
 #define WORKING_MIN 8
 #define PATIENCE_MS 60000
 #define QUIET_MS 15000
-#define EXHAUSTED_MS 50 /* for who comes where no descriptor is left */
+#define EXHAUSTED_MS 50 /* for a newcomer when no descriptor is left */
 #define GRACE_MS 2000   /* for answers that are on their way when the server is to stop */
 
 struct server {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pair is an SSL_CTX. OpenSSL counts who uses one, so one that was replaced goes with its last connection.
+ * A pair is an SSL_CTX. OpenSSL counts the users of one, so one that was replaced goes with its
+ * last connection.
  *
  * Bytes go by a BIO of our own: OpenSSL's for sockets writes without MSG_NOSIGNAL, and a client that leaves would end the process.
  * Of a socket that blocks nothing has to be tried again: what fails once has failed.

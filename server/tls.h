@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS for those who connect, by OpenSSL's libssl, which is loaded when there is a certificate. This is the only module that includes
- * it. TLS 1.2 and 1.3, with ciphers that keep what was said secret also from who gets the key later; no renegotiation, no
- * resumption, no certificates of clients; of protocols on top HTTP/1.1 alone.
+ * TLS for clients, by OpenSSL's libssl, which is loaded when there is a certificate. This is the
+ * only module that includes it. TLS 1.2 and 1.3, with ciphers that keep old traffic secret also
+ * from a later thief of the key; no renegotiation, no resumption, no certificates of clients; of
+ * protocols on top HTTP/1.1 alone.
  *
  * The certificate may be replaced while it is served: each new connection takes the pair of that moment, and those that are there go
  * on with theirs.
@@ -37,7 +38,10 @@ int tls_look(struct tls *tls, struct error *err) MUST_USE;
 /* Seconds since 1970 when the certificate that is served ends to be valid. Any thread. */
 int64_t tls_expires_s(struct tls *tls);
 
-/* One connection's; of one thread. Its socket is borrowed, and blocks: who shuts it down ends what waits here. */
+/*
+ * One connection's; of one thread. Its socket is borrowed, and blocks: shutting it down ends what
+ * waits here.
+ */
 struct tls_line;
 /* The handshake; NULL where it failed, or the client left. */
 struct tls_line *tls_accept(struct tls *tls, int socket);

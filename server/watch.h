@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients that leave while their request is worked on: one thread watches all of their sockets, and raises each one's interrupt
- * (base/interrupt.h) to INTERRUPT_NOW. A socket that we shut down ourselves counts as one that was left. So work that knows nothing of sockets ends with who asked for it.
+ * Clients that leave while their request is worked on: one thread watches all of their sockets, and
+ * raises each one's interrupt (base/interrupt.h) to INTERRUPT_NOW. A socket that we shut down
+ * ourselves counts as one that was left. So work that knows nothing of sockets ends with its
+ * client.
  */
 #ifndef BERTH_SERVER_WATCH_H
 #define BERTH_SERVER_WATCH_H

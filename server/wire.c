@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 
 #define RECORD ((size_t)16 << 10) /* of TLS, the most that one holds */
-#define HANDSHAKE 0x16            /* the first byte of who speaks TLS (RFC 8446, 5.1) */
+#define HANDSHAKE 0x16            /* the first byte of a TLS client (RFC 8446, 5.1) */
 #define LINGER_MS 2000
 
 void wire_open(struct wire *wire, int socket) {

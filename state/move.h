@@ -41,7 +41,7 @@ struct state_move {
         const char *place;     /* the other one: "s3://BUCKET/PREFIX", or a folder's whole path */
         const char *host;      /* whose folder; NULL where it is no folder */
         const char *who;       /* "anna@ci-7" */
-        int64_t at_ms;         /* wall time of who wrote it */
+        int64_t at_ms;         /* wall time of its writer */
 };
 
 /* A new id, everything else as given; texts are borrowed. */

@@ -46,7 +46,7 @@ struct shared_entry {
         char id[SHARED_ID_SIZE]; /* random, of this one writing */
         /* Of the entry before; of a snapshot: the entry's of the same number. Zeroes for number 1, and for snapshot 0. */
         uint8_t previous[SHA256_SIZE];
-        int64_t at_ms;                           /* wall time of who wrote it: for people */
+        int64_t at_ms;                           /* wall time of its writer: for people */
         const char *who, *host, *command, *note; /* "anna@ci-7"; NULL where not known */
         const struct shared_change *changes;
         size_t count;

@@ -29,7 +29,8 @@ static char *lease_text(const struct shared_lease *lease, bool released) {
 
         json_set_text(body, "formatVersion", LEASE_FORMAT);
         json_set_text(body, "id", released ? "" : lease->id);
-        json_set_text(body, "last", lease->id); /* so that two who release do not write the same bytes */
+        /* so that two that release do not write the same bytes */
+        json_set_text(body, "last", lease->id);
         json_put(body, "renewals", json_integer((json_int_t)lease->renewals));
         json_set_text(body, "process", lease->process);
         json_set_text(body, "who", lease->who);

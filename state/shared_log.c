@@ -171,7 +171,7 @@ struct fetch {
         char key[SHARED_KEY_SIZE];
         int outcome;
         struct object_answer answer;
-        struct error err; /* not looked at: who needs the answer asks again, alone */
+        struct error err; /* not looked at: a caller that needs the answer asks again, alone */
         pthread_t thread;
         bool threaded;
 };

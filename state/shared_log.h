@@ -100,7 +100,7 @@ enum shared_append {
  */
 int shared_log_append(struct shared_log *log, struct shared_entry *entry, struct error *err) MUST_USE;
 
-/* Writes the whole state as of `log` for those who read later; fine where there is one already. */
+/* Writes the whole state as of `log` for later readers; fine where there is one already. */
 int shared_log_put_snapshot(const struct shared_log *log, struct shared_entry *snapshot,
                             struct error *err) MUST_USE;
 

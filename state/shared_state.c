@@ -62,8 +62,8 @@ struct shared {
 /* Reading on */
 
 /*
- * To the end. Most who read on find nothing new: one entry is asked for first, then ever more at once. *ret_gap: the copy is another
- * one than the log. ret_holds as for shared_log_next_many().
+ * To the end. Most reads find nothing new: one entry is asked for first, then ever more at once.
+ * *ret_gap: the copy is another one than the log. ret_holds as for shared_log_next_many().
  */
 static int read_to_end(struct shared *shared, bool *ret_holds, bool *ret_gap, struct error *err) {
         int found = 1;
@@ -276,7 +276,7 @@ int shared_catch_up(struct shared *shared, struct error *err) {
         return result;
 }
 
-/* The lease, as those who write see it */
+/* The lease, as writers see it */
 
 static void lose(struct shared *shared, const struct error *reason) {
         pthread_mutex_lock(&shared->lease_lock);
@@ -436,7 +436,7 @@ static bool snapshot_is_due_meanwhile(const struct shared_place *place) {
                place->log_bytes + entries * REQUEST_WORTH_LEAST >= 4 * place->snapshot_bytes;
 }
 
-/* For those who read later. Where it fails they read the log. */
+/* For later readers. Where it fails they read the log. */
 static void put_snapshot(struct shared *shared) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct shared_entry snapshot = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of one stack: what Berth last applied, what it last saw, who depends on whom, what it is in the middle of.
+ * The state of one stack: what Berth last applied, what it last saw, which resources depend on
+ * which, what it is in the middle of.
  *
  *     state_open -> state_load_* (plan)                                          readers never block
  *     state_open -> state_lease_acquire -> state_load_* -> state_commit ... -> state_lease_release -> state_close

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* --- who looks after it --- */
+/* --- for the server's operators --- */
 
 static void answer_health(struct server_request *request) {
         const struct broker *broker = request->context;
@@ -152,7 +152,7 @@ static void answer_agents(struct server_request *request) {
         page_end(&page, request);
 }
 
-/* Swarms are of many agents: who may name only some finds none. */
+/* Swarms are of many agents: a client that may name only some finds none. */
 static bool finds_dependent(const struct door_caller *caller, const char *address) {
         const char *name = strchr(address, '/') + 1;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands on the host over HTTP: who may ask and decide is said here, all else by approvals/. */
+/*
+ * Commands on the host over HTTP: the rights to ask and decide are checked here, all else by
+ * approvals/.
+ */
 #include "broker/api/api.h"
 
 #include "approvals/approvals.h"

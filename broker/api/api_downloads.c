@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is behind a ticket is answered by the routes of files and archives themselves, for who asked for the ticket: so all that
- * holds for them holds here. That it can be had is looked at when the ticket is asked for, and again when it is used.
+ * A ticket's download is answered by the routes of files and archives themselves, for the ticket's
+ * caller: so all that holds for them holds here. That it can be had is looked at when the ticket is
+ * asked for, and again when it is used.
  */
 #include "broker/api/api.h"
 

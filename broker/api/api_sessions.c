@@ -119,7 +119,7 @@ static void answer_history(struct server_request *request) {
 
 /* --- executions --- */
 
-/* The number of an execution; 0 for what is none, which no execution has. */
+/* The number of an execution; 0 for an invalid one, which no execution has. */
 static int64_t number_of(const char *text) {
         size_t length = strlen(text);
 

@@ -96,7 +96,7 @@ static void answer_list(struct server_request *request) {
         struct problem problem;
         const char *cursor;
 
-        /* Who may observe and names no owner sees all; who may not has one. */
+        /* A client that may observe and names no owner sees all; any other client has one. */
         if (!call->caller.observes && !call->caller.owner) {
                 (void)call_refuse_value(request, "name the user in the header Berth-Owner");
                 return;

@@ -243,8 +243,8 @@ static uint64_t attempts_of(struct source *source) {
 }
 
 /*
- * Whether keys may have changed since `seen` attempts had ended: waits for one that is under way, or begins one, where it is its
- * turn. *ret_crowded: as many wait as may.
+ * Whether keys may have changed since `seen` attempts had ended: waits for one that is under way,
+ * or begins one, if it has a turn. *ret_crowded: as many threads wait as may.
  */
 static bool await_attempt(struct source *source, uint64_t seen, bool *ret_crowded) {
         int64_t until_ms = clock_now_ms() + ISSUERS_WAIT_S * INT64_C(1000);

@@ -45,7 +45,7 @@ struct issuers_found {
         const struct broker_client *client;
         const char *owner; /* by ownerClaim, in the arena; NULL if the token has none */
         int64_t until_s;   /* since 1970: the token's end */
-        const char *why;   /* refused: in words for who has the token */
+        const char *why;   /* refused: in words for the token's holder */
 };
 /* Any thread; may wait. The arena is the request's. */
 enum issuers_verdict issuers_ask(struct issuers *issuers, const char *token, struct arena *arena,

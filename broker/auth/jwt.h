@@ -43,7 +43,7 @@ enum jwt_verdict {
 };
 enum jwt_verdict jwt_verify(const struct jwt *jwt, const struct jwks *jwks);
 
-/* NULL where it is valid now; else why not, in words for who has it. */
+/* NULL where it is valid now; otherwise the reason, in words for its holder. */
 const char *jwt_check_times(const struct jwt *jwt, int64_t now_s);
 /* Until when jwt_check_times() says so, at most. */
 int64_t jwt_until_s(const struct jwt *jwt);

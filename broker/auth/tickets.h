@@ -19,8 +19,7 @@
 
 /* The download that it allows. */
 struct ticket {
-        struct door_caller
-                caller; /* of whom it was asked; what `agents` and `environments` name outlives it */
+        struct door_caller caller; /* that asked for it; what `agents` and `environments` name outlives it */
         const char *workspace;
         const char *path; /* NULL: the archive of all */
 };

@@ -2,8 +2,8 @@
 /*
  * A client may name any number of owners, so an owner is kept only while its rate matters: an owner
  * that rested for RATE_RESTS_MS is like a new one. Whenever there are twice as many as were left by
- * the last sweep, those are swept out; so there are never more than twice those who asked within
- * that time (and SWEEP_FIRST), and each request pays for a constant part of a sweep.
+ * the last sweep, those are swept out; so there are never more than twice the owners that asked
+ * within that time (and SWEEP_FIRST), and each request pays for a constant part of a sweep.
  */
 #include "broker/auth/turns.h"
 
@@ -41,7 +41,7 @@ struct turns *turns_new(size_t count) {
         return turns;
 }
 
-/* Ends those who rested until `now_ms`; INT64_MAX: all. */
+/* Ends the owners that rested until `now_ms`; INT64_MAX: all. */
 static void sweep(struct turns *turns, int64_t now_ms) {
         for (size_t i = 0; i < CHAINS; i++) {
                 for (struct owner **link = &turns->chains[i], *owner; (owner = *link);) {

@@ -107,7 +107,10 @@ static json_t *capabilities_json(void) {
         return json_checked(json_pack("{s:{}, s:{}}", "tools", "resources"));
 }
 
-/* How long it may be kept, and by whom: all of it is of one owner, or names what one client may choose. */
+/*
+ * How long it may be kept, and in whose cache: all of it is of one owner, or names what one client
+ * may choose.
+ */
 static json_t *with_cache(const struct mcp_message *message, json_t *result, json_int_t ttl_ms) {
         if (message->newest) {
                 json_put(result, "ttlMs", json_integer(ttl_ms));

@@ -27,7 +27,7 @@
 #define TOLD_MS 1000                 /* progress is told no more often */
 #define QUIET_MS 2000                /* and that often where nothing is said: clients wait 5 s and more */
 #define LINE_MAX_BYTES ((size_t)200) /* of output in a message of progress */
-#define TIMEOUT_SECONDS 300          /* the engine's, of who does not say */
+#define TIMEOUT_SECONDS 300          /* the engine's, if the client does not say */
 
 /* --- what is told of a result --- */
 
@@ -293,7 +293,7 @@ static void end_run(void *context) {
         mcp_flight_end(&run->flight);
 }
 
-/* For who takes no streams. */
+/* For a client that takes no streams. */
 static void answer_at_once(const struct mcp_call *call, struct run *run, struct engine_follower *follower,
                            int64_t n) {
         enum server_wait waited = execute_await(call->request, follower);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_code: an execution that is followed to its end, with progress for who asks for it, and what a model is told of its result. */
+/*
+ * run_code: an execution that is followed to its end, with progress for a client that asks for it,
+ * and what a model is told of its result.
+ */
 #ifndef BERTH_BROKER_MCP_MCP_RUN_H
 #define BERTH_BROKER_MCP_MCP_RUN_H
 

@@ -6,7 +6,8 @@
  * the id is looked up as any other, by its owner, and the request stands in the log. A call that
  * comes with one asks for no command, whatever else is in it.
  *
- * What the user answers there decides nothing. It comes by the client that asked, who may have no user at all.
+ * What the user answers there decides nothing. It comes by the client that asked, which may have no
+ * user at all.
  */
 #include "broker/mcp/mcp_shell.h"
 

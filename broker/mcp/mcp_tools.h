@@ -69,7 +69,7 @@ struct mcp_tool {
         bool answer_list;                     /* a page of such: {items, cursor} */
         unsigned
                 rights; /* of enum broker_right: the client needs it, or the tool is not there; 0: BROKER_EXECUTE */
-        bool only_reads, destroys, repeats; /* hints for who asks people before calling it */
+        bool only_reads, destroys, repeats; /* hints for clients that ask people before calling it */
         json_t *(*text)(
                 const json_t *data); /* what a model reads of the answer (mcp_text.h); NULL: its JSON */
         /* NULL: run_code, which is followed (mcp_run.h). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the API can be asked for, one row an operation: who may, what it takes, what it answers. Routing, checking, /openapi.json and
- * docs/api.md all follow these rows, and a fact about an operation stands nowhere else.
+ * The operations of the API, one row each: the rights, the parameters, the answers. Routing,
+ * checking, /openapi.json and docs/api.md all follow these rows, and a fact about an operation
+ * stands nowhere else.
  *
  *      { .route = { .method = "POST", .path = "/v1/...", .answer = ..., CALL_WITH_JSON(BROKER_EXECUTE) },
  *        .id = "createSession", .tag = "Sessions", .doc = "...", .body = &wish_shape, .answers = ..., .problems = ... }
@@ -20,8 +21,8 @@
  */
 enum operation_needs {
         OPERATION_NEEDS_SESSIONS, /* the engine of sessions */
-        OPERATION_NEEDS_OWNER,    /* for whom the client asks */
-        OPERATION_NEEDS_CLIENT,   /* who asks */
+        OPERATION_NEEDS_OWNER,    /* the owner for which the client asks */
+        OPERATION_NEEDS_CLIENT,   /* the client */
         OPERATION_NEEDS_NOTHING
 };
 

@@ -30,7 +30,7 @@ struct broker;
 
 #define READY_FRESH_MS 5000 /* what was found then holds still */
 #define READY_WAIT_MS \
-        4000 /* that a look is waited for, by all who ask: of one that hangs longer all are told at once */
+        4000 /* that all threads wait for a look: one that hangs longer is reported to all at once */
 
 struct ready {
         atomic_uint failing;  /* a bit for each check */
@@ -52,9 +52,9 @@ void ready_close(struct ready *ready);
 /* A descriptor that is readable once a look was requested. */
 int ready_descriptor(const struct ready *ready);
 /*
- * Any thread's: what ready_is() says is READY_FRESH_MS old at the most when it returns. False where
- * no look came to an end in READY_WAIT_MS since the first who asked: something hangs. Any client
- * may ask, and each that waits holds a seat.
+ * Any thread's: what ready_is() says is READY_FRESH_MS old at the most when it returns. False if no
+ * look came to an end in READY_WAIT_MS since the first request: something hangs. Any client may
+ * ask, and each that waits holds a seat.
  */
 bool ready_ask(struct ready *ready) MUST_USE;
 
@@ -66,7 +66,10 @@ bool ready_ask(struct ready *ready) MUST_USE;
 void ready_look(struct ready *ready, struct broker *broker, const struct error *no_sessions);
 bool ready_is(const struct ready *ready, enum ready_check check);
 const char *ready_name(enum ready_check check);
-/* Asks; "ok\n", or a line for each check that fails, without more of the reason than who has no token may know. */
+/*
+ * Asks; "ok\n", or a line for each check that fails, without more of the reason than a client
+ * without a token may know.
+ */
 bool ready_write(struct ready *ready, struct strbuf *ret);
 
 #endif

@@ -31,11 +31,14 @@ struct broker_place {
         int64_t checkpoint_ms;
 };
 
-/* Given by who knows the providers. ERROR_NOT_FOUND where the provider has no place for sessions. */
+/*
+ * Given by the code that knows the providers. ERROR_NOT_FOUND where the provider has no place for
+ * sessions.
+ */
 struct broker_places {
         /*
-         * `bounds` hold for what sandboxes bring into workspaces too; `applied` and the arena live as long as the place. What *ret has where it
-         * fails is closed by who asked, too.
+         * `bounds` hold for what sandboxes bring into workspaces too; `applied` and the arena live
+         * as long as the place. The caller closes what *ret has after a failure, too.
          */
         int (*open)(void *context, const char *folder, struct applied *applied,
                     const struct applied_stack *stack, const struct workspace_bounds *bounds,

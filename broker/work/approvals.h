@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands on the host, for who calls: what HTTP and MCP share, and how the Server's `shell` is read. */
+/*
+ * Commands on the host, for a caller: what HTTP and MCP share, and how the Server's `shell` is
+ * read.
+ */
 #ifndef BERTH_BROKER_WORK_APPROVALS_H
 #define BERTH_BROKER_WORK_APPROVALS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a container has printed, line by line, for who reads it or follows it. */
+/* What a container has printed, line by line, for a client that reads or follows it. */
 #ifndef BERTH_BROKER_WORK_CONTAINER_LOGS_H
 #define BERTH_BROKER_WORK_CONTAINER_LOGS_H
 

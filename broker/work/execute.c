@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define ALONE_IDLE_SECONDS 60 /* between being made and being put to work, and behind that */
-#define TIMEOUT_SECONDS 300   /* the engine's, of who does not say */
+#define TIMEOUT_SECONDS 300   /* the engine's, if the client does not say */
 
 struct executing {
         struct inputs inputs;
@@ -245,7 +245,7 @@ static void repeat(struct server_request *request, const char *session, int64_t 
         struct problem problem;
 
         executing->session = executing->returned.session = session;
-        executing->alone = false; /* who made it ends it */
+        executing->alone = false; /* its maker ends it */
         if (!waits(request))
                 answer_result(request, 202, n);
         else if (engine_follow(call->engine, &call->caller, session, n, 0, &follower, &problem) < 0)

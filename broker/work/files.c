@@ -209,7 +209,10 @@ struct putting {
         struct workspace_put put;
 };
 
-/* A body that is known to be too much is refused before it is sent: who expects 100-continue never sends it. */
+/*
+ * A body that is known to be too much is refused before it is sent: a client that expects
+ * 100-continue never sends it.
+ */
 static bool has_room(struct server_request *request, const struct workspace_limits *limits) {
         const char *length = server_header(request, "Content-Length");
         struct problem problem;

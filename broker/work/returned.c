@@ -20,7 +20,7 @@
 
 #define LISTED_MAX 1000
 #define PARTS_MAX 100      /* files of one multipart/mixed, all of which are open at a time */
-#define PARTS_OPEN_MAX 256 /* of all: who takes them slowly must not take all descriptors of the server */
+#define PARTS_OPEN_MAX 256 /* of all: slow clients must not take all descriptors of the server */
 #define PAGE 1000
 #define BOUNDARY_BYTES 16
 

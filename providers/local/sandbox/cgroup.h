@@ -71,8 +71,9 @@ const char *cgroup_method(const struct cgroup *group);
 /* Words to put in front of a command so that it runs in a scope of its own, ended by NULL; empty for most. */
 const char *const *cgroup_launcher(const struct cgroup *group);
 /*
- * The ways into the group, open: they can be given to another process, which needs no right of its own to use them (before
- * Linux 5.16 the kernel looks at the writer's rights, not at the opener's: who enters must still have them).
+ * The ways into the group, open: they can be given to another process, which needs no right of its
+ * own to use them (before Linux 5.16 the kernel looks at the writer's rights, not at the opener's:
+ * the process that enters must still have them).
  */
 struct cgroup_doors {
         int folder;     /* of a group of version 2, to be born into; -1 if there is none */

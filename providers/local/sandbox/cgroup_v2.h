@@ -2,11 +2,13 @@
 /*
  * Version 2 of cgroups: where below the mount a run's group may be made, and making it. Inside of the cgroup module.
  *
- * Three rules of the kernel (Documentation/admin-guide/cgroup-v2.rst) and one of systemd (CGROUP_DELEGATION.md) decide:
- * controllers reach a group's children only where cgroup.subtree_control of it names them; but for the true root, a group
- * has either processes or such children; who moves a process must be able to write cgroup.procs of the group that both
- * places have in common; and below systemd only what it delegated is ours: it takes controllers away from its own slices
- * whenever none of its units wants them, and with them our limits.
+ * Three rules of the kernel (Documentation/admin-guide/cgroup-v2.rst) and one of systemd
+ * (CGROUP_DELEGATION.md) decide: controllers reach a group's children only where
+ * cgroup.subtree_control of it names them; but for the true root, a group has either processes or
+ * such children; a process that moves another must be able to write cgroup.procs of the group that
+ * both places have in common; and below systemd only what it delegated is ours: it takes
+ * controllers away from its own slices whenever none of its units wants them, and with them our
+ * limits.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_V2_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_V2_H
@@ -43,7 +45,7 @@ const char *cgroup_v2_service_folder(const struct cgroup_v2_place *place, struct
 /* Whether the three controllers are in the list that the file is. */
 bool cgroup_v2_lists(const char *folder, const char *file);
 
-/* --- a scope of the user's systemd, for those who have no group of their own --- */
+/* --- a scope of the user's systemd, for users without a group of their own --- */
 
 /* All scopes of ours are in it. */
 #define CGROUP_SLICE_PREFIX "berth"

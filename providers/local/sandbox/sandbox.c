@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's side of a run, and its keeper's: who has the rights that a sandbox takes (root, or a user in namespaces of
- * its own) makes the cgroup, chooses the host user, starts the worker and tells it PLACE; who has code to run tells it RUN.
- * Here one process is both, or a `berth launcher` is the keeper (sandbox_launched.c); from RUN on that is the same.
+ * The client's side of a run, and its keeper's: the process with the rights that a sandbox takes
+ * (root, or a user in namespaces of its own) makes the cgroup, chooses the host user, starts the
+ * worker and tells it PLACE; the process with code to run tells it RUN. Here one process is both,
+ * or a `berth launcher` is the keeper (sandbox_launched.c); from RUN on that is the same.
  */
 #include "providers/local/sandbox/sandbox.h"
 

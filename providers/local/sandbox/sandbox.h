@@ -10,7 +10,7 @@
  * mounts and files are those of a mount namespace that ends with the run. docs/sandbox.md says what
  * the program can and cannot do.
  *
- * The same in steps, for who waits for more than one:
+ * The same in steps, for a caller that waits for more than one:
  *
  *     sandbox_start -> poll sandbox_descriptor() for reading -> sandbox_next: SANDBOX_STARTED ... SANDBOX_ENDED
  *     -> sandbox_judge -> sandbox_end
@@ -119,7 +119,10 @@ struct sandbox_spec {
         const struct sandbox_kept *kept;
         const char *kept_name; /* the same, where a launcher has it: KEEP's */
         bool accept_degraded;
-        /* For sandbox_run() alone: what the program reads, or -1; who may end it, or NULL. */
+        /*
+         * For sandbox_run() alone: what the program reads, or -1; the interrupt that ends it, or
+         * NULL.
+         */
         int input;
         const struct interrupt *interrupt;
         /*

@@ -4,8 +4,9 @@
  * journal, since nothing in it needs to survive a crash (one that stays has one), and with tables that are not written before they are
  * needed: in a new file they read as zeros.
  *
- * An image is larger than its workspace by what ext4 needs for itself. Of the rest, what is beyond the quota is reserved for root, whom
- * no sandbox has: so what a program can fill is the quota, to the block.
+ * An image is larger than its workspace by what ext4 needs for itself. Of the rest, what is beyond
+ * the quota is reserved for root, which no sandbox has: so what a program can fill is the quota, to
+ * the block.
  */
 #include "providers/local/sandbox/sandbox_disk.h"
 
@@ -226,8 +227,8 @@ static struct template *hold_template(const struct size *size) {
 }
 
 /*
- * mke2fs may take its time, and who wants another size need not wait for it. Two that want the same at once may both ask it: one of the
- * two is kept. The oldest gives way.
+ * mke2fs may take its time, and a caller that wants another size need not wait for it. Two that
+ * want the same at once may both ask it: one of the two is kept. The oldest gives way.
  */
 static int find_template(int folder, const struct size *size, struct template **ret, struct error *err) {
         struct template *made = NULL, *there;
@@ -376,7 +377,7 @@ static int configure(int device, int image) {
         return ioctl(device, LOOP_CONFIGURE, &config);
 }
 
-/* The device is free again when the last who has it open, or has it mounted, is gone. */
+/* The device is free again when the last process that has it open, or has it mounted, is gone. */
 static int attach_loop(int image, char path[32], int *ret, struct error *err) {
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
                 int number = 0, device DESCRIPTOR_CLEANUP = open_device(&number);

@@ -234,7 +234,7 @@ static pid_t start_ports(const struct sandbox_init *init, const struct frame *fr
         sandbox_ports_main(listeners, ports, count);
 }
 
-/* For the worker, who counts them: what this /proc shows is the locks of this PID namespace. */
+/* For the worker, which counts them: what this /proc shows is the locks of this PID namespace. */
 static int open_locks(int *ret, struct error *err) {
         *ret = open("/proc/locks", O_RDONLY | O_CLOEXEC);
         return *ret < 0 ? error_set(err, "cannot open /proc/locks: %s", strerror(errno)) : 0;

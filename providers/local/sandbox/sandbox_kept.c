@@ -38,7 +38,7 @@ static int cannot(const struct sandbox_kept *kept, const char *why, struct error
                               why, kept->remedy);
 }
 
-/* --- who owns it --- */
+/* --- its owner --- */
 
 static int write_map(pid_t pid, const char *name, unsigned outside) {
         char path[64], text[64];

@@ -232,7 +232,10 @@ int sandbox_lasting_hold(const struct sandbox_lasting *lasting, int lock, struct
         return frame_send_now(lasting->socket, MESSAGE_HOLD, NULL, 0, &lock, 1, err);
 }
 
-/* What listens is the file, whatever its name. The record first: who finds the socket finds it, too. */
+/*
+ * What listens is the file, whatever its name. The record first: a finder of the socket finds it,
+ * too.
+ */
 int sandbox_lasting_rename(struct sandbox_lasting *lasting, const char *path, struct error *err) {
         char *from TEXT_CLEANUP = record_of(lasting->path), *to TEXT_CLEANUP = record_of(path);
         char *name = strdup(path);

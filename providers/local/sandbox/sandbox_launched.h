@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker that a `berth launcher` places: the client's side of what is asked there (sandbox_messages.h). The launcher keeps
- * the cgroup and the host user; who has code to run has the worker's socket.
+ * A worker that a `berth launcher` places: the client's side of what is asked there
+ * (sandbox_messages.h). The launcher keeps the cgroup and the host user; the process with code to
+ * run has the worker's socket.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LAUNCHED_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LAUNCHED_H

@@ -10,7 +10,7 @@
 #define LINES_FOR_EACH 4
 
 /*
- * "7: POSIX  ADVISORY  WRITE 12 00:2a:5 0 EOF", and below it "7: -> POSIX ..." for each who waits. The fourth word is the
+ * "7: POSIX  ADVISORY  WRITE 12 00:2a:5 0 EOF", and below it "7: -> POSIX ..." for each process that waits. The fourth word is the
  * owner's process id; -1 where it has none.
  */
 static int has_owner(const char *line) {

@@ -13,9 +13,10 @@
 #define SANDBOX_LOCKS_MAX 4096
 
 /*
- * Reads `locks` from its beginning, until it has counted one more than `most`. Counted is what has an owner in the namespace:
- * ranges, whole files, and who waits for one. Locks of open file descriptions (F_OFD_SETLK) name no owner, and a namespace
- * shows those of the whole machine: they are not counted, and the filter of system calls denies them.
+ * Reads `locks` from its beginning, until it has counted one more than `most`. Counted is what has
+ * an owner in the namespace: ranges, whole files, and waiters. Locks of open file descriptions
+ * (F_OFD_SETLK) name no owner, and a namespace shows those of the whole machine: they are not
+ * counted, and the filter of system calls denies them.
  */
 unsigned sandbox_locks_count(FILE *locks, unsigned most);
 

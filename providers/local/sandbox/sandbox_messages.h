@@ -141,14 +141,14 @@ struct sandbox_placing {
         unsigned uid, gid;
         bool image, born, scope, limit_address_space;
         bool dies_with_parent; /* with the process that started the worker, and with the client */
-        bool for_another;      /* the client is not who placed it */
+        bool for_another;      /* the client did not place it */
         int64_t patience_ms;   /* the time in which such a client must say what to run */
         bool lasts;            /* beyond client and keeper: for_another alone */
         bool disk;             /* the workspace is an image that comes with it; else it is in memory */
         bool kept;             /* what comes with it is no image, but the root of a workspace that stays */
         bool joins;
         unsigned owner; /* the user that may come to its socket */
-        bool gauges;    /* for a session's client who cannot look at the cgroup */
+        bool gauges;    /* for a session's client that cannot look at the cgroup */
         unsigned entries, held;
         struct allow_list network; /* in the arena; without entries there is no way out */
 };
@@ -194,12 +194,15 @@ enum launcher_message {
 struct sandbox_starting {
         struct sandbox_limits limits;
         const char *image; /* in the arena */
-        const char *
-                name; /* of one that lasts: small letters, digits and dashes; NULL: it ends with its client */
+        /* of a lasting one: small letters, digits and dashes; NULL: it ends with its client */
+        const char *name;
         struct sandbox_family family; /* but for the owner, which is the client */
-        bool disk; /* of one that lasts: its workspace is to lie on a disk, where the launcher has one for it */
-        const char *
-                kept; /* of one that lasts: the name of its workspace, which stays (KEEP); NULL: it does not */
+        /*
+         * of a lasting one: its workspace should lie on a disk, where the launcher has one for it
+         */
+        bool disk;
+        /* of a lasting one: the name of its workspace, which stays (KEEP); NULL: it does not */
+        const char *kept;
         struct allow_list network; /* as of struct sandbox_placing */
         const int *
                 joins; /* borrowed: the network namespace that it is to have; NULL: a new one. A descriptor, and no member */

@@ -68,9 +68,10 @@ void sandbox_etc_name(int hosts, const char *lines, size_t length);
 /* --- sandbox_place.c: what takes root's rights --- */
 
 /*
- * New namespaces for this process; its children are in a PID namespace of their own. Of `placing` only user and group are
- * looked at, and by root nothing: that one may enter before it is told PLACE. Another user who is to have the network of another
- * sandbox, or -1, enters the user namespace that it belongs to.
+ * New namespaces for this process; its children are in a PID namespace of their own. Of `placing`
+ * only user and group are looked at, and by root nothing: that one may enter before it is told
+ * PLACE. Another user, if it joins the network of another sandbox (otherwise -1), enters the user
+ * namespace that it belongs to.
  */
 int sandbox_enter(const struct sandbox_placing *placing, int network, struct error *err) MUST_USE;
 /*
@@ -80,8 +81,8 @@ int sandbox_enter(const struct sandbox_placing *placing, int network, struct err
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, const char *bubblewrap, int image,
                   int disk, int *ret_workspace, int *ret_names, struct error *err) MUST_USE;
 /*
- * From here on the process has no right that an ordinary, unknown user would not have, for good. It forgets who was to kill
- * it at its parent's end (PR_SET_PDEATHSIG).
+ * From here on the process has no right that an ordinary, unknown user would not have, for good. It
+ * forgets its parent-death signal (PR_SET_PDEATHSIG).
  */
 int sandbox_drop_rights(const struct sandbox_placing *placing, struct error *err) MUST_USE;
 /* For a child about to become bubblewrap. */

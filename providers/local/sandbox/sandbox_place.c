@@ -92,7 +92,7 @@ static void take_shares(void) {
         }
 }
 
-/* The user namespace that a network belongs to: there this user, who has made it, may enter it. */
+/* The user namespace that a network belongs to: there this user, its maker, may enter it. */
 static int enter_another(int network, struct error *err) {
         int users DESCRIPTOR_CLEANUP = ioctl(network, NS_GET_USERNS);
 

@@ -81,7 +81,10 @@ static void write_asked(struct sandbox_relay *relay) {
         count = write(relay->input, from->data + *at, from->length - *at);
         if (count < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
-        /* A program that reads no more is about to end, or is a lost one: who waits for it has a clock. */
+        /*
+         * A program that reads no more is about to end, or is a lost one: its waiting client has a
+         * clock.
+         */
         if (count < 0)
                 close_descriptor(&relay->input);
         else

@@ -231,7 +231,7 @@ static void add_proc(struct strbuf *words, const char *stage) {
         static const char *const covered[] = {
                 "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/sched_debug", "/proc/timer_list",
                 "/proc/vmallocinfo", "/proc/kcore",
-                /* reading it holds up all who lock files, on the whole machine */
+                /* reading it holds up all lockers of files, on the whole machine */
                 "/proc/locks",
                 /* what each disk reads and writes: a loop device is another sandbox's workspace */
                 "/proc/diskstats", "/proc/partitions", "/proc/interrupts"

@@ -6,8 +6,8 @@
  *     /run/berth/users/1900000007    empty, and locked (flock) by the run that has the user
  *
  * The lock is passed to the run's process 1: a user is free when the last process that could have
- * it is dead. A file that is not empty says for whom the user is kept, while files of that user
- * exist; such a one is not given to a run.
+ * it is dead. A file that is not empty names the owner that keeps the user, while files of that
+ * user exist; such a one is not given to a run.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_USERS_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_USERS_H

@@ -60,10 +60,10 @@ struct worker {
         struct frame_reader reader; /* of keeper and client */
         struct sandbox_placing placing;
         int64_t patience_until_ms; /* for the client's next words */
-        int64_t life_until_ms;     /* of one that lasts */
+        int64_t life_until_ms;     /* of a lasting one */
         int listener;              /* where such a one is found again */
         int address;          /* the file in which that listens: while it has a name, a client may come */
-        int kept[2];          /* its own ends of output and errors, for who comes */
+        int kept[2];          /* its own ends of output and errors, for the next client */
         struct cgroup *group; /* where this process made it itself */
         const char *bubblewrap, *stage;
         int image, disk, workspace;
@@ -151,7 +151,7 @@ static void be_a_session(void) {
 
 /* --- PLACE --- */
 
-/* Until RUN the socket blocks, unless who speaks there is not who placed us. */
+/* Until RUN the socket blocks, unless its client is not the keeper that placed this worker. */
 static int receive_next(struct worker *worker, struct frame *ret, struct error *err) {
         struct pollfd polled = { .fd = worker->reader.socket, .events = POLLIN };
         int answer;
@@ -443,8 +443,9 @@ static int read_program(struct worker *worker, struct error *err) {
 }
 
 /*
- * READY of a session. Its folder is for a client who could keep the workspace's memory in another way as well: root, or the user
- * that the program runs as. A launcher's client is neither: it asks for files, and is given what tells what the run has used.
+ * READY of a session. Its folder is for a client that could keep the workspace's memory in another
+ * way as well: root, or the user that the program runs as. A launcher's client is neither: it asks
+ * for files, and is given what tells what the run has used.
  */
 static int tell_session_ready(struct worker *worker, int client, struct error *err) {
         bool trusted = worker->placing.owner == 0 || worker->placing.owner == worker->placing.uid;

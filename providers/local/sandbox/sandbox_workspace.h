@@ -17,7 +17,7 @@
 
 struct sandbox_workspace {
         int folder; /* -1: the worker is asked */
-        uid_t uid;  /* who owns what is put in by folder */
+        uid_t uid;  /* the owner of files that are put in by folder */
         gid_t gid;
         struct frame_reader *worker; /* borrowed */
         int patience_ms;             /* for its next word; 0: some minutes */
