@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One container, from its record to its end.
+ * One container, from its record to its end. When its sandbox is opened, and what time brings, is container_go_on.c.
  *
  * What is to become of it stands in its record: `queued` is started when it may be, `running` has been. Its sandbox follows that, and is
  * asked for nothing that is not written down before. The other way round, the end of its command is written down before the place
@@ -33,12 +33,6 @@
 #define BACKOFF_MS 1000
 #define BACKOFF_MS_MAX 60000
 #define STEADY_MS 60000
-/* Where there was no room, and where a sandbox could be neither found nor told to be gone. */
-#define FULL_MS 250
-#define TROUBLE_MS 5000
-/* Its own time is held here; that of its worker is for the case that nobody is here. */
-#define GRACE_MS 60000
-#define SERVICE_LIFE_MS (INT64_C(36500) * 86400 * 1000)
 
 static const struct place_class *class_of(const struct container *container) {
         return container->containers->config.place->class;
@@ -91,7 +85,7 @@ static void set_detail(struct container *container, const char *detail) {
 
 /* --- as clients see it --- */
 
-static bool waits_before(const struct container *other, const struct container *container) {
+bool container_waits_before(const struct container *other, const struct container *container) {
         return other != container && other->record.status == CONTAINER_QUEUED && other->full &&
                !other->record.gone && strcmp(other->record.agent, container->record.agent) == 0;
 }
@@ -103,18 +97,8 @@ size_t container_queue_position(const struct container *container) {
                 return 0;
         for (const struct container *other = container->containers->first; other != container;
              other = other->next)
-                position += waits_before(other, container);
+                position += container_waits_before(other, container);
         return position;
-}
-
-/* One that has failed does not stand in line: it waits for its own sake. */
-static bool waits_behind(const struct container *container) {
-        for (const struct container *other = container->containers->first; other != container;
-             other = other->next) {
-                if (waits_before(other, container))
-                        return true;
-        }
-        return false;
 }
 
 const char *container_status_name(const struct container *container) {
@@ -168,9 +152,8 @@ static bool is_to_start_again(const struct container *container) {
                 (record->reason != CONTAINER_ENDED || record->exit_code != 0));
 }
 
-/* Its command runs no more, or will not: what comes of that is decided and written down. */
-static void finish_command(struct container *container, enum container_reason reason, int64_t exit_code,
-                           const char *detail) {
+void container_finish_command(struct container *container, enum container_reason reason, int64_t exit_code,
+                              const char *detail) {
         struct container_record *record = &container->record;
         int64_t now_ms = containers_now(container->containers), pause_ms = BACKOFF_MS;
 
@@ -244,7 +227,7 @@ static void command_ended(struct container *container, const struct place_event 
                 reason = CONTAINER_BY_REQUEST;
         container->command = 0;
         container_sample(container, 0);
-        finish_command(container, reason, event->exit_code, event->detail);
+        container_finish_command(container, reason, event->exit_code, event->detail);
         class_of(container)->heard(container->place, event->id);
         container_kill(container);
 }
@@ -263,7 +246,7 @@ void container_cut_off(struct container *container, struct execution *execution,
         container_changed(container);
 }
 
-static void cut_off_all(struct container *container, const char *detail) {
+void container_cut_off_all(struct container *container, const char *detail) {
         if (container->exec)
                 container_cut_off(container, container->exec, REPORT_KILLED, detail);
         execution_drop(container->exec);
@@ -339,7 +322,7 @@ static void close_sandbox(struct containers *containers, struct container *conta
         container_keep(container);
         /* Who waits for room of that agent may have it now. */
         for (struct container *other = containers->first; other; other = other->next) {
-                if (waits_before(other, container))
+                if (container_waits_before(other, container))
                         other->not_before_ms = 0;
         }
         containers_wake(containers);
@@ -348,7 +331,7 @@ static void close_sandbox(struct containers *containers, struct container *conta
 static void sandbox_ended(struct container *container, const char *why) {
         bool asked = container->stops_ms || container->record.stops, lost = container->rejoins;
 
-        cut_off_all(container, "its container has ended");
+        container_cut_off_all(container, "its container has ended");
         container->rejoins = false;
         /* Without the end of its command it never began; or the place has lost it. */
         if (container->command > 0 || container->record.status == CONTAINER_QUEUED ||
@@ -360,12 +343,12 @@ static void sandbox_ended(struct container *container, const char *why) {
                 if (lost && !asked)
                         container->record.again = container->record.service;
                 if (ran || !container->ends || asked)
-                        finish_command(container,
-                                       asked  ? CONTAINER_BY_REQUEST
-                                       : ran  ? CONTAINER_KILLED
-                                       : lost ? CONTAINER_LOST
-                                              : CONTAINER_NOT_STARTED,
-                                       -1, why);
+                        container_finish_command(container,
+                                                 asked  ? CONTAINER_BY_REQUEST
+                                                 : ran  ? CONTAINER_KILLED
+                                                 : lost ? CONTAINER_LOST
+                                                        : CONTAINER_NOT_STARTED,
+                                                 -1, why);
         }
         container->phase = CONTAINER_LEAVING;
         containers_job_add(container->containers, container, close_sandbox);
@@ -393,7 +376,7 @@ static void begin_command(struct container *container) {
                 container_changed(container);
                 return;
         }
-        finish_command(container, CONTAINER_NOT_STARTED, -1, err.message);
+        container_finish_command(container, CONTAINER_NOT_STARTED, -1, err.message);
         container_kill(container);
 }
 
@@ -535,240 +518,4 @@ void container_hear(struct container *container) {
                 ;
         if (container->budget == 0)
                 container->rests_ms = container->counted_ms + TURN_MS;
-}
-
-/* --- what is to be done --- */
-
-/* When it was asked for there may have been room, which others have taken since. */
-static int check_files(const struct containers *containers, const struct place_opening *opening,
-                       struct error *err) {
-        struct problem problem;
-
-        if (opening->only_living || !containers->config.may_have_files ||
-            containers->config.may_have_files(containers->config.context, opening->shares_files_of,
-                                              opening->agent, opening->environment, &problem) == 0)
-                return 0;
-        return error_set_kind(err, ERROR_REFUSED, "%s", problem.detail);
-}
-
-int container_open(struct container *container, struct error *err) {
-        struct containers *containers = container->containers;
-        struct place *place = containers->config.place;
-        const struct container_record *record = &container->record;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct container_listeners listeners = container->listeners;
-        const struct place_opening opening = {
-                .id = arena_strdup(arena, record->id),
-                .agent = arena_strdup(arena, record->agent),
-                /* The one that it was made in, wherever its agent is bound by now: by that is decided who may use it. */
-                .environment = arena_strdup(arena, record->environment),
-                .ttl_ms = record->service ? SERVICE_LIFE_MS : record->timeout_seconds * 1000 + GRACE_MS,
-                .only_living = container->rejoins,
-                .for_command = true,
-                .command = record->status == CONTAINER_RUNNING ? 1 : 0,
-                .shares_files_of = arena_strdup(arena, record->owner),
-                .network = container_network_name(container, arena),
-                .listeners = listeners.sockets,
-                .ports = listeners.ports,
-                .port_count = listeners.count,
-        };
-        struct place_session *opened_place = NULL;
-        int result;
-
-        container->listeners.count = 0;
-        container->phase = CONTAINER_OPENING;
-        pthread_mutex_unlock(&containers->lock);
-        result = check_files(containers, &opening, err);
-        if (result == 0)
-                result = place->class->open(place, &opening, &opened_place, err);
-        container_listeners_close(&listeners);
-        pthread_mutex_lock(&containers->lock);
-        container->phase = result == 0 ? CONTAINER_OPEN : CONTAINER_NO_PLACE;
-        container->place = opened_place;
-        container->command = 0;
-        container->last_n = 0;
-        container->ends = container->opened = false;
-        pthread_cond_broadcast(&containers->settled);
-        containers_wake(containers);
-        return result;
-}
-
-static bool is_of_others(const void *context, int64_t port) {
-        const struct container *container = context;
-        json_t *ports JSON_CLEANUP = json_checked(json_pack("[{s:I}]", "hostPort", (json_int_t)port));
-
-        for (const struct container *other = container->containers->first; other; other = other->next) {
-                bool lives = other->record.service || other->record.status == CONTAINER_QUEUED ||
-                             other->record.status == CONTAINER_RUNNING;
-
-                if (other != container && !other->record.gone && lives &&
-                    container_ports_share(ports, other->record.ports, true) > 0)
-                        return true;
-        }
-        return false;
-}
-
-int container_listen(struct container *container, struct error *err) {
-        return container->listeners.count > 0 ? 0
-                                              : container_ports_listen(container->record.ports, is_of_others,
-                                                                       container, &container->listeners, err);
-}
-
-static void rejoin_failed(struct container *container, const struct error *why) {
-        const struct container_record *record = &container->record;
-        bool late = record->timeout_seconds &&
-                    containers_now(container->containers) >
-                            record->started_ms + record->timeout_seconds * 1000 + GRACE_MS;
-
-        /* One that is to stop need not be found for that: what is left of it is cleared. */
-        if (why->kind != ERROR_NOT_FOUND && !late && !record->stops) {
-                container->not_before_ms = clock_now_ms() + TROUBLE_MS;
-                return;
-        }
-        container->rejoins = false;
-        cut_off_all(container, "its sandbox is gone");
-        if (!record->stops)
-                container->record.again = record->service;
-        finish_command(
-                container, record->stops ? CONTAINER_BY_REQUEST : CONTAINER_LOST, -1,
-                "its sandbox ended while no server was there: the end of its command was not observed");
-}
-
-static void open_sandbox(struct containers *containers, struct container *container) {
-        bool rejoins = container->rejoins;
-        struct error err = { 0 };
-
-        if ((rejoins || container_listen(container, &err) == 0) && container_open(container, &err) == 0)
-                return;
-        container->phase = CONTAINER_NO_PLACE;
-        pthread_cond_broadcast(&containers->settled);
-        if (rejoins) {
-                rejoin_failed(container, &err);
-        } else if (container->record.gone || container->record.status != CONTAINER_QUEUED) {
-                return;
-        } else if (err.kind == ERROR_LOCKED) {
-                container->not_before_ms = clock_now_ms() + FULL_MS;
-                container->full = true;
-                if (containers->config.make_room)
-                        (void)containers->config.make_room(containers->config.context,
-                                                           container->record.agent);
-                container_changed(container);
-        } else {
-                finish_command(container, CONTAINER_NOT_STARTED, -1, err.message);
-        }
-}
-
-/* What may be left of a sandbox that nobody has open. */
-static void clear_sandbox(struct containers *containers, struct container *container) {
-        struct place *place = containers->config.place;
-        struct error err;
-        int cleared;
-
-        container->phase = CONTAINER_LEAVING;
-        pthread_mutex_unlock(&containers->lock);
-        cleared = place->class->clear(place, container->record.id, &err);
-        pthread_mutex_lock(&containers->lock);
-        container->phase = CONTAINER_NO_PLACE;
-        if (cleared < 0) {
-                log_warning("container %s: %s", container->record.id, err.message);
-                container->not_before_ms = clock_now_ms() + TROUBLE_MS;
-                return;
-        }
-        container->record.sandbox = false;
-        if (!container->record.gone)
-                container_keep(container);
-        containers_wake(containers);
-}
-
-static void begin_job(struct container *container, container_work *work) {
-        container->phase = CONTAINER_OPENING;
-        containers_job_add(container->containers, container, work);
-}
-
-/* True: nothing is left of it, and its record went. */
-static bool go_for_good(struct container *container) {
-        struct containers *containers = container->containers;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct session_change change = { SESSION_TABLE_SESSIONS,
-                                               container_record_key(container->record.owner,
-                                                                    container->record.id, arena),
-                                               NULL, SESSION_EXPECT_NOTHING, 0 };
-        struct error err;
-
-        if (session_store_write(containers->config.store, &change, 1, &err) < 0) {
-                container->not_before_ms = clock_now_ms() + TROUBLE_MS;
-                return false;
-        }
-        containers_forget(containers, container);
-        return true;
-}
-
-static bool go_on_without(struct container *container) {
-        struct container_record *record = &container->record;
-        bool ended = record->status == CONTAINER_EXITED || record->status == CONTAINER_STOPPED;
-        bool starts = record->status == CONTAINER_QUEUED && !container->rejoins;
-
-        if (clock_now_ms() < container->not_before_ms)
-                return false;
-        if (!record->service && ended && !record->gone &&
-            containers_now(container->containers) >= record->ended_ms + CONTAINERS_KEPT_MS) {
-                record->gone = true;
-                container_changed(container);
-        }
-        /*
-         * Of one that is to be started, too, what a server has left that died right behind the end of its command: a sandbox has one command
-         * and no second one.
-         */
-        if ((record->gone || ended || starts) && record->sandbox)
-                begin_job(container, clear_sandbox);
-        else if (record->gone)
-                return go_for_good(container);
-        else if (starts && container_waits_for_neighbours(container))
-                return false;
-        else if (container->rejoins || (starts && !waits_behind(container)))
-                begin_job(container, open_sandbox);
-        else if (starts && !container->full) {
-                container->full = true;
-                container_changed(container);
-        }
-        return false;
-}
-
-bool container_go_on(struct container *container) {
-        const struct container_record *record = &container->record;
-
-        if (container->unwritten)
-                container_keep(container);
-        if (container->phase == CONTAINER_NO_PLACE && !container->containers->stopping)
-                return go_on_without(container);
-        if (container->phase != CONTAINER_OPEN)
-                return false;
-        container_tell_names(container);
-        if (record->timeout_seconds && container->command > 0 && !container->ends &&
-            containers_now(container->containers) >= record->started_ms + record->timeout_seconds * 1000) {
-                container->overdue = true;
-                container_kill(container);
-        }
-        if (record->gone || (container->stops_ms && clock_now_ms() >= container->stops_ms))
-                container_kill(container);
-        container_run_next(container);
-        return false;
-}
-
-int64_t container_patience_ms(const struct container *container) {
-        int64_t now_ms = clock_now_ms(), until = INT64_MAX, patience;
-
-        if (container->phase == CONTAINER_OPEN && container->rests_ms == 0) {
-                patience = class_of(container)->patience_ms(container->place);
-                if (patience >= 0)
-                        until = now_ms + patience;
-        }
-        if (container->rests_ms > 0 && container->rests_ms < until)
-                until = container->rests_ms;
-        if (container->stops_ms > 0 && container->stops_ms < until)
-                until = container->stops_ms;
-        if (container->phase == CONTAINER_NO_PLACE && container->not_before_ms > now_ms &&
-            container->not_before_ms < until)
-                until = container->not_before_ms;
-        return until == INT64_MAX ? -1 : until > now_ms ? until - now_ms : 0;
 }

@@ -112,6 +112,7 @@ void container_forget_samples(struct container *container);
 json_t *container_usage_json(const struct container *container);
 /* Followers hear of its status, where that is another than they know. */
 void container_tell(struct container *container);
+
 /* --- container_network.c: what containers of one owner, agent and environment have together --- */
 
 bool container_is_neighbour(const struct container *one, const struct container *other);
@@ -134,14 +135,15 @@ int container_store(struct container *container, struct error *err) MUST_USE;
 void container_keep(struct container *container);
 /* Whoever watches it is woken. */
 void container_changed(struct container *container);
-/* Opens its sandbox, without the lock meanwhile: ERROR_LOCKED where there is no room for its agent. */
-int container_open(struct container *container, struct error *err) MUST_USE;
-/* Listens at its ports of this machine, where nobody does for it yet. ERROR_REFUSED: one is taken. */
-int container_listen(struct container *container, struct error *err) MUST_USE;
 /* What its place says, as far as its budget goes. */
 void container_hear(struct container *container);
-/* What time brings, and what is to be done: it is opened, stopped, ended, left, forgotten. True: it was forgotten. */
-bool container_go_on(struct container *container);
+/* Its command runs no more, or will not: what follows is decided and written down. */
+void container_finish_command(struct container *container, enum container_reason reason, int64_t exit_code,
+                              const char *detail);
+/* Executions that run beside it, or wait, are over. */
+void container_cut_off_all(struct container *container, const char *detail);
+/* Whether the other one stands in line for the limits of the same agent. */
+bool container_waits_before(const struct container *other, const struct container *container);
 /* Begins to stop what runs. */
 void container_stop(struct container *container);
 /* Kills what there is. */
@@ -153,6 +155,15 @@ void container_run_next(struct container *container);
 /* It is over before its sandbox said so. */
 void container_cut_off(struct container *container, struct execution *execution, enum report_status status,
                        const char *detail);
+
+/* --- container_go_on.c: what it needs next --- */
+
+/* Opens its sandbox, without the lock meanwhile: ERROR_LOCKED where there is no room for its agent. */
+int container_open(struct container *container, struct error *err) MUST_USE;
+/* Listens at its ports of this machine, where nobody does for it yet. ERROR_REFUSED: one is taken. */
+int container_listen(struct container *container, struct error *err) MUST_USE;
+/* What time brings, and what is to be done: it is opened, stopped, ended, left, forgotten. True: it was forgotten. */
+bool container_go_on(struct container *container);
 /* Milliseconds until container_go_on() has something to do; -1: it does not know. */
 int64_t container_patience_ms(const struct container *container);
 
