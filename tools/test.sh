@@ -74,13 +74,14 @@ run_test() {
     if [ "$unit" = yes ]; then
         say "unit tests"
         ctest --preset "$preset" --parallel "$(workers)" || failed=$?
+        "$VENV/bin/node" --disable-warning=MODULE_TYPELESS_PACKAGE_JSON --test --test-reporter=dot tests/unit/panel/*.mjs || failed=$?
     fi
     [ -z "$compiled" ] || wait "$compiled" || true # pytest below says what is wrong
     if [ "$e2e" = yes ]; then
         say "end-to-end tests"
         local code=0
         tests_python -m pytest "${parallel[@]}" "${paths[@]}" "${arguments[@]}" || code=$?
-        [ "$failed" -eq 0 ] || say "the unit tests failed too: ctest's list stands above pytest's output"
+        [ "$failed" -eq 0 ] || say "the unit tests failed too: their list stands above pytest's output"
         [ "$code" -eq 0 ] || failed=$code
         if [ "$quick" = yes ] && [ "$code" -eq 0 ]; then
             "$VENV/bin/python" tests/e2e/quick.py "$PWD/build/$preset/berth" "$BERTH_VERBS" "$BERTH_ROUTES" || failed=$?
