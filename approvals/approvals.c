@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One lock over all: an entry of the log takes a few milliseconds, and people decide seldom. What runs holds no lock while it
- * does, and who asks writes one entry at most: those whose time is over all at once are written down one by one, by
- * approvals_look().
+ * One lock over all: an entry of the log takes a few milliseconds, and people decide seldom. A
+ * running command holds no lock, and a caller writes one entry at most: approvals_look() writes
+ * down requests that expired together, one by one.
  *
- * What is known of them, and how an entry of the log becomes that, is approvals_known.c.
+ * approvals_known.c holds what is known of approvals, and turns an entry of the log into that.
  */
 #include "approvals/approvals_parts.h"
 
@@ -197,7 +197,7 @@ static struct approval *find_for(struct approvals *approvals, const struct appro
         return NULL;
 }
 
-/* By the clock of the wall, and also where somebody has set that back. */
+/* By the wall clock, and also where that clock was set back. */
 static bool has_expired(const struct approval *approval) {
         return approval->status == PENDING &&
                (approval->expires_ms <= clock_wall_ms() || approval->until_ms <= clock_now_ms());
@@ -261,7 +261,10 @@ int approvals_list(struct approvals *approvals, const struct approvals_caller *c
         return 0;
 }
 
-/* A thousand may be over at once, and each is a write: others come in between, and what is left is seen to by the next look. */
+/*
+ * A thousand may expire at once, and each is a write: other callers come in between, and the next
+ * look handles the rest.
+ */
 void approvals_look(struct approvals *approvals) {
         int64_t until_ms = clock_now_ms() + LOOK_MS;
         struct approval *over;
@@ -450,7 +453,10 @@ int approvals_ask(struct approvals *approvals, const struct approvals_caller *ca
 
 /* --- decided --- */
 
-/* On the socket the kernel names a user, not a program of his: he may decide what a program of his asked for. */
+/*
+ * On the socket the kernel names a user, not one of the user's programs: the user may decide on a
+ * request of such a program.
+ */
 static bool has_asked(const struct approvals_caller *caller, const struct approval *approval) {
         bool both_on_socket = caller->on_socket && json_is_true(json_object_get(approval->asked, "onSocket"));
 

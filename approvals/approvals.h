@@ -4,9 +4,11 @@
  *
  *      approvals_open -> approvals_ask -> approvals_decide -> (it runs, on a thread of the pool) -> approvals_show
  *
- * All that is asked, decided and run is an entry of the audit log (audit.h), on the disk before it is answered; what is known here is what
- * stands there, read again at each start. A command is begun once: `began` is written before it is run, and what has begun, or was to
- * begin, when a server died is never run by the next one, which writes down that nobody knows, or that it did not run.
+ * All that is asked, decided and run is an entry of the audit log (audit.h), on the disk before it
+ * is answered; what is known here is what stands there, read again at each start. A command begins
+ * once: `began` is written before it runs. A command that had begun, or was about to, when a server
+ * died is never run by the next server, which writes down that its end is unknown, or that it did
+ * not run.
  *
  * Any thread may call.
  */
@@ -23,14 +25,13 @@
 #define APPROVALS_FOLDER "audit" /* in the state's */
 #define APPROVALS_ID_SIZE 29     /* "a-", 26 characters, the NUL */
 #define APPROVALS_WORDS_MAX 1000
-#define APPROVALS_COMMAND_MAX \
-        ((size_t)32768)           /* bytes of all words: more than that nobody reads before he decides */
-#define APPROVALS_REASON_MAX 4096 /* and of a note, in characters */
-#define APPROVALS_PENDING_MAX 100 /* of one owner, that are not decided */
+#define APPROVALS_COMMAND_MAX ((size_t)32768) /* bytes of all words: a person reads no more before deciding */
+#define APPROVALS_REASON_MAX 4096             /* and of a note, in characters */
+#define APPROVALS_PENDING_MAX 100             /* of one owner, that are not decided */
 #define APPROVALS_ALL_PENDING_MAX 1000
 #define APPROVALS_RUNNING_MAX 16
 #define APPROVALS_TRUSTED_MAX \
-        12 /* that run at the same time without anybody's decision; the rest is for what is decided on */
+        12 /* that run at the same time without a decision; the rest is for those decided on */
 #define APPROVALS_TRUSTED_OWNER_MAX 4                 /* of those, one owner's */
 #define APPROVALS_KEPT_MS ((int64_t)7 * 86400 * 1000) /* behind the end; then they stand in the log alone */
 #define APPROVALS_KEPT_MAX 10000
@@ -60,12 +61,12 @@ int approvals_open(const struct approvals_config *config, struct approvals **ret
 /* What runs is killed, which is written down. No call may be under way. NULL is fine. */
 void approvals_close(struct approvals *approvals);
 
-/* Who asks. */
+/* The caller. */
 struct approvals_caller {
         const char *client; /* its name, or "uid:N" */
         const char *owner;  /* NULL: every owner's, for who decides or observes */
-        bool on_socket; /* the kernel says who it is: its user is not kept out of deciding what he asked for */
-        bool sees_all;  /* may decide or observe, and names nobody */
+        bool on_socket;     /* the kernel names the caller: that user may decide on requests of their own */
+        bool sees_all;      /* may decide or observe, and names no owner */
         const char *const *agents; /* that it may name, ended by NULL; NULL: all */
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of approvals: a list, the newest first, and a tree by id.
+ * The approvals in memory: a list, the newest first, and a tree by id.
  *
- * Each change is an entry of the log first and a change of what is known second, by the function by which a start reads the log
- * (apply_log_entry()): so both come to the same. Where the entry cannot be written nothing has changed, but for ends
- * (approvals_end_unwritten()): what is over is over.
+ * Each change is first an entry of the log and then a change in memory, by the function by which a
+ * start reads the log (apply_log_entry()): so both give the same. Where the entry cannot be written
+ * nothing has changed, except for ends (approvals_end_unwritten()): an ended command stays ended.
  */
 #include "approvals/approvals_parts.h"
 
@@ -29,7 +29,7 @@ struct approval *approvals_find(const struct approvals *approvals, const char *i
         return found ? *(struct approval **)found : NULL;
 }
 
-/* What is not in the list any more. */
+/* An approval that is no longer in the list. */
 static void free_approval(struct approvals *approvals, struct approval *approval) {
         tdelete(approval, &approvals->by_id, by_id);
         approvals->count--;

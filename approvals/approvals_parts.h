@@ -21,7 +21,7 @@ struct approval {
         enum approval_status status;
         bool began;
         int64_t expires_ms, ended_ms;
-        int64_t until_ms;      /* the same as expires_ms by the clock that nobody sets, or earlier */
+        int64_t until_ms;      /* the same as expires_ms by the monotonic clock, or earlier */
         size_t bytes;          /* of what it printed */
         struct approval *next; /* the older one */
 };
@@ -45,7 +45,7 @@ struct approvals {
 
 /* --- approvals_known.c: all with the lock held --- */
 
-/* NULL: there is none, or it is not kept any more. */
+/* NULL: there is no such approval, or it is no longer kept. */
 struct approval *approvals_find(const struct approvals *approvals, const char *id);
 /* For audit_open(): each entry that was kept, in its order. `context`: the approvals. */
 audit_take approvals_take_entry;

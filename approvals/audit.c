@@ -31,7 +31,7 @@
 struct audit {
         char *folder;
         int lock; /* the folder */
-        int file; /* the last one; -1: there is none yet */
+        int file; /* the last one; -1: no file yet */
         uint64_t entries, size;
         char head[SHA256_HEX_SIZE];
         bool broken;
@@ -165,7 +165,10 @@ static bool read_log_line(struct reading *reading, const char *line, size_t leng
         return true;
 }
 
-/* False where it is damaged. What is behind the last newline is half an entry, in the last file alone. */
+/*
+ * False where it is damaged. Text behind the last newline is half an entry, which only the last
+ * file may have.
+ */
 static bool read_log_file(struct reading *reading, const char *text, size_t length, bool last) {
         const char *at = text, *end = text + length, *newline;
 
@@ -270,7 +273,10 @@ static int begin_file(struct audit *audit, uint64_t n, struct error *err) {
         return 0;
 }
 
-/* A line that was not written whole is taken back: the disk is full, say. Where even that fails, or a sync does, nobody knows what is there. */
+/*
+ * A line that was not written whole is taken back: the disk is full, say. Where even that fails, or
+ * a sync does, the file's content is unknown.
+ */
 static int append_entry_line(struct audit *audit, const struct strbuf *line, struct error *err) {
         int reason;
 
@@ -285,7 +291,10 @@ static int append_entry_line(struct audit *audit, const struct strbuf *line, str
         return error_set(err, "cannot write to %s: %s", audit->folder, strerror(reason));
 }
 
-/* Which file it is; 0: there is none. Asked for without a descriptor, of which there may be no more. */
+/*
+ * Which file it is; 0: there is no such file. Asked for without a descriptor, of which there may be
+ * no more.
+ */
 static uint64_t head_inode(const struct audit *audit) {
         struct stat status;
 

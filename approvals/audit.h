@@ -4,12 +4,14 @@
  *
  *      4f0c... {"at":"2026-01-31T12:00:00Z","event":"asked",...,"n":7,"previous":"9be1..."}
  *
- * So whoever changes, removes or moves an entry breaks the chain behind it. What the chain cannot tell, that entries were cut off its end,
- * tells the file `head`: the number and the hash of the last entry. An entry is on the disk, and so is the head, before
- * audit_append() returns: what was answered is never lost. Of a server that died while it wrote, half a line may be left that nobody was
- * answered for (AUDIT_TORN): the head knows nothing of it, and so it is told from a log that somebody cut.
+ * So changing, removing or moving an entry breaks the chain behind it. The chain cannot tell that
+ * entries were cut off its end; the file `head` can: it has the number and the hash of the last
+ * entry. An entry is on the disk, and so is the head, before audit_append() returns: what was
+ * answered is never lost. A server that died while it wrote may leave half a line, which was never
+ * answered (AUDIT_TORN): the head does not count it, and so it differs from a log that was cut.
  *
- * Whoever may write the folder can make all of it anew. Who keeps heads elsewhere (`berth audit verify` prints them) finds that too.
+ * A user with write access to the folder can forge all of it. Heads kept elsewhere (`berth audit
+ * verify` prints them) reveal that too.
  */
 #ifndef BERTH_APPROVALS_AUDIT_H
 #define BERTH_APPROVALS_AUDIT_H
@@ -30,13 +32,13 @@ typedef bool audit_take(void *context, const json_t *entry);
 
 enum audit_state {
         AUDIT_WHOLE,
-        AUDIT_TORN,   /* its end is half an entry, which nobody was answered for */
+        AUDIT_TORN,   /* its end is half an entry, which was never answered */
         AUDIT_DAMAGED /* it was edited, cut or mixed up: `why` */
 };
 struct audit_found {
         enum audit_state state;
         uint64_t entries;           /* the last one's number */
-        char head[SHA256_HEX_SIZE]; /* its hash; "" where there is none */
+        char head[SHA256_HEX_SIZE]; /* its hash; "" where there is no entry */
         uint64_t torn_bytes;
         char why[512]; /* where, and what was found */
 };
@@ -55,7 +57,10 @@ void audit_close(struct audit *audit); /* NULL is fine */
  */
 int audit_append(struct audit *audit, json_t *entry, struct error *err) MUST_USE;
 
-/* Reads a log that another process may be adding to, from the first entry on. ERROR_NOT_FOUND: there is none. */
+/*
+ * Reads a log that another process may be adding to, from the first entry on. ERROR_NOT_FOUND:
+ * there is no log.
+ */
 int audit_read(const char *folder, audit_take *take, void *context, struct audit_found *ret,
                struct error *err) MUST_USE;
 

@@ -91,7 +91,10 @@ struct stream {
         struct digest_stream *digest;
 };
 
-/* At most so much at a time, so that nobody who prints for ever keeps us from the clock. False once there is no more. */
+/*
+ * Reads a limited amount at a time, so that a command that prints forever does not keep us from the
+ * clock. False once there is no more.
+ */
 static bool read_stream_output(struct stream *stream) {
         char chunk[16384];
         ssize_t got = read(stream->descriptor, chunk, sizeof(chunk));
@@ -279,7 +282,7 @@ static bool wait_for_worker(struct running *running, int64_t until_ms) {
                         if (polled[i + 1].revents)
                                 (void)read_stream_output(&running->streams[i]);
                 }
-                if (polled[3].revents) { /* whoever works for it sees the end of its task, and kills */
+                if (polled[3].revents) { /* the worker sees the end of its task, and kills */
                         close_descriptor(&running->task);
                         until_ms = clock_system.monotonic_ms(&clock_system) + GRACE_MS;
                 }

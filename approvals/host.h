@@ -26,8 +26,9 @@ void host_user_release(struct host_user *user);
 json_t *host_variables(const struct host_user *user);
 
 /*
- * What that would be: found with the rights of the user, in a process of its own. ERROR_REFUSED, with a line for who asks; else
- * nobody could look. `state`: the server's, in which nothing is found.
+ * The program and the folder of a command: found with the rights of the user, in a process of its
+ * own. ERROR_REFUSED, with a line for the caller; any other error: the search itself failed.
+ * `state`: the server's, in which nothing is found.
  */
 struct host_search {
         const struct host_user *user;
@@ -45,7 +46,7 @@ struct host_run {
         int stop; /* once it can be read, the command is killed */
 };
 
-/* -1 where it was not begun: the program or the folder are others now. *ret_opened is to be given to host_run(). */
+/* -1 where it was not begun: the program or the folder are others now. Pass *ret to host_run(). */
 struct host_opened {
         int program, folder;
         bool is_script;
@@ -53,12 +54,13 @@ struct host_opened {
 int host_open(const struct host_run *run, struct host_opened *ret, struct error *err) MUST_USE;
 
 /*
- * Its result: {status: ok | error | timeout | killed | failed, exitCode, detail, stdout, stderr}, a new reference. Closes what was opened.
- * `failed`: it did not run, or nobody knows how it ended; detail says which.
+ * Its result: {status: ok | error | timeout | killed | failed, exitCode, detail, stdout, stderr}, a
+ * new reference. Closes what was opened. `failed`: it did not run, or its end is unknown; detail
+ * says which.
  */
 json_t *host_run(const struct host_run *run, struct host_opened *opened);
 
-/* One of that form for what did not run to an end that anybody saw. */
+/* A result of that form for a command that did not run, or whose end was not seen. */
 json_t *host_failed(const char *detail);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who loses his parent becomes ours (PR_SET_CHILD_SUBREAPER), so that nobody leaves: neither by a session of his own nor by a second fork. The
- * command has no rights that it was not started with (no_new_privs: no set-user-ID program gives it another user than the one that was shown).
+ * A process that loses its parent becomes ours (PR_SET_CHILD_SUBREAPER), so that none escapes:
+ * neither by a session of its own nor by a second fork. The command has no rights that it was not
+ * started with (no_new_privs: no set-user-ID program gives it another user than the one that was
+ * shown).
  */
 #include "approvals/shell_worker.h"
 
@@ -58,7 +60,7 @@ static json_t *read_task(void) {
         return json;
 }
 
-/* False where there is none to become. */
+/* False where the task names no user to become. */
 static bool understand_user(const json_t *json, struct task *ret) {
         const json_t *groups = json_object_get(json, "groups"), *item;
         size_t index;
@@ -130,7 +132,10 @@ static const char *become_command(const struct task *task) {
         return "its program";
 }
 
-/* Whether it ended by itself. Reaps whoever became ours meanwhile: a zombie takes a place in the table of processes. */
+/*
+ * Whether it ended by itself. Also reaps processes that became ours meanwhile: a zombie takes a
+ * place in the table of processes.
+ */
 static enum why_ended wait_for_command(pid_t child, int pidfd, int64_t until_ms) {
         struct pollfd polled[] = { { .fd = pidfd, .events = POLLIN },
                                    { .fd = STDIN_FILENO, .events = POLLIN } };
@@ -216,7 +221,10 @@ static const char *start_command(const struct task *task, pid_t *ret, int *ret_r
         return said.what;
 }
 
-/* Program and folder are looked for by the user that will run the one in the other: what he may not see is not there. */
+/*
+ * Program and folder are looked for as the user that will run the one in the other: a file which
+ * that user may not see counts as absent.
+ */
 static void look_for_subject(const json_t *json) {
         const json_t *wish = json_object_get(json, "find");
         const char *name = json_text(wish, "name"), *folder = json_text(wish, "folder");

@@ -5,8 +5,8 @@
  * the server wants the command to run; 1 and 2 are the command's; 3 the program, 4 the folder; 5 takes the report, one object of JSON. Its
  * environment is the command's.
  *
- * Before there is a command it looks for one: with `find` in the task, and neither 3 nor 4, it becomes that user and reports what he
- * finds.
+ * Before there is a command it looks for one: with `find` in the task, and neither 3 nor 4, it
+ * becomes that user and reports what it finds.
  */
 #ifndef BERTH_APPROVALS_SHELL_WORKER_H
 #define BERTH_APPROVALS_SHELL_WORKER_H

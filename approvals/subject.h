@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program and the folder of a command on the host, found once, when it is asked for, and held against what is there when it is to run:
- * the same file by its bytes, the same folder by its place and identity. What is checked is open, and what is open is what runs.
+ * The program and the folder of a command on the host, found once, when it is asked for, and held
+ * against what is there when it is to run: the same file by its bytes, the same folder by its place
+ * and identity. The file that is checked is open, and the open file is the one that runs.
  */
 #ifndef BERTH_APPROVALS_SUBJECT_H
 #define BERTH_APPROVALS_SUBJECT_H
@@ -23,15 +24,17 @@ struct subject {
         uint64_t folder_device, folder_inode;
 };
 
-/* Who may be the owner of a program: root, this process's user, and this one. */
+/* Users that may own a program: root, this process's user, and this one. */
 struct subject_rules {
         uint32_t user;
         const char *state; /* NULL, or the server's, without links: nothing in it is found */
 };
 
 /*
- * `name`: argv[0]. With a slash it is a path, from the folder where it is not from the root; else it is looked for in SUBJECT_PATH. All in the
- * arena. What others than its owner may write, or who belongs to somebody else, is refused: he could put other bytes there between two looks.
+ * `name`: argv[0]. With a slash it is a path, from the folder where it is not from the root; else
+ * it is looked for in SUBJECT_PATH. All in the arena. A file that others than its owner may write,
+ * or that belongs to another user, is refused: that user could put other bytes there between two
+ * looks.
  */
 int subject_find(const char *name, const char *folder, const struct subject_rules *rules, struct arena *arena,
                  struct subject *ret, struct error *err) MUST_USE;

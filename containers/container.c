@@ -2,16 +2,18 @@
 /*
  * One container, from its record to its end. When its sandbox is opened, and what time brings, is container_go_on.c.
  *
- * What is to become of it stands in its record: `queued` is started when it may be, `running` has been. Its sandbox follows that, and is
- * asked for nothing that is not written down before. The other way round, the end of its command is written down before the place
- * hears that it was heard: who dies in between hears it again, and writes the same.
+ * Its record says what must become of it: `queued` is started when it may be, `running` has been.
+ * Its sandbox follows that, and is asked for nothing that is not written down before. The other way
+ * round, the end of its command is written down before the place hears that it was heard: a server
+ * that dies in between hears it again, and writes the same.
  *
  *      queued -> (opening) -> running -> its command ends -> exited, stopped, or queued again -> the sandbox is ended, heard to its end, left
  *
  * A sandbox runs one command and no second one. A start after an end is a new sandbox, so that nothing is left of the one before.
  *
- * Floods. Of what one prints, BUDGET bytes are read in each TURN_MS: beyond that its worker keeps 20 MiB, and then it waits in its next
- * print. So neither the disk nor the thread that hears all of them is one container's.
+ * Floods. BUDGET bytes of a container's output are read in each TURN_MS: beyond that its worker
+ * keeps 20 MiB, and then the command waits in its next print. So neither the disk nor the thread
+ * that hears all of them is one container's.
  */
 #include "containers/containers_parts.h"
 
@@ -198,7 +200,10 @@ void container_kill(struct container *container) {
 }
 
 void container_stop(struct container *container) {
-        /* One that is found again is told when its place has said what runs there: opened(). */
+        /*
+         * A container that is found again is told when its place has said what runs there:
+         * opened().
+         */
         if (container->phase != CONTAINER_OPEN || container->ends || container->stops_ms ||
             container->rejoins)
                 return;
@@ -320,7 +325,7 @@ static void close_sandbox(struct containers *containers, struct container *conta
         }
         container->record.sandbox = false;
         container_keep(container);
-        /* Who waits for room of that agent may have it now. */
+        /* A container that waits for room of that agent may have it now. */
         for (struct container *other = containers->first; other; other = other->next) {
                 if (container_waits_before(other, container))
                         other->not_before_ms = 0;
@@ -385,7 +390,7 @@ static void opened(struct container *container, const struct place_event *event)
         container_sample(container, 0);
         container->rejoins = false;
         pthread_cond_broadcast(&container->containers->settled);
-        /* Of one that was found again nobody knows what it was told. */
+        /* What a container that was found again was told is unknown. */
         free(container->names);
         container->names = NULL;
         container->names_version = 0;
@@ -397,7 +402,10 @@ static void opened(struct container *container, const struct place_event *event)
                         container_stop(container);
                 return;
         }
-        /* What was told to end before it had begun is not begun: a failure to start it would be tried again. */
+        /*
+         * A container that was told to end before it began is not begun: a failure to start it
+         * would be tried again.
+         */
         if (!container->ends && !container->record.stops &&
             (container->record.status == CONTAINER_QUEUED || container->record.status == CONTAINER_RUNNING))
                 begin_command(container);

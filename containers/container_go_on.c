@@ -17,7 +17,7 @@
 /* Where there was no room, and where a sandbox could be neither found nor told to be gone. */
 #define FULL_MS 250
 #define TROUBLE_MS 5000
-/* Its own time is held here; that of its worker is for the case that nobody is here. */
+/* Its own time is held here; its worker's time is for the case that no server is here. */
 #define GRACE_MS 60000
 #define SERVICE_LIFE_MS (INT64_C(36500) * 86400 * 1000)
 
@@ -42,7 +42,10 @@ int container_open(struct container *container, struct error *err) {
         const struct place_opening opening = {
                 .id = arena_strdup(arena, record->id),
                 .agent = arena_strdup(arena, record->agent),
-                /* The one that it was made in, wherever its agent is bound by now: by that is decided who may use it. */
+                /*
+                 * The environment it was made in, even if its agent is bound to another since: that
+                 * environment decides which callers may use it.
+                 */
                 .environment = arena_strdup(arena, record->environment),
                 .ttl_ms = record->service ? SERVICE_LIFE_MS : record->timeout_seconds * 1000 + GRACE_MS,
                 .only_living = container->rejoins,
@@ -102,7 +105,7 @@ static void rejoin_failed(struct container *container, const struct error *why) 
                     containers_now(container->containers) >
                             record->started_ms + record->timeout_seconds * 1000 + GRACE_MS;
 
-        /* One that is to stop need not be found for that: what is left of it is cleared. */
+        /* A container that must stop need not be found for that: its remains are cleared. */
         if (why->kind != ERROR_NOT_FOUND && !late && !record->stops) {
                 container->not_before_ms = clock_now_ms() + TROUBLE_MS;
                 return;
@@ -140,7 +143,7 @@ static void open_sandbox(struct containers *containers, struct container *contai
         }
 }
 
-/* What may be left of a sandbox that nobody has open. */
+/* Clears the remains of a sandbox that no server has open. */
 static void clear_sandbox(struct containers *containers, struct container *container) {
         struct place *place = containers->config.place;
         struct error err;
@@ -185,7 +188,7 @@ static bool go_for_good(struct container *container) {
         return true;
 }
 
-/* One that has failed does not stand in line: it waits for its own sake. */
+/* A container that has failed does not stand in line: it waits for its own retry. */
 static bool waits_behind(const struct container *container) {
         for (const struct container *other = container->containers->first; other != container;
              other = other->next) {
@@ -208,8 +211,8 @@ static bool go_on_without(struct container *container) {
                 container_changed(container);
         }
         /*
-         * Of one that is to be started, too, what a server has left that died right behind the end of its command: a sandbox has one command
-         * and no second one.
+         * A container that must be started may have a sandbox too, left by a server that died right
+         * behind the end of its command: a sandbox has one command and no second one.
          */
         if ((record->gone || ended || starts) && record->sandbox)
                 begin_job(container, clear_sandbox);

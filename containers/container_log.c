@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two files at most, PATH.NUMBER, half of the ring each. What is appended goes to the newer one; when that is full, the older one goes, and the
- * next is begun. A position is a file's number and the place in it, in one number that only rises.
+ * Two files at most, PATH.NUMBER, half of the ring each. Output is appended to the newer one; when
+ * that is full, the older one goes, and the next is begun. A position is a file's number and the
+ * place in it, in one number that only rises.
  *
- * A record is a head and its bytes. A head has a mark and a checksum over itself: a file that was cut by a death, or damaged, ends where
- * the first head is that is none. Nothing is read beyond the end that the writer knows.
+ * A record is a head and its bytes. A head has a mark and a checksum over itself: a file that was
+ * cut by a death, or damaged, ends at the first invalid head. Nothing is read beyond the end that
+ * the writer knows.
  */
 #include "containers/container_log.h"
 
@@ -39,7 +41,7 @@ struct head {
 
 struct container_log {
         char *path;
-        /* The older one, and the newer one. descriptor -1: there is none. */
+        /* The older one, and the newer one. descriptor -1: no such file. */
         struct part {
                 uint64_t number;
                 int descriptor;
@@ -57,7 +59,7 @@ static char *part_path(const char *path, uint64_t number) {
         return strbuf_take(&name);
 }
 
-/* FNV-1a: it finds what a death left half done. Nobody else writes here. */
+/* FNV-1a: it finds what a death left half done. No other process writes here. */
 static uint32_t check_of(const struct head *head) {
         struct head copy = *head;
         const unsigned char *bytes = (const unsigned char *)&copy;
@@ -201,7 +203,7 @@ void container_log_remove(const char *path) {
 static int begin_next(struct container_log *log, struct error *err) {
         struct part next = { .descriptor = -1 };
 
-        /* One that a process left which died right here has nothing in it. */
+        /* A file left by a process that died right here has nothing in it. */
         remove_part(log->path, log->parts[1].number + 1, NULL);
         if (open_part(log, &next, log->parts[1].number + 1, O_CREAT | O_EXCL, err) < 0)
                 return -1;
@@ -281,7 +283,10 @@ int container_log_append(struct container_log *log, const struct container_log_e
         for (size_t at = 0; result == 0 && at < entry->length;) {
                 size_t left = entry->length - at,
                        piece = left < CONTAINER_LOG_RECORD_MAX ? left : CONTAINER_LOG_RECORD_MAX;
-                /* The runtime says no more than a record at once. Who says more in its stead may have some of it twice after a death. */
+                /*
+                 * The runtime says no more than a record at once. A backend that says more may
+                 * repeat part of it after a death.
+                 */
                 struct head head = make_head(entry->start, piece < left ? log->event : entry->event,
                                              entry->stream, entry->at_ms, piece);
 

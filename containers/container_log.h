@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a container has printed: both streams, with times, in a ring of files. One writes, who also is the only one to know what was
- * there; any number read, each at a position of his own.
+ * What a container has printed: both streams, with times, in a ring of files. One writer, which
+ * alone knows what was there; any number of readers, each at a position of its own.
  *
  *      container_log_open -> container_log_append ...           container_log_read(position) -> position of the next
  *
- * A position stays what it is while older ones go: who reads from where he was left gets each record once, or is told that some have gone
- * meanwhile. Nothing is synced: a record survives the death of any process, and a power loss as far as the disk had it.
+ * A position stays valid while older records go: a reader that continues from its position gets
+ * each record once, or is told that some have gone meanwhile. Nothing is synced: a record survives
+ * the death of any process, and a power loss as far as the disk had it.
  */
 #ifndef BERTH_CONTAINERS_CONTAINER_LOG_H
 #define BERTH_CONTAINERS_CONTAINER_LOG_H
@@ -32,7 +33,10 @@ void container_log_close(struct container_log *log); /* NULL is fine */
 /* All of that path; it is open nowhere. */
 void container_log_remove(const char *path);
 
-/* What was printed, and where it comes from: the number of the container's start, and of the place's event. */
+/*
+ * A piece of output, and where it comes from: the number of the container's start, and of the
+ * place's event.
+ */
 struct container_log_entry {
         uint32_t start;
         uint64_t event;
@@ -57,7 +61,10 @@ struct container_log_record {
 /* Where the first one is that is kept; and where the next one will be. */
 uint64_t container_log_first(const struct container_log *log);
 uint64_t container_log_end(const struct container_log *log);
-/* 1: the record at the position, or the first one that is kept, and its bytes; 0: there is none yet; -1: it cannot be read. */
+/*
+ * 1: the record at the position, or the first one that is kept, and its bytes; 0: nothing there
+ * yet; -1: it cannot be read.
+ */
 int container_log_read(const struct container_log *log, uint64_t position, struct container_log_record *ret,
                        struct strbuf *bytes, struct error *err) MUST_USE;
 

@@ -12,13 +12,16 @@
 #include <unistd.h>
 
 #define PORT_MAX 65535
-/* Those below are for services of the machine: a server that is root could listen there, and its clients are nobody's administrators. */
+/*
+ * Ports below are for services of the machine: a server that is root could listen there, and its
+ * clients are not the machine's administrators.
+ */
 #define HOST_PORT_LEAST 1024
 #define BACKLOG 1024
-/* One that the machine finds free may be that of a service which is stopped. */
+/* A port that the machine finds free may be that of a service which is stopped. */
 #define TRIES 64
 
-/* Of one list: numbers and names are there once. */
+/* Within one list: each number and name is there once. */
 static bool is_new(const json_t *ports, int64_t port, const char *name, int64_t host_port) {
         const json_t *other;
         size_t index;
@@ -142,7 +145,7 @@ static int listen_at(int64_t number, int *ret, int64_t *ret_number, struct error
         return 0;
 }
 
-/* A record may be older than this rule, or somebody else's work. */
+/* A record may be older than this rule, or written by another program. */
 static int check_host_port(int64_t number, struct error *err) {
         return number == 0 || number >= HOST_PORT_LEAST
                        ? 0

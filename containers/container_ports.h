@@ -30,7 +30,7 @@ struct container_listeners {
         uint16_t ports[CONTAINER_PORTS_MAX];
         size_t count;
 };
-/* Whether this port of the machine is another container's, though nobody may listen there now. */
+/* Whether this port of the machine is another container's, even if that one does not listen now. */
 typedef bool container_port_of_others(const void *context, int64_t port);
 /*
  * Those of all that are exposed; numbers that were found are put into `ports`, none of them another's. ERROR_REFUSED: one is taken, or

@@ -55,7 +55,7 @@ char *container_record_to_text(const struct container_record *record) {
                           "variables", record->variables, "restart", restart_names[record->restart], "status",
                           status_names[record->status], "reason", reason_names[record->reason]));
 
-        /* Of what a sandbox said wrongly, perhaps, and cut in the middle of a character. */
+        /* The sandbox's text may be wrong, or cut in the middle of a character. */
         json_set_text(json, "detail", record->detail);
         json_put(json, "ports", json_incref(record->ports));
         json_put(json, "timeoutSeconds", json_integer(record->timeout_seconds));

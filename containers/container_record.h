@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of a container, as text for the store and back; keys, ids. */
+/* The parts of a container that are kept, as text for the store and back; keys, ids. */
 #ifndef BERTH_CONTAINERS_CONTAINER_RECORD_H
 #define BERTH_CONTAINERS_CONTAINER_RECORD_H
 
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum container_status {
-        CONTAINER_QUEUED, /* it is to be started, as soon as it may */
+        CONTAINER_QUEUED, /* must be started, as soon as it may */
         CONTAINER_RUNNING,
         CONTAINER_STOPPED, /* by request */
         CONTAINER_EXITED   /* by itself, or by what befell it */
@@ -28,7 +28,7 @@ enum container_reason {
         CONTAINER_MEMORY,      /* its memory limit was exceeded */
         CONTAINER_DEADLINE,    /* its time was over */
         CONTAINER_NOT_STARTED, /* it could not be */
-        CONTAINER_LOST         /* it went while no server was there: nobody saw how */
+        CONTAINER_LOST         /* it went while no server was there: its end was not seen */
 };
 
 struct container_record {
@@ -48,9 +48,9 @@ struct container_record {
         int64_t starts;                           /* how often its command was begun */
         int64_t failures;                         /* restarts since it last ran for a while */
         bool sandbox;                             /* something of one may be there */
-        bool stops; /* it was told to stop, and its command has not ended yet: whoever finds it again goes on */
+        bool stops; /* told to stop, and its command has not ended: a server that finds it again goes on */
         bool again; /* it is started again once it has */
-        bool gone;  /* removed: nobody finds it, and it waits for the end of its sandbox */
+        bool gone;  /* removed: no caller finds it, and it waits for the end of its sandbox */
         uint64_t version;
         size_t bytes; /* as it was written last */
 };
@@ -72,7 +72,7 @@ const char *container_record_key(const char *owner, const char *id, struct arena
 
 const char *container_reason_name(enum container_reason reason); /* NULL for none */
 const char *container_restart_name(enum container_restart restart);
-/* -1: there is none of that name. */
+/* -1: there is no policy of that name. */
 int container_restart_find(const char *name);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * What a container uses, and who is told that it has changed.
  *
- * A share of a CPU is the difference of two readings by the time between them. The thread takes one every CONTAINER_SELDOM_MS, so
- * that nobody who asks for the first time is told the mean of hours; for who asks one is taken every CONTAINER_OFTEN_MS. Between them
- * all who ask get the same.
+ * A share of a CPU is the difference of two readings by the time between them. The thread takes one
+ * every CONTAINER_SELDOM_MS, so that the first caller is not told the mean of hours; for callers
+ * one is taken every CONTAINER_OFTEN_MS. Between them all callers get the same.
  */
 #include "containers/containers_parts.h"
 
@@ -25,7 +25,7 @@ void container_sample(struct container *container, int64_t age_ms) {
                 return;
         if (!class->measure(container->place, &now.usage))
                 return;
-        /* Of one that was found again, what it had used before is another server's to count. */
+        /* The use before a container was found again is another server's to count. */
         if (container->sample.at_ms > 0 && now.usage.cpu_us > container->sample.usage.cpu_us)
                 container->containers->cpu_us += now.usage.cpu_us - container->sample.usage.cpu_us;
         container->sample_before = container->sample;
@@ -36,7 +36,7 @@ void container_forget_samples(struct container *container) {
         container->sample = container->sample_before = (struct container_sample){ 0 };
 }
 
-/* Of one CPU, rounded; -1: it takes two readings. */
+/* Percent of one CPU, rounded; -1: it takes two readings. */
 static int64_t percent(const struct container *container) {
         const struct container_sample *before = &container->sample_before, *now = &container->sample;
         int64_t us = (now->at_ms - before->at_ms) * 1000;

@@ -157,7 +157,7 @@ static int wait_in_line(struct container_watch *watch, const struct engine_code 
 
         if (!container || container->record.gone)
                 return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such container");
-        /* Of one that this server has yet to find again, it waits for that. */
+        /* If this server has yet to find its container again, it waits for that. */
         if (container->rejoins ? container->record.status != CONTAINER_RUNNING || container->record.stops
                                : container->phase != CONTAINER_OPEN || container->command == 0 ||
                                          container->ends || container->stops_ms)

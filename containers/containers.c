@@ -2,8 +2,9 @@
 /*
  * All of them: how they begin, the thread that hears them, how one is found.
  *
- * The thread waits with poll(2) for all sandboxes at once, without the lock, and for nothing else. Each round it hears those that have
- * something to say, and sees to all: what is to be opened, ended or left is given to the pool of threads.
+ * The thread waits with poll(2) for all sandboxes at once, without the lock, and for nothing else.
+ * Each round it hears sandboxes that have something to say, and checks all containers: what must be
+ * opened, ended or left is given to the pool of threads.
  */
 #include "containers/containers_parts.h"
 
@@ -223,7 +224,7 @@ void containers_job_add(struct containers *containers, struct container *contain
 
 /* --- life --- */
 
-/* What ran is looked for; what was to be started is; what was about to go goes. */
+/* What ran is looked for; what was about to start is started; what was about to go goes. */
 static int read_records(struct containers *containers, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *after = NULL;

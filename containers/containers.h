@@ -9,8 +9,9 @@
  * What engine.h says of owners, callers, records and threads holds here: another's is not there, a record is written before what it
  * says is answered, nothing waits for code to run, and all functions may be called by many threads at once.
  *
- * Of a sandbox that outlives its server nothing is lost: the next one finds it by its worker's socket, and hears what nobody has
- * heard. A temporary one that went while no server was there is `lost`, and never run twice; a service is started again.
+ * Nothing is lost of a sandbox that outlives its server: the next server finds it by its worker's
+ * socket, and hears what was not heard yet. A temporary one that went while no server was there is
+ * `lost`, and never run twice; a service is started again.
  */
 #ifndef BERTH_CONTAINERS_CONTAINERS_H
 #define BERTH_CONTAINERS_CONTAINERS_H
@@ -94,8 +95,9 @@ int containers_list(struct containers *containers, const struct engine_caller *c
                     const struct container_filter *filter, json_t **ret, struct problem *problem) MUST_USE;
 
 /*
- * Begins to stop it, to start it, or to do the one after the other; what it is then is in *ret. PROBLEM_CONFLICT of a temporary one that
- * is to be started. One that is as it should be stays so.
+ * Begins to stop it, to start it, or to do the one after the other; what it is then is in *ret.
+ * PROBLEM_CONFLICT if a temporary one must be started. A container that is as it should be stays
+ * so.
  */
 enum container_order { CONTAINER_STOP, CONTAINER_START, CONTAINER_RESTART };
 int containers_order(struct containers *containers, const struct engine_caller *caller, const char *id,
@@ -138,7 +140,10 @@ struct container_line {
         uint64_t next;
         bool gap; /* some that came before have gone meanwhile */
 };
-/* 1: the piece of the log at `position` (0: the first that is kept), as it was printed; 0: there is none yet; -1: it cannot be read. */
+/*
+ * 1: the piece of the log at `position` (0: the first that is kept), as it was printed; 0: nothing
+ * there yet; -1: it cannot be read.
+ */
 int container_watch_read(struct container_watch *watch, uint64_t position, struct container_line *ret,
                          struct strbuf *bytes, struct error *err) MUST_USE;
 

@@ -125,7 +125,7 @@ static int find_usable_agent(struct containers *containers, const struct engine_
         return 0;
 }
 
-/* Whose the other is that has a port of the machine is nobody's to know. */
+/* The owner of the container that has a port of the machine stays secret. */
 static int check_ports(const struct container *container, const struct container *other,
                        struct problem *problem) {
         const json_t *ports = container->record.ports, *others = other->record.ports;
@@ -207,7 +207,7 @@ static struct container *new_container(const struct containers *containers, cons
         return container;
 }
 
-/* Not made after all: whoever asked hears why, and nothing of it stays. */
+/* Not made after all: its caller hears why, and nothing of it stays. */
 static void unmake(struct container *container) {
         container->record.gone = container->record.sandbox = true;
         container_keep(container);
@@ -225,8 +225,9 @@ static void await_neighbours(struct container *container) {
 }
 
 /*
- * Opened by who asks, so that what stands in its way is his answer. Where others of its agent wait, or there is no room, it waits behind them,
- * unless the agent's limits turn work away.
+ * The caller's thread opens it, so that what stands in its way is the caller's answer. Where others
+ * of its agent wait, or there is no room, it waits behind them, unless the agent's limits turn work
+ * away.
  */
 static int open_at_once(struct container *container, bool rejects, struct problem *problem) {
         struct containers *containers = container->containers;

@@ -18,7 +18,7 @@
 
 enum container_phase {
         CONTAINER_NO_PLACE,
-        CONTAINER_OPENING, /* somebody is about it, without the lock */
+        CONTAINER_OPENING, /* a thread works on it, without the lock */
         CONTAINER_OPEN,
         CONTAINER_LEAVING /* as OPENING */
 };
@@ -44,16 +44,16 @@ struct container {
         int64_t stops_ms; /* when the sandbox is ended, since SIGTERM was not heard; 0: never. Monotonic, as the next two */
         int64_t not_before_ms; /* it is not started before */
         int64_t rests_ms;      /* it has said so much that nothing of it is read before */
-        size_t budget;         /* bytes that it may still say until it is counted anew */
+        size_t budget;         /* bytes that it may still say in this turn */
         int64_t counted_ms;
         struct execution *exec;                               /* runs beside the command; held */
         struct container_watch *first_waiting, *last_waiting; /* whose code comes next */
         struct container_sample {
-                int64_t at_ms; /* monotonic; 0: there is none */
+                int64_t at_ms; /* monotonic; 0: no reading */
                 struct place_usage usage;
         } sample, sample_before; /* the newest, and the one before, of the sandbox that is open */
         const char *told;        /* the status that followers know; NULL: none */
-        bool unwritten;          /* its record is to be written: the store has not taken it yet */
+        bool unwritten;          /* its record must be written: the store has not taken it yet */
         bool full_log;           /* that its log cannot be written was said */
 };
 
@@ -94,9 +94,12 @@ int64_t containers_now(const struct containers *containers); /* wall time */
 struct container *containers_find(struct containers *containers, const struct engine_caller *caller,
                                   const char *id, bool any_owner, struct problem *problem);
 void containers_add(struct containers *containers, struct container *container);
-/* Its log is closed where nobody reads it and nothing is printed: those that have ended are kept by the thousand. */
+/*
+ * Closes its log if it has no reader and nothing is printed: containers that have ended are kept by
+ * the thousand.
+ */
 void containers_rest_log(struct container *container);
-/* Frees it, with its log. Nobody is about it any more. */
+/* Frees it, with its log. No thread may work on it. */
 void containers_forget(struct containers *containers, struct container *container);
 const char *containers_log_path(const struct container *container, struct arena *arena);
 
@@ -104,11 +107,14 @@ const char *containers_log_path(const struct container *container, struct arena 
 
 #define CONTAINER_OFTEN_MS 1000
 #define CONTAINER_SELDOM_MS 5000
-/* Reads what its sandbox uses, where that was read so long ago or more. */
+/* Reads what its sandbox uses, if the last reading is that old or older. */
 void container_sample(struct container *container, int64_t age_ms);
 /* Its sandbox is gone: the next one counts from zero. */
 void container_forget_samples(struct container *container);
-/* {cpuPercent, cpuMs, memoryBytes, peakMemoryBytes} by the last readings; null where nothing runs, or nobody knows. */
+/*
+ * {cpuPercent, cpuMs, memoryBytes, peakMemoryBytes} by the last readings; null where nothing runs,
+ * or the use is unknown.
+ */
 json_t *container_usage_json(const struct container *container);
 /* Followers hear of its status, where that is another than they know. */
 void container_tell(struct container *container);
@@ -125,7 +131,7 @@ void container_tell_names(struct container *container);
 
 /* --- container.c: one container's life --- */
 
-/* Which of them is next in line for its agent's limits, from 1; 0: it waits for nobody. */
+/* Which of them is next in line for its agent's limits, from 1; 0: it waits for no other. */
 size_t container_queue_position(const struct container *container);
 const char *container_status_name(const struct container *container);
 json_t *container_json(const struct container *container);
@@ -133,7 +139,7 @@ json_t *container_json(const struct container *container);
 int container_store(struct container *container, struct error *err) MUST_USE;
 /* The same, tried again later where it failed. */
 void container_keep(struct container *container);
-/* Whoever watches it is woken. */
+/* Wakes those that watch it. */
 void container_changed(struct container *container);
 /* What its place says, as far as its budget goes. */
 void container_hear(struct container *container);
@@ -160,9 +166,12 @@ void container_cut_off(struct container *container, struct execution *execution,
 
 /* Opens its sandbox, without the lock meanwhile: ERROR_LOCKED where there is no room for its agent. */
 int container_open(struct container *container, struct error *err) MUST_USE;
-/* Listens at its ports of this machine, where nobody does for it yet. ERROR_REFUSED: one is taken. */
+/* Listens at its ports of this machine, unless it already does. ERROR_REFUSED: one is taken. */
 int container_listen(struct container *container, struct error *err) MUST_USE;
-/* What time brings, and what is to be done: it is opened, stopped, ended, left, forgotten. True: it was forgotten. */
+/*
+ * Does what is due, by time or by its record: it is opened, stopped, ended, left, forgotten. True:
+ * it was forgotten.
+ */
 bool container_go_on(struct container *container);
 /* Milliseconds until container_go_on() has something to do; -1: it does not know. */
 int64_t container_patience_ms(const struct container *container);

@@ -286,7 +286,7 @@ static int die_with_parent_again(int signal, pid_t parent, struct error *err) {
                 return error_set(err, "this process cannot be tied to its parent's life: %s",
                                  strerror(errno));
         if (signal != 0 && getppid() != parent)
-                return error_set(err, "who asked for this has died");
+                return error_set(err, "the process that started this one has died");
         return 0;
 }
 

@@ -365,7 +365,7 @@ static int write_to_copy(struct shared *shared, const struct changes *changes, s
                 if (change->database != STORE_OBSERVED &&
                     (change->database != STORE_META ||
                      strncmp(change->key, META_TEXT, strlen(META_TEXT)) != 0))
-                        return error_set(err, "the state in %s is changed by who holds its lock alone",
+                        return error_set(err, "only the holder of its lock may change the state in %s",
                                          shared->store->place);
         }
         return store_write(shared->cache.store, changes->body, changes->context, err);

@@ -90,7 +90,7 @@ static const struct answers_code own_codes[] = {
         { 400, "owner-required", "the client must say for whom it asks",
           "name the user in the header Berth-Owner" },
         { 400, "owner-invalid", "this is no owner's name", NULL },
-        { 401, "unauthenticated", "the server does not know who asks",
+        { 401, "unauthenticated", "the server does not know this client",
           "send the client's token: Authorization: Bearer TOKEN" },
         { 401, "token-invalid", "the token is not valid", "get a new one from the issuer" },
         { 403, "owner-not-allowed", "the client may not name an owner", "leave it out" },

@@ -466,8 +466,8 @@ int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int sig
         if (result.reason == EXEC_EXITED && ending->killed_by)
                 return error_set(
                         err,
-                        "the sandbox was killed from outside (signal %d), by who may end processes on this "
-                        "machine; what the program did until then is done",
+                        "the sandbox was killed from outside (signal %d), by a program that may end processes on "
+                        "this machine; what the program did until then is done",
                         ending->killed_by);
         if (result.reason == EXEC_EXITED && !ending->started)
                 return not_started(printed, err);

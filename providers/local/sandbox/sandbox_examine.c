@@ -147,7 +147,7 @@ static void examine_seen(struct examination *examination, const char *seen) {
                         : "what waits in a sandbox's connections is not bounded: /proc/sys/net cannot be written");
         find_optional(
                 examination, "core files", !sockets && (!pipes || kept),
-                sockets ? "core_pattern names a socket: who listens there gets what a crash in a sandbox leaves"
+                sockets ? "core_pattern names a socket: the program that listens there gets what a crash in a sandbox leaves"
                 : !pipes ? "none are written for sandboxes"
                 : kept   ? "core_pattern starts a program, but not for sandboxes"
                        : "core_pattern starts a program, as root, for each crash in a sandbox: ulimit -Hc is 0 "
