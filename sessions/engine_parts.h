@@ -178,7 +178,7 @@ struct session *engine_find(struct engine *engine, const struct engine_caller *c
 /* The same of any owner. */
 struct session *engine_find_any(struct engine *engine, const struct engine_caller *caller, const char *id,
                                 struct problem *problem);
-/* Also one that ends: its executions are remembered until they have ended. NULL: there is none. */
+/* Also a session that ends: it remembers its executions until they have ended. NULL: there is no such session. */
 struct session *engine_find_known(struct engine *engine, const struct engine_caller *caller, const char *id);
 /* The same of whoever asks, also of one that has ended and is not forgotten yet. NULL: there is none. */
 struct session *engine_find_id(struct engine *engine, const char *id);

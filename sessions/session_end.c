@@ -192,7 +192,7 @@ struct ended {
         char *id, *owner;
 };
 
-/* A sandbox that was to be ended when the last engine died, perhaps before its workspace heard of it. By a thread. */
+/* By a thread: ends the sandbox, and tells the workspace, which may not have heard of it. */
 static void end_what_was_ending(struct engine *engine, struct session *session, void *context) {
         const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct ended *ended = context;

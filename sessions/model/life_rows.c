@@ -476,7 +476,7 @@ const struct life_row life_rows[] = {
           .when = { .sandbox = B(SANDBOX_ASKED) | B(SANDBOX_LIVES) },
           .make = { .sandbox = TO(SANDBOX_ENDING) },
           .effects = LIFE_DO_END,
-          .why = "first, since it takes its time: its kernels interrupt what runs, and leave what they have to leave. One that is sought is heard before that" },
+          .why = "first, since it takes time: kernels interrupt what runs, and flush their files. A sandbox that is sought is heard before that" },
         { .on = LIFE_GO_ON,
           .in = LIVING | IN(ENDING),
           .when = { .ends = LIFE_SOME },

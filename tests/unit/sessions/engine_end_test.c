@@ -21,7 +21,8 @@ struct death {
         bool begun, waits; /* executions that the record knows */
         bool ending;       /* the sandbox was told to end, and its kernels flush */
         bool parked;
-        const char *why; /* `ending` of the record; NULL: "ended" */
+        const char *why;    /* `ending` of the record; NULL: "ended" */
+        const char *detail; /* of what ends with it; NULL: "the session was ended" */
 };
 
 static const struct death deaths[] = {
@@ -35,6 +36,9 @@ static const struct death deaths[] = {
         { "after the sandbox, before its execution's end was written", LEFT_NONE, .begun = true },
         { "after the sandbox, before two ends were written", LEFT_NONE, .begun = true, .waits = true },
         { "before the sandbox had the execution", LEFT_WITHOUT_IT, .begun = true },
+        { "of a session that had expired, and whose sandbox had gone", LEFT_NONE, .begun = true,
+          .why = "expired", .detail = "the session has expired" },
+        { "that knew a reason which this one does not", LEFT_RUNNING, .begun = true, .why = "another" },
         { "when all had ended but the record", LEFT_NONE, .why = "expired" },
         { "when it was parked", LEFT_NONE, .parked = true },
         { "when it was parked, and its sandbox lived", LEFT_IDLE, .parked = true },
@@ -197,7 +201,8 @@ static void die_and_go_on(struct fixture *fixture, const struct death *death,
         assert_int_equal(place->executes, 0);
         assert_false(fake_lives(place, id));
         for (size_t i = 0; i < doing.ends; i++)
-                check_end_of(fixture, id, first + (int64_t)i, "the session was ended");
+                check_end_of(fixture, id, first + (int64_t)i,
+                             death->detail ? death->detail : "the session was ended");
         assert_int_equal(engine_show(fixture->engine, &alice, id, NULL, &problem), -1);
         if (death->why && strcmp(death->why, "unmade") == 0)
                 assert_int_equal(atomic_load(&workspace_count), workspaces_before);
@@ -293,10 +298,26 @@ static void left_to_one_that_dies(void **state) {
         engine_follower_close(near);
 }
 
+/* Its holder writes the end of what runs before it reads that the session ends: that write finds it. What waits does not begin. */
+static void found_by_a_write(void **state) {
+        const char *id = session_of(servers[0], &alice);
+        struct engine_follower *near = holds_at_first(id, 1, "hold"), *waits = NULL;
+        struct problem problem;
+
+        (void)state;
+        assert_int_equal(run_code(servers[0], &alice, id, "say never", &waits), 2);
+        assert_int_equal(engine_end(servers[1]->engine, &alice, id, &problem), 0);
+        release_when_held(servers[0], id);
+        assert_string_equal(hear_all(servers[0], waits), "done(killed)");
+        engine_follower_close(near);
+        await_gone(servers[1], id);
+        assert_int_equal(servers[0]->place.executes, 1);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(each_death_alone),   MANY_TEST(each_death_of_many),    TEST(recorded_when_it_is_so),
-                MANY_TEST(one_is_sought), MANY_TEST(left_to_one_that_dies),
+                MANY_TEST(one_is_sought), MANY_TEST(left_to_one_that_dies), MANY_TEST(found_by_a_write),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
