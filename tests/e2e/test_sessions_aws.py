@@ -300,7 +300,7 @@ def test_living_sessions_hold_their_environment(world, cloud):
     table.put_item(TableName=TABLE, Item={**record, text: {"S": "{damaged"}})
     told = refusals(y)[0]["has-sessions"]
     table.put_item(TableName=TABLE, Item=record)
-    assert told == f"3 sessions live in it, of nobody knows whom (its record cannot be read), uid:{os.getuid()} (2)"
+    assert told == f"3 sessions live in it, of an unknown owner (its record cannot be read), uid:{os.getuid()} (2)"
     for session in sessions[:2]:
         assert server.ask_socket(session.path, method="DELETE").status == 204
     assert refusals(y)[0] == {}

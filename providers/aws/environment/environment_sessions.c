@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define PAGE 1000
-#define UNREADABLE "unknown resources (its record cannot be read)"
+#define UNREADABLE "an unknown owner (its record cannot be read)"
 
 struct living_session {
         const char *environment, *owner; /* NULL: any */
