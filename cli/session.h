@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "controller/plan.h"
 #include "controller/stack_provider.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "state/state.h"
 
 struct session {

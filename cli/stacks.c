@@ -21,7 +21,7 @@
 #include "cli/session.h"
 #include "process/run.h"
 #include "providers/aws/aws.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 
 #include <inttypes.h>
 #include <pthread.h>

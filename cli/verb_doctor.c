@@ -14,7 +14,7 @@
 #include "process/process.h"
 #include "providers/aws/checklist/checklist.h"
 #include "providers/examine.h"
-#include "providers/local/layout.h"
+#include "providers/local/local_layout.h"
 #include "providers/local/session/session_examine.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "cli/verbs.h"
 #include "providers/aws/client/partition.h"
 #include "providers/local/images/image_runtime.h"
-#include "providers/local/layout.h"
+#include "providers/local/local_layout.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -15,8 +15,8 @@
 #include "cli/verbs.h"
 #include "controller/stack_state.h"
 #include "process/relay.h"
-#include "providers/local/layout.h"
-#include "providers/local/program.h"
+#include "providers/local/local_layout.h"
+#include "providers/local/local_program.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/session/session.h"
 

@@ -6,7 +6,7 @@
 #include "base/terminal.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
-#include "providers/local/layout.h"
+#include "providers/local/local_layout.h"
 #include "providers/local/sweep.h"
 
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "providers/provider.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "state/state.h"
 
 /* All that is known of one managed resource. */

@@ -19,7 +19,8 @@ struct planning {
         struct plan *plan;
         struct binding *bindings; /* recorded, by environment then dependent */
         size_t binding_count;
-        struct kind_reading *readings; /* by kind, in kind order; owned by observe.c, as the next three */
+        struct kind_reading
+                *readings; /* by kind, in kind order; owned by planning_observe.c, as the next three */
         size_t reading_count;
         bool prepared;        /* the readings are made */
         bool ahead;           /* reading ahead has begun */
@@ -29,7 +30,7 @@ struct planning {
 /* subjects.c: joins manifests, records, sightings and the journal by address. */
 int planning_gather(struct planning *planning, struct error *err) MUST_USE;
 
-/* observe.c: who and where we are; what exists: these may touch the provider. planning_remember() stores new sightings. */
+/* planning_observe.c: who and where we are; what exists: these may touch the provider. planning_remember() stores new sightings. */
 int planning_identify(struct planning *planning, struct error *err) MUST_USE;
 int planning_observe(struct planning *planning, struct error *err) MUST_USE;
 int planning_remember(struct planning *planning, struct error *err) MUST_USE;
@@ -37,7 +38,7 @@ int planning_remember(struct planning *planning, struct error *err) MUST_USE;
 int planning_assume(struct planning *planning, struct subject *subject, struct error *err) MUST_USE;
 
 /*
- * changes.c: desire and diff give each subject its change; drift. Pure. What a subject is made from is noted beforehand, while the
+ * planning_changes.c: desire and diff give each subject its change; drift. Pure. What a subject is made from is noted beforehand, while the
  * lists of what exists travel.
  */
 void planning_note_sources(struct planning *planning);
@@ -45,17 +46,17 @@ bool subject_is_ours(
         const struct subject *subject); /* what exists: by its marks, or by our own record of it */
 int planning_diff(struct planning *planning, struct error *err) MUST_USE;
 
-/* select.c: keeps what --target and --exclude leave. Pure. */
+/* planning_select.c: keeps what --target and --exclude leave. Pure. */
 int planning_select(struct planning *planning, struct error *err) MUST_USE;
 
-/* guard.c: refusals. planning_ask() asks the provider for its own; planning_guard() is pure. */
+/* planning_guard.c: refusals. planning_ask() asks the provider for its own; planning_guard() is pure. */
 int planning_ask(struct planning *planning, struct error *err) MUST_USE;
 int planning_guard(struct planning *planning, struct error *err) MUST_USE;
 void change_refuse(struct arena *arena, struct change *change, struct refusal refusal);
 void plan_refuse(struct arena *arena, struct plan *plan, struct refusal refusal);
 void plan_warn(struct arena *arena, struct plan *plan, const char *text);
 
-/* order.c: dependsOn and the order of changes; counts, predicted calls. Pure. */
+/* planning_order.c: dependsOn and the order of changes; counts, predicted calls. Pure. */
 int planning_order(struct planning *planning, struct error *err) MUST_USE;
 void planning_count(struct planning *planning);
 

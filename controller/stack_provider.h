@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/object_store.h"
 #include "providers/provider.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "schema/state_place.h"
 
 /* Const tables, static in the program. */

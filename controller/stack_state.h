@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "controller/stack_provider.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "state/state.h"
 
 /* Whether the text has a scheme, known or not: then it is no folder's path. */

@@ -11,7 +11,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "controller/history.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 
 #include <inttypes.h>
 #include <string.h>

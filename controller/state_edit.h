@@ -9,8 +9,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "state/past.h"
 #include "state/state.h"
+#include "state/state_past.h"
 
 #define EDIT_OPS_MAX 8
 

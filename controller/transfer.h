@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `state migrate`: the state of a stack goes to another place, from a folder to S3, back, or on. At every moment it lives in one
- * place at the most, and where it was killed the same command finishes it (state/move.h has the steps).
+ * place at the most, and where it was killed the same command finishes it (state/state_move.h has the steps).
  *
  *     transfer_begin -> (a person is asked) -> transfer_carry_out -> transfer_close
  */
@@ -9,7 +9,7 @@
 #define BERTH_CONTROLLER_TRANSFER_H
 
 #include "controller/stack_state.h"
-#include "state/move.h"
+#include "state/state_move.h"
 
 enum transfer_work {
         TRANSFER_MOVE,

@@ -8,13 +8,13 @@
  *         if (!connection_go_on(connection))                 also where nothing came: a time may have passed
  *                 connection_end(connection, &line)
  *
- * Answers to names come in between, from within resolver_process() (egress/resolve.h).
+ * Answers to names come in between, from within resolver_process() (egress/resolver.h).
  */
 #ifndef BERTH_EGRESS_CONNECTION_H
 #define BERTH_EGRESS_CONNECTION_H
 
 #include "egress/allow.h"
-#include "egress/resolve.h"
+#include "egress/resolver.h"
 #include "egress/tally.h"
 
 #include <poll.h>

@@ -4,7 +4,7 @@
 #define BERTH_GITOPS_ATTEMPT_TEXT_H
 
 #include "controller/apply.h"
-#include "schema/diagnostic.h"
+#include "schema/diagnostics.h"
 
 /* "agents@3f2a91c04b1d:m.yaml:12:3: unknown field \"x\" (did you mean y?); 3 more errors" */
 const char *attempt_text_diagnostics(const struct diagnostics *diagnostics, struct arena *arena);

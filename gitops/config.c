@@ -8,7 +8,7 @@
 #include "gitops/config.h"
 
 #include "base/files.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "schema/named_files.h"
 #include "server/secret.h"
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "controller/plan.h"
 #include "gitops/git/git.h"
-#include "schema/diagnostic.h"
+#include "schema/diagnostics.h"
 
 enum source_mode {
         SOURCE_APPLY,   /* apply what is planned; refused changes wait for a person */

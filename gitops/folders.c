@@ -6,7 +6,7 @@
  */
 #include "gitops/folders.h"
 
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 
 #include <string.h>
 

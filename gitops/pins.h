@@ -31,7 +31,7 @@
 #define BERTH_GITOPS_PINS_H
 
 #include "gitops/config.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 
 #define PINS_REASON "NotPermitted" /* of the condition Ready */
 

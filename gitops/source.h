@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One source at work; of the loop alone: follow.c makes them, children.c those of a pattern, source.c is the thread, poll.c asks
+ * One source at work; of the loop alone: follow.c makes them, children.c those of a pattern, source.c is the thread, source_poll.c asks
  * Git, reconcile.c brings a commit into force, commands.c answers people.
  *
  * `lock` guards what is marked with it, and is never held over a call that may wait; `saving` orders the writes of the
@@ -12,7 +12,7 @@
 #include "base/digest.h"
 #include "gitops/controller_metrics.h"
 #include "gitops/follow.h"
-#include "gitops/notify.h"
+#include "gitops/notifier.h"
 #include "gitops/status.h"
 
 #include <pthread.h>
@@ -140,7 +140,7 @@ void source_tell(struct source *source, enum notify_event event, const char *com
 /* After problem or verdict was changed (under no lock): conditions, log, notifications. */
 void source_conclude(struct source *source);
 
-/* poll.c */
+/* source_poll.c */
 struct git_answer;
 enum poll_outcome { POLL_UNCHANGED, POLL_MOVED, POLL_FAILED, POLL_INTERRUPTED };
 enum poll_outcome source_poll(struct source *source, struct arena *arena, struct git_answer *ret);

@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 
 #include <stdbool.h>
 #include <stddef.h>

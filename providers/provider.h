@@ -29,7 +29,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "schema/kind.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "schema/value.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside of decoding: decode.c and decode_object.c follow the field tables, decode_secrets.c finds what must not be quoted,
- * resource.c reads the document around them, phrase.c has the words.
+ * resource.c reads the document around them, field_phrase.c has the words.
  */
 #ifndef BERTH_SCHEMA_DECODE_H
 #define BERTH_SCHEMA_DECODE_H
@@ -74,7 +74,7 @@ struct place decode_place(const struct decoder *decoder, const struct node *node
 /* "limits.cpus", "transitions[0].afterDays": in the arena. */
 const char *decode_path(const struct decoder *decoder, const struct frame *frame);
 
-/* phrase.c: in the arena or static. */
+/* field_phrase.c: in the arena or static. */
 const char *field_type_phrase(const struct field *field); /* "an integer", "a text or a map" */
 const char *field_range_phrase(struct arena *arena,
                                const struct field *field); /* "1769 to 10240", "pin or tag" */

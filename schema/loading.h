@@ -5,7 +5,7 @@
  *     source.c         which files there are, their bytes, whether they are text
  *     document.c       YAML: bytes to trees of nodes, one document at a time (the only one that knows libyaml)
  *     decode.c         nodes to typed values, as the field tables say
- *     checks_shared.c  what a kind asks beyond its fields: each in its kind_NAME.c
+ *     check_shared.c  what a kind asks beyond its fields: each in its kind_NAME.c
  *     include.c        the folders that the Stack includes: their files, for which the steps above are done again
  *     resolve.c        all resources together: duplicates, references
  *                      and, kind by kind, what kind_NAME.c and ranges.c (ResourceRanges) make of them
@@ -18,9 +18,9 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "schema/diagnostic.h"
+#include "schema/diagnostics.h"
 #include "schema/kind.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "schema/value.h"
 
 #include <stdbool.h>
@@ -123,7 +123,7 @@ static inline struct place place_of_key(const struct member *member) {
         return (struct place){ .file = member->value.file, .line = member->line, .column = member->column };
 }
 
-/* pattern.c */
+/* patterns.c */
 struct patterns *patterns_new(struct arena *arena);
 void patterns_release(struct patterns *patterns); /* NULL is fine */
 /* Whether the whole text matches. `text` must live as long as the patterns: what matched is remembered. */
@@ -159,7 +159,7 @@ struct node;
 /* One document's tree: reports its errors, adds a draft where kind and name are known. */
 void decode_document(struct loading *loading, uint16_t file, const struct node *root);
 
-/* checks_shared.c: what one resource must satisfy beyond its fields */
+/* check_shared.c: what one resource must satisfy beyond its fields */
 void check_draft(struct loading *loading, const struct draft *draft);
 /* Of an image's map, which may be NULL: that its repository names no registry. */
 void check_repository(struct loading *loading, const struct value *image);

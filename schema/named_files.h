@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "schema/diagnostic.h"
+#include "schema/diagnostics.h"
 #include "schema/value.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "server/request.h"
+#include "server/server_request.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -84,7 +84,7 @@ static void *serve_connection(void *context) {
         bool is_first;
 
         if (!connection->by_tls || shake_hands(connection)) {
-                while (request_serve(&server->service, &connection->wire, connection->seat))
+                while (server_request_serve(&server->service, &connection->wire, connection->seat))
                         ;
         }
         close_connection(connection);

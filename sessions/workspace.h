@@ -12,7 +12,7 @@
  *     {workspaces}/sessions/ID/checkpoint-*    the memory of its kernels, while its session is parked: checkpoint.h
  *     {workspaces}/sessions/ID/base            what the session's own copy was last like: workspace_base.h
  *
- * The first two are those of providers/local/workspaces.h, which policies and guards read. What lies in workspace/ was written by
+ * The first two are those of providers/local/local_workspaces.h, which policies and guards read. What lies in workspace/ was written by
  * code that nobody trusts: it is opened beneath, no link is followed, and nothing but regular files and folders is there
  * for callers.
  *

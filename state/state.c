@@ -369,7 +369,7 @@ static int take_run(struct store_txn *txn, void *context, struct error *err) {
         struct new_run *taking = context;
 
         taking->run = 0;
-        if (lease_check(taking->state, txn, err) < 0 || move_check(taking->state, txn, err) < 0 ||
+        if (lease_check(taking->state, txn, err) < 0 || state_move_check(taking->state, txn, err) < 0 ||
             meta_numbers(txn, META_RUN, &taking->run, 1, err) < 0)
                 return -1;
         taking->run++;

@@ -48,7 +48,7 @@ int state_open_shared_aside(struct object_store *store, const struct clock *cloc
                             enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
 bool state_is_shared(const struct state *state);
 /*
- * Fails where the state has moved elsewhere (move.h), and says where. A caller that reads it as the
+ * Fails where the state has moved elsewhere (state_move.h), and says where. A caller that reads it as the
  * stack's state asks first.
  */
 int state_check_lives(struct state *state, struct error *err) MUST_USE;

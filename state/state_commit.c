@@ -194,7 +194,7 @@ static int write_group(struct store_txn *txn, void *context, struct error *err) 
                 return -1;
         before = serial;
         for (const struct commit_request *request = group->first; request; request = request->next) {
-                if (!request->is_source && move_check(group->state, txn, err) < 0)
+                if (!request->is_source && state_move_check(group->state, txn, err) < 0)
                         return -1;
                 if (request->raises_serial)
                         serial++;

@@ -210,7 +210,7 @@ static int take_lease_txn(struct store_txn *txn, void *context, struct error *er
         char letter;
         int found = get_lease(txn, &lease, err);
 
-        if (found < 0 || move_check(taking->state, txn, err) < 0)
+        if (found < 0 || state_move_check(taking->state, txn, err) < 0)
                 return -1;
         if (found && is_alive(&lease))
                 return refuse_held(taking->state, &lease, err);

@@ -24,7 +24,7 @@
 #define META_SECRET "secret"
 #define META_LEASE "lease"
 #define META_TEXT "text/"
-#define META_MOVE "move" /* move.h */
+#define META_MOVE "move" /* state_move.h */
 
 struct commit_request;
 struct shared;
@@ -90,10 +90,10 @@ int state_put_sealed(struct store_txn *txn, enum store_database database, const 
 /* Fails where the state is absent or was opened for reading. */
 int state_check_writable(const struct state *state, struct error *err) MUST_USE;
 
-/* move.c */
+/* state_move.c */
 
 /* Fails where the state lives elsewhere and this process does not move it: in every transaction that writes what is the state's. */
-int move_check(const struct state *state, struct store_txn *txn, struct error *err) MUST_USE;
+int state_move_check(const struct state *state, struct store_txn *txn, struct error *err) MUST_USE;
 
 /* state_lease.c */
 

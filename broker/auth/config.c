@@ -9,7 +9,7 @@
 
 #include "broker/auth/jwks.h"
 #include "broker/auth/token.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "schema/named_files.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/digest.h"
 #include "base/error.h"
-#include "schema/diagnostic.h"
+#include "schema/diagnostics.h"
 #include "schema/value.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libgit2's functions, as sym_NAME, once repository_begin() has loaded them. Of repository.c and objects.c alone. */
+/* libgit2's functions, as sym_NAME, once repository_begin() has loaded them. Of repository.c and repository_objects.c alone. */
 #ifndef BERTH_GITOPS_GIT_LIBGIT2_H
 #define BERTH_GITOPS_GIT_LIBGIT2_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A Git repository by libgit2, which is used in these files only: libgit2.c loads it and sets its
- * options, repository.c opens, lists and fetches, objects.c reads. In the worker alone: the options
+ * options, repository.c opens, lists and fetches, repository_objects.c reads. In the worker alone: the options
  * are the process's, and so one source's.
  *
  *     repository_begin()             once: the library, and its options

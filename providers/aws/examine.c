@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "providers/aws/services/lambda.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 #include "providers/tenancy.h"
 
 /*

@@ -15,7 +15,7 @@
 
 #include "base/array.h"
 #include "base/text.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/services/s3.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #define BERTH_PROVIDERS_LOCAL_DESIRE_H
 
 #include "base/arena.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "schema/value.h"
 
 /* For every kind. An Environment's lacks the digest of its image. */

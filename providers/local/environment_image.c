@@ -4,7 +4,7 @@
  *
  * A missing image is no reason to refuse: the environment is made, and nothing runs in it until its image was imported.
  */
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_images.h"
 #include "providers/local/images/prebuilt.h"
 #include "providers/local/provider_local.h"
 

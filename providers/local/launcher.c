@@ -13,7 +13,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "process/frame.h"
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_images.h"
 #include "providers/local/launcher_disk.h"
 #include "providers/local/launcher_listen.h"
 #include "providers/local/launcher_workers.h"

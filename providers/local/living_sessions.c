@@ -2,8 +2,8 @@
 /* Of the guard has-sessions what this machine knows: the records beside the workspaces. */
 #include "providers/living_sessions.h"
 #include "base/array.h"
+#include "providers/local/local_workspaces.h"
 #include "providers/local/provider_local.h"
-#include "providers/local/workspaces.h"
 
 #include <string.h>
 

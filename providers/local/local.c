@@ -5,7 +5,7 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "providers/examine.h"
-#include "providers/local/exec.h"
+#include "providers/local/local_exec.h"
 #include "providers/local/provider_local.h"
 #include "providers/local/sandbox/sandbox_examine.h"
 

@@ -43,7 +43,7 @@ int local_policy_ask(struct provider *provider, struct change *change, struct ar
                      struct error *err);
 
 /*
- * stack_delete.c. local_stack_ask() adds the refusal bucket-not-empty. local_stack_clear() deletes the sessions, where that
+ * local_stack_delete.c. local_stack_ask() adds the refusal bucket-not-empty. local_stack_clear() deletes the sessions, where that
  * was allowed, before the Stack's record goes; local_stack_fold() removes the empty folders after it.
  */
 int local_stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);

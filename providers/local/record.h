@@ -13,7 +13,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "providers/local/layout.h"
+#include "providers/local/local_layout.h"
 #include "providers/provider.h"
 
 #define RECORD_FORMAT "1"

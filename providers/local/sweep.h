@@ -8,8 +8,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "providers/local/agent_workspaces.h"
-#include "providers/local/workspaces.h"
+#include "providers/local/local_agent_workspaces.h"
+#include "providers/local/local_workspaces.h"
 #include "schema/value.h"
 
 /* A policy's record. */

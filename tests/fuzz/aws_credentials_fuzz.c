@@ -7,7 +7,7 @@
  */
 #include "base/files.h"
 #include "cloud.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/client/config_file.h"
 #include "providers/aws/client/credentials_answer.h"
 #include "providers/aws/client/login_token.h"

@@ -9,8 +9,8 @@
  */
 #include "base/files.h"
 #include "parts.h"
-#include "providers/local/images/image_import.h"
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_image_import.h"
+#include "providers/local/images/local_images.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -6,8 +6,8 @@
  */
 #include "base/files.h"
 #include "parts.h"
-#include "providers/local/environment.h"
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_images.h"
+#include "providers/local/local_environment.h"
 #include "providers/local/record.h"
 #include "providers/local/sweep.h"
 

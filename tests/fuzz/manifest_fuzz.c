@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "parts.h"
 #include "schema/format.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,11 +15,11 @@
 #include "base/array.h"
 #include "base/digest.h"
 #include "providers/aws/binding/binding_record.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/objects.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -450,7 +450,7 @@ static int binding_step(struct provider *provider, const struct change *change, 
                         struct observation *ret_observed, struct error *err) {
         struct observation observed = { .name = change->name };
         struct stage_turn turn = { provider, change, progress, &observed, err };
-        int result = stages_step(stages, STAGE_COUNT, &turn);
+        int result = stage_step(stages, STAGE_COUNT, &turn);
 
         if (result == STEP_DONE)
                 *ret_observed = is_written(change) ? observed : (struct observation){ .name = change->name };

@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_BINDING_BINDING_H
 #define BERTH_PROVIDERS_AWS_BINDING_BINDING_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 extern const struct kind_ops aws_agent_ops;
 extern const struct kind_ops aws_swarm_ops;

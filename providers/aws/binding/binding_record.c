@@ -7,7 +7,7 @@
 #include "providers/aws/binding/binding_record.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/shared/names.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "schema/kind.h"
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 #include "schema/value.h"
 
 #include <stddef.h>

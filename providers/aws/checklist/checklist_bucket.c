@@ -5,7 +5,7 @@
  */
 #include "base/json.h"
 #include "providers/aws/checklist/checklist_parts.h"
-#include "providers/aws/client/presign.h"
+#include "providers/aws/client/aws_presign.h"
 #include "providers/aws/workspace/layout.h"
 
 #include <stdio.h>

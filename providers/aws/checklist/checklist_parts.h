@@ -6,7 +6,7 @@
 #include "providers/aws/checklist/checklist.h"
 #include "providers/aws/services/s3.h"
 #include "providers/aws/session/invoke.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 #include "runtime/protocol/invocation.h"
 
 #define CHECKLIST_TAG "berth:doctor"

@@ -15,7 +15,7 @@
 
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "providers/aws/client/client_state.h"
+#include "providers/aws/client/aws_client_state.h"
 
 #include <pthread.h>
 #include <stdlib.h>

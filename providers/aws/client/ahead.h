@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that were begun ahead of a client's aws_call(): client.h has the contract, client.c takes
+ * Calls that were begun ahead of a client's aws_call(): aws_client.h has the contract, aws_client.c takes
  * the answers.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_AHEAD_H
 #define BERTH_PROVIDERS_AWS_CLIENT_AHEAD_H
 
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 struct ahead;
 

@@ -13,7 +13,7 @@
 #define BERTH_PROVIDERS_AWS_CLIENT_ANSWER_H
 
 #include "http/http.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/client/service_facts.h"
 
 /*

@@ -90,7 +90,7 @@ struct credentials_settings {
         const struct clock *clock;
         struct http_pool *http; /* for sources that are asked by HTTP */
         struct credentials_caller
-                *caller; /* for sources that are asked through STS: the client's, see client.c */
+                *caller; /* for sources that are asked through STS: the client's, see aws_client.c */
 };
 
 /*

@@ -8,7 +8,7 @@
  */
 #include "providers/aws/client/credentials.h"
 
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/client/credentials_answer.h"
 #include "providers/aws/client/setting.h"
 
@@ -31,15 +31,15 @@ struct role_source {
 };
 
 static void make_form(const struct role_source *self, struct strbuf *form) {
-        aws_form_add(form, "RoleArn", self->arn);
-        aws_form_add(form, "RoleSessionName", self->session_name);
+        encode_form_add(form, "RoleArn", self->arn);
+        encode_form_add(form, "RoleSessionName", self->session_name);
         if (self->external_id)
-                aws_form_add(form, "ExternalId", self->external_id);
+                encode_form_add(form, "ExternalId", self->external_id);
         if (self->duration_s > 0) {
                 char number[32];
 
                 snprintf(number, sizeof(number), "%lld", (long long)self->duration_s);
-                aws_form_add(form, "DurationSeconds", number);
+                encode_form_add(form, "DurationSeconds", number);
         }
 }
 

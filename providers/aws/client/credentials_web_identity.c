@@ -12,7 +12,7 @@
 #include "providers/aws/client/credentials.h"
 
 #include "base/files.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/client/credentials_answer.h"
 #include "providers/aws/client/setting.h"
 
@@ -40,9 +40,9 @@ static int make_form(const struct web_identity_source *self, struct strbuf *form
         if (result == 0 && (token.length == 0 || strlen(strbuf_text(&token)) != token.length))
                 result = error_set(err, "%s holds no token", self->token_file);
         if (result == 0) {
-                aws_form_add(form, "RoleArn", self->arn);
-                aws_form_add(form, "RoleSessionName", self->session_name);
-                aws_form_add(form, "WebIdentityToken", strbuf_text(&token));
+                encode_form_add(form, "RoleArn", self->arn);
+                encode_form_add(form, "RoleSessionName", self->session_name);
+                encode_form_add(form, "WebIdentityToken", strbuf_text(&token));
         }
         strbuf_release(&token);
         return result;

@@ -7,7 +7,7 @@
 
 #include "base/digest.h"
 
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 #include <string.h>
 
@@ -46,14 +46,14 @@ void encode_undo(char *text, bool plus) {
         *to = '\0';
 }
 
-const char *aws_path_encode(struct arena *arena, const char *part) {
+const char *encode_path(struct arena *arena, const char *part) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         encode_percent(&text, part, strlen(part), false);
         return arena_strndup(arena, strbuf_text(&text), text.length);
 }
 
-void aws_form_add(struct strbuf *form, const char *name, const char *value) {
+void encode_form_add(struct strbuf *form, const char *name, const char *value) {
         strbuf_append_char(form, '&');
         encode_percent(form, name, strlen(name), false);
         strbuf_append_char(form, '=');

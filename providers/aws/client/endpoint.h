@@ -14,7 +14,7 @@
 #define BERTH_PROVIDERS_AWS_CLIENT_ENDPOINT_H
 
 #include "base/error.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/client/partition.h"
 #include "providers/aws/client/profiles.h"
 

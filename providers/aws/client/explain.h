@@ -4,7 +4,7 @@
 #define BERTH_PROVIDERS_AWS_CLIENT_EXPLAIN_H
 
 #include "http/http.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/client/endpoint.h"
 
 /* What a message may speak of beside the call itself. */

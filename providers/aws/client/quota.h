@@ -18,7 +18,7 @@
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_QUOTA_H
 #define BERTH_PROVIDERS_AWS_CLIENT_QUOTA_H
 
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 #include <pthread.h>
 #include <stdbool.h>

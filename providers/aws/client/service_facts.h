@@ -4,7 +4,7 @@
 #define BERTH_PROVIDERS_AWS_CLIENT_SERVICE_FACTS_H
 
 #include "base/strbuf.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 enum service_protocol {
         PROTOCOL_REST_JSON, /* Lambda */

@@ -3,9 +3,9 @@
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/variable_source.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/names.h"
-#include "providers/aws/shared/tags.h"
 #include "providers/image_layer.h"
 #include "providers/tenancy.h"
 

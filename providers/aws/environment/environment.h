@@ -11,7 +11,7 @@
 #ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_H
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 #include <jansson.h>
 

@@ -8,10 +8,10 @@
  * them.
  */
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/registry/ecr_uri.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 
 const char *environment_image_uri(const struct provider *provider, const struct value *image,
                                   struct arena *arena) {

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/services/lambda.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 #include "providers/tenancy.h"
 
 #define UNRESERVED_MIN 100

@@ -17,7 +17,7 @@
 #include "providers/aws/registry/ecr_resolve.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/registry/image_use.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 #include "providers/image_rules.h"
 
 /* So many environments are named of those whose images could not be looked at. */

@@ -12,9 +12,9 @@
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/services/logs.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -10,9 +10,9 @@
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/services/logs.h"
 #include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/execution_role.h"
 #include "providers/aws/shared/lineage.h"
-#include "providers/aws/shared/tags.h"
 
 #include <limits.h>
 #include <stdlib.h>

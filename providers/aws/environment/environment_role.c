@@ -16,10 +16,10 @@
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/execution_role.h"
 #include "providers/aws/shared/policy_document.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 
 #include <stdlib.h>
 #include <string.h>

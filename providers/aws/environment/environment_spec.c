@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A function as Lambda describes it, read into the shape that desire() gives. */
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/registry/ecr_uri.h"
-#include "providers/aws/shared/tags.h"
+#include "providers/aws/shared/aws_tags.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_STAGES_H
 
 #include "providers/aws/environment/environment.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 
 /* In the order in which they come; a change needs some of them. */
 enum {

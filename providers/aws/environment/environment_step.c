@@ -5,7 +5,7 @@
  * question need are made. Each stage may be entered again after a crash: it looks at what is there, or does no harm twice.
  */
 #include "providers/aws/environment/environment_stages.h"
-#include "providers/aws/shared/tags.h"
+#include "providers/aws/shared/aws_tags.h"
 
 static const struct stage stages[ENVIRONMENT_STAGE_ROWS];
 
@@ -117,11 +117,11 @@ static bool needs_code(const struct change *change) {
 
 /* Needed where no stage before it has ended with a GetFunction: what step() returns must be what is there now. */
 static bool needs_read(const struct change *change) {
-        int last = stages_next(stages, ENVIRONMENT_STAGE_READ, change, 0), next;
+        int last = stage_next(stages, ENVIRONMENT_STAGE_READ, change, 0), next;
 
         if (change->action == ACTION_DELETE || last == ENVIRONMENT_STAGE_READ)
                 return false;
-        while ((next = stages_next(stages, ENVIRONMENT_STAGE_READ, change, last)) < ENVIRONMENT_STAGE_READ)
+        while ((next = stage_next(stages, ENVIRONMENT_STAGE_READ, change, last)) < ENVIRONMENT_STAGE_READ)
                 last = next;
         return last != ENVIRONMENT_STAGE_CREATED && last != ENVIRONMENT_STAGE_CONFIGURED &&
                last != ENVIRONMENT_STAGE_CODED;
@@ -197,7 +197,7 @@ int environment_step(struct provider *provider, const struct change *change, str
 
         if (aws_need_account(provider, err) < 0)
                 return -1;
-        result = stages_step(stages, ENVIRONMENT_STAGE_COUNT, &turn);
+        result = stage_step(stages, ENVIRONMENT_STAGE_COUNT, &turn);
         if (result != STEP_DONE)
                 return result;
         environment_add_role(change, &observed, progress->arena);
@@ -209,6 +209,6 @@ int environment_step(struct provider *provider, const struct change *change, str
 
 void environment_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
         (void)provider;
-        stages_cost(stages, ENVIRONMENT_STAGE_COUNT, change, ret);
+        stage_cost(stages, ENVIRONMENT_STAGE_COUNT, change, ret);
         environment_cost_sources(change, ret);
 }

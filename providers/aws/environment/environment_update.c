@@ -7,8 +7,8 @@
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/services/logs.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_IMAGE_WATCH_H
 
 #include "providers/aws/registry/ecr_reference.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 /* One environment that stays with `pinned` while its tag means `now`, or nothing (NULL). */
 struct image_left {

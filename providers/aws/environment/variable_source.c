@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 
 #include <string.h>

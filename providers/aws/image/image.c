@@ -7,7 +7,7 @@
 #include "providers/aws/image/image_guard.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/services/ecr.h"
-#include "providers/aws/shared/tags.h"
+#include "providers/aws/shared/aws_tags.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef BERTH_PROVIDERS_AWS_IMAGE_IMAGE_H
 #define BERTH_PROVIDERS_AWS_IMAGE_IMAGE_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 extern const struct kind_ops aws_image_ops;
 

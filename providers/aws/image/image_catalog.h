@@ -4,7 +4,7 @@
 #define BERTH_PROVIDERS_AWS_IMAGE_IMAGE_CATALOG_H
 
 #include "providers/aws/registry/ecr_reference.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 #include "providers/images.h"
 
 extern const struct image_ops aws_image_registry;

@@ -12,7 +12,7 @@
 #include "providers/aws/registry/ecr_lifecycle.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/registry/image_use.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 
 #include <string.h>
 

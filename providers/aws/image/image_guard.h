@@ -7,7 +7,7 @@
 #ifndef BERTH_PROVIDERS_AWS_IMAGE_IMAGE_GUARD_H
 #define BERTH_PROVIDERS_AWS_IMAGE_IMAGE_GUARD_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 /* A rule that is new or changed, a repository let go of. */
 int image_guard_rules(struct provider *provider, struct change *change, struct arena *arena,

@@ -11,8 +11,8 @@
 #include "providers/aws/registry/image_use.h"
 #include "providers/aws/services/ecr.h"
 #include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/lineage.h"
-#include "providers/aws/shared/tags.h"
 
 #include <stdlib.h>
 #include <string.h>

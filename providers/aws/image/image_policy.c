@@ -6,7 +6,7 @@
  * replaced without a word. Pure.
  */
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/image/image.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "base/digest.h"
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/image/image_catalog.h"
 #include "providers/aws/registry/admission.h"
 #include "providers/aws/registry/ecr_uri.h"

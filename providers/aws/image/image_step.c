@@ -6,12 +6,12 @@
  */
 #include "providers/aws/image/image.h"
 #include "providers/aws/services/ecr.h"
+#include "providers/aws/shared/stage.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/stages.h"
 
 #include "base/json.h"
 #include "providers/aws/registry/ecr_uri.h"
-#include "providers/aws/shared/tags.h"
+#include "providers/aws/shared/aws_tags.h"
 
 #include <string.h>
 
@@ -346,7 +346,7 @@ int image_step(struct provider *provider, const struct change *change, struct pr
 
         if (aws_need_account(provider, err) < 0)
                 return -1;
-        result = stages_step(stages, STAGE_COUNT, &turn);
+        result = stage_step(stages, STAGE_COUNT, &turn);
         if (result == STEP_DONE)
                 conclude_change(&turn, ret);
         return result;
@@ -354,5 +354,5 @@ int image_step(struct provider *provider, const struct change *change, struct pr
 
 void image_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
         (void)provider;
-        stages_cost(stages, STAGE_COUNT, change, ret);
+        stage_cost(stages, STAGE_COUNT, change, ret);
 }

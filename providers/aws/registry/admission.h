@@ -11,9 +11,9 @@
 #ifndef BERTH_PROVIDERS_AWS_REGISTRY_ADMISSION_H
 #define BERTH_PROVIDERS_AWS_REGISTRY_ADMISSION_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/registry/ecr_reference.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 /*
  * What one image of BatchGetImage's answer means: fills in digest, problem, seen, media_type, config and size. A

@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_REGISTRY_ECR_LIFECYCLE_H
 #define BERTH_PROVIDERS_AWS_REGISTRY_ECR_LIFECYCLE_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 #define ECR_NEVER INT64_MAX
 

@@ -4,7 +4,7 @@
 #define BERTH_PROVIDERS_AWS_REGISTRY_ECR_RESOLVE_H
 
 #include "providers/aws/registry/ecr_reference.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 /*
  * BatchGetImage as few times as can be: once for each repository and hundred of names, and once

@@ -7,7 +7,7 @@
 #ifndef BERTH_PROVIDERS_AWS_REGISTRY_ECR_URI_H
 #define BERTH_PROVIDERS_AWS_REGISTRY_ECR_URI_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 /* "{account}.dkr.ecr.{region}.amazonaws.com", or the partition's domain: the stack's own registry. */
 const char *ecr_registry(const struct provider *provider, struct arena *arena);

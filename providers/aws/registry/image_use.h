@@ -10,7 +10,7 @@
 #define BERTH_PROVIDERS_AWS_REGISTRY_IMAGE_USE_H
 
 #include "providers/aws/registry/ecr_lifecycle.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 /*
  * The digests in use are noted again at each observation. NULL digests and repositories are left

@@ -7,7 +7,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_DYNAMODB_H
 #define BERTH_PROVIDERS_AWS_SERVICES_DYNAMODB_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 #define DYNAMODB_NO_TABLE "ResourceNotFoundException"
 #define DYNAMODB_IN_USE "ResourceInUseException" /* also: it exists already */

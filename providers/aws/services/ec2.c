@@ -6,8 +6,8 @@
 #include "providers/aws/services/ec2.h"
 
 #include "base/strbuf.h"
+#include "providers/aws/client/aws_xml_answer.h"
 #include "providers/aws/client/xml.h"
-#include "providers/aws/client/xml_answer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static struct aws_request ec2_request(const char *operation, const struct strbuf
 static void add_fields(struct strbuf *form, const struct ec2_filter *fields, size_t count) {
         for (size_t i = 0; i < count; i++) {
                 if (fields[i].value)
-                        aws_form_add(form, fields[i].name, fields[i].value);
+                        encode_form_add(form, fields[i].name, fields[i].value);
         }
 }
 
@@ -37,10 +37,10 @@ static void add_tags(struct strbuf *form, const char *prefix, const struct value
                 char name[64];
 
                 snprintf(name, sizeof(name), "%sTag.%u.Key", prefix, i + 1);
-                aws_form_add(form, name, tags->members[i].name);
+                encode_form_add(form, name, tags->members[i].name);
                 snprintf(name, sizeof(name), "%sTag.%u.Value", prefix, i + 1);
                 if (values)
-                        aws_form_add(form, name, value_text_of(&tags->members[i].value));
+                        encode_form_add(form, name, value_text_of(&tags->members[i].value));
         }
 }
 
@@ -52,7 +52,7 @@ static struct aws_request create_request(const char *operation, const struct ec2
 
         add_fields(&form, fields, count);
         if (type && tags && tags->count > 0) {
-                aws_form_add(&form, "TagSpecification.1.ResourceType", type);
+                encode_form_add(&form, "TagSpecification.1.ResourceType", type);
                 add_tags(&form, "TagSpecification.1.", tags, true);
         }
         request = ec2_request(operation, &form, arena);
@@ -69,9 +69,9 @@ struct aws_request ec2_describe(const char *operation, const struct ec2_filter *
                 char name[32];
 
                 snprintf(name, sizeof(name), "Filter.%u.Name", i + 1);
-                aws_form_add(&form, name, filters[i].name);
+                encode_form_add(&form, name, filters[i].name);
                 snprintf(name, sizeof(name), "Filter.%u.Value.1", i + 1);
-                aws_form_add(&form, name, filters[i].value);
+                encode_form_add(&form, name, filters[i].value);
         }
         return ec2_request(operation, &form, arena);
 }
@@ -213,7 +213,7 @@ static struct aws_request change_tags(const char *operation, const char *const *
                 char name[32];
 
                 snprintf(name, sizeof(name), "ResourceId.%u", i + 1);
-                aws_form_add(&form, name, ids[i]);
+                encode_form_add(&form, name, ids[i]);
         }
         add_tags(&form, "", tags, values);
         return ec2_request(operation, &form, arena);

@@ -7,7 +7,7 @@
 #define BERTH_PROVIDERS_AWS_SERVICES_EC2_H
 
 #include "base/arena.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "schema/value.h"
 
 /* Filter.N.Name, Filter.N.Value.1; a list is ended by a NULL name. */

@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_ECR_H
 #define BERTH_PROVIDERS_AWS_SERVICES_ECR_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 /*
  * A repository of another registry is named with that one in front: "111122223333.dkr.ecr.eu-west-1.amazonaws.com/team/tool".

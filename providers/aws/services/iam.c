@@ -5,10 +5,10 @@
  */
 #include "providers/aws/services/iam.h"
 
+#include "providers/aws/client/aws_xml_answer.h"
 #include "providers/aws/client/encode.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/client/xml.h"
-#include "providers/aws/client/xml_answer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,9 +18,9 @@ static void add_tags(struct strbuf *form, const struct value *tags) {
                 char name[48];
 
                 snprintf(name, sizeof(name), "Tags.member.%u.Key", i + 1);
-                aws_form_add(form, name, tags->members[i].name);
+                encode_form_add(form, name, tags->members[i].name);
                 snprintf(name, sizeof(name), "Tags.member.%u.Value", i + 1);
-                aws_form_add(form, name, value_text_of(&tags->members[i].value));
+                encode_form_add(form, name, value_text_of(&tags->members[i].value));
         }
 }
 
@@ -41,14 +41,14 @@ struct fields {
 /* A member without a text would be an empty one, which IAM refuses. */
 static void add_field(struct strbuf *form, const char *name, const char *text) {
         if (text)
-                aws_form_add(form, name, text);
+                encode_form_add(form, name, text);
 }
 
 static struct aws_request on_role(const char *operation, const char *role, struct fields fields,
                                   const struct value *tags, struct arena *arena) {
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
 
-        aws_form_add(&form, "RoleName", role);
+        encode_form_add(&form, "RoleName", role);
         add_field(&form, "PolicyName", fields.policy);
         add_field(&form, "PolicyDocument", fields.document);
         add_field(&form, "AssumeRolePolicyDocument", fields.trust);
@@ -140,12 +140,12 @@ struct aws_request iam_tag_role(const char *role, const struct value *tags, stru
 struct aws_request iam_untag_role(const char *role, const struct value *keys, struct arena *arena) {
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
 
-        aws_form_add(&form, "RoleName", role);
+        encode_form_add(&form, "RoleName", role);
         for (uint32_t i = 0; i < keys->count; i++) {
                 char name[48];
 
                 snprintf(name, sizeof(name), "TagKeys.member.%u", i + 1);
-                aws_form_add(&form, name, keys->members[i].name);
+                encode_form_add(&form, name, keys->members[i].name);
         }
         return iam_request("UntagRole", &form, arena);
 }

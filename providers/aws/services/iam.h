@@ -7,7 +7,7 @@
 #define BERTH_PROVIDERS_AWS_SERVICES_IAM_H
 
 #include "base/arena.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "schema/value.h"
 
 /* GetRole RoleName -> GetRoleResult/Role {Arn, RoleId, AssumeRolePolicyDocument, PermissionsBoundary, Tags}. 404 NoSuchEntity. */

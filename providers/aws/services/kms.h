@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_KMS_H
 #define BERTH_PROVIDERS_AWS_SERVICES_KMS_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 /*
  * DescribeKey {KeyId} -> {"KeyMetadata": {KeyState, KeyUsage, KeySpec, KeyManager}}. NotFoundException;

@@ -9,7 +9,7 @@
 
 static const char *function_path(const char *version, const char *function, const char *part,
                                  struct arena *arena) {
-        return arena_printf(arena, "/%s/functions/%s%s", version, aws_path_encode(arena, function), part);
+        return arena_printf(arena, "/%s/functions/%s%s", version, encode_path(arena, function), part);
 }
 
 struct aws_request lambda_list_functions(const char *marker) {
@@ -93,7 +93,7 @@ struct aws_request lambda_tag_resource(const char *arn, const struct value *tags
                                        .operation = "TagResource",
                                        .method = "POST",
                                        .path = arena_printf(arena, "/2017-03-31/tags/%s",
-                                                            aws_path_encode(arena, arn)) };
+                                                            encode_path(arena, arn)) };
 
         aws_request_body(&request, json_pack("{s:o}", "Tags", aws_json_map(tags)), arena);
         return request;
@@ -105,7 +105,7 @@ struct aws_request lambda_untag_resource(const char *arn, const struct value *ke
                                        .operation = "UntagResource",
                                        .method = "DELETE",
                                        .path = arena_printf(arena, "/2017-03-31/tags/%s",
-                                                            aws_path_encode(arena, arn)) };
+                                                            encode_path(arena, arn)) };
 
         for (size_t i = 0; i < AWS_QUERY_MAX && *from < keys->count; i++, (*from)++)
                 request.query[i] = (struct aws_query){ "tagKeys", keys->members[*from].name };

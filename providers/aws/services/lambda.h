@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_LAMBDA_H
 #define BERTH_PROVIDERS_AWS_SERVICES_LAMBDA_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 /*
  * GET /2015-03-31/functions?MaxItems=50[&Marker=] -> {"Functions": [configuration], "NextMarker"}. The

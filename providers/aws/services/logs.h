@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_LOGS_H
 #define BERTH_PROVIDERS_AWS_SERVICES_LOGS_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 /*
  * DescribeLogGroups {logGroupNamePrefix, limit 50[, nextToken]} -> {"logGroups": [{logGroupName, retentionInDays?,

@@ -7,9 +7,9 @@
 
 #include "base/array.h"
 #include "base/text.h"
+#include "providers/aws/client/aws_xml_answer.h"
 #include "providers/aws/client/encode.h"
 #include "providers/aws/client/xml.h"
-#include "providers/aws/client/xml_answer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #define BERTH_PROVIDERS_AWS_SERVICES_S3_H
 
 #include "base/arena.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/client/xml.h"
 #include "schema/value.h"
 

@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_SECRETSMANAGER_H
 #define BERTH_PROVIDERS_AWS_SERVICES_SECRETSMANAGER_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 /*
  * DescribeSecret {SecretId} -> {ARN, VersionIdsToStages {ID: [STAGE]}, DeletedDate?}: no value. DeletedDate: it is on its way

@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_SSM_H
 #define BERTH_PROVIDERS_AWS_SERVICES_SSM_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 #define SSM_DESCRIBED_MAX 50 /* names that one DescribeParameters takes */
 #define SSM_READ_MAX 10      /* that one GetParameters takes */

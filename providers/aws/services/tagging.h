@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SERVICES_TAGGING_H
 #define BERTH_PROVIDERS_AWS_SERVICES_TAGGING_H
 
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 /*
  * GetResources {ResourceTypeFilters: [type], ResourcesPerPage: 100, TagFilters: [{Key: "berth:stack", Values: [stack]}]

@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SESSION_INVOKE_H
 #define BERTH_PROVIDERS_AWS_SESSION_INVOKE_H
 
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 /* What one invocation carries and answers; more goes by way of the bucket. */
 #define INVOKE_PAYLOAD_MAX ((size_t)6 << 20)

@@ -11,7 +11,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SESSION_PLACE_H
 #define BERTH_PROVIDERS_AWS_SESSION_PLACE_H
 
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "providers/aws/services/s3.h"
 #include "sessions/place.h"
 #include "sessions/workspace.h"

@@ -6,7 +6,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "providers/aws/client/presign.h"
+#include "providers/aws/client/aws_presign.h"
 #include "providers/aws/session/place_parts.h"
 #include "providers/aws/workspace/layout.h"
 

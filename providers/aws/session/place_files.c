@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "providers/aws/client/presign.h"
+#include "providers/aws/client/aws_presign.h"
 #include "providers/aws/session/place_parts.h"
 #include "providers/aws/workspace/layout.h"
 #include "sessions/workspace_stage.h"

@@ -11,7 +11,7 @@
 #define BERTH_PROVIDERS_AWS_SESSION_STORE_SESSION_RECORDS_H
 
 #include "base/error.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 #include "sessions/store.h"
 
 struct session_records_config {

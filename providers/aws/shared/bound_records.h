@@ -7,7 +7,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SHARED_BOUND_RECORDS_H
 #define BERTH_PROVIDERS_AWS_SHARED_BOUND_RECORDS_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 #define REGISTRY "registry/"
 

@@ -5,7 +5,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "providers/aws/client/texts.h"
-#include "providers/aws/shared/tags.h"
+#include "providers/aws/shared/aws_tags.h"
 
 #include <string.h>
 

@@ -15,9 +15,9 @@
 #ifndef BERTH_PROVIDERS_AWS_SHARED_EXECUTION_ROLE_H
 #define BERTH_PROVIDERS_AWS_SHARED_EXECUTION_ROLE_H
 
+#include "providers/aws/shared/aws_provider.h"
 #include "providers/aws/shared/policy_document.h"
-#include "providers/aws/shared/provider_aws.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 
 /* The name of its inline policy. */
 #define EXECUTION_ROLE_POLICY "berth-execution"

@@ -8,12 +8,12 @@
  */
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "providers/aws/client/paging.h"
+#include "providers/aws/client/aws_paging.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/execution_role.h"
 #include "providers/aws/shared/policy_compare.h"
-#include "providers/aws/shared/tags.h"
 
 #include <string.h>
 

@@ -8,12 +8,12 @@
 #include "providers/aws/shared/execution_role.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/policy_compare.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 
 static const char *const no_entity[] = { "NoSuchEntity", NULL };
 

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/shared/objects.h"
 #include "providers/aws/shared/stage_call.h"
 

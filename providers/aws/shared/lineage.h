@@ -8,8 +8,8 @@
 #ifndef BERTH_PROVIDERS_AWS_SHARED_LINEAGE_H
 #define BERTH_PROVIDERS_AWS_SHARED_LINEAGE_H
 
-#include "providers/aws/shared/provider_aws.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/aws_provider.h"
+#include "providers/aws/shared/stage.h"
 #include "providers/lineage.h"
 
 #define LINEAGE_NOTES "berth/lineages/"

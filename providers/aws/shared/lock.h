@@ -28,7 +28,7 @@
 #define BERTH_PROVIDERS_AWS_SHARED_LOCK_H
 
 #include "providers/aws/services/s3.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
 /* A page's texts go with the page: a bucket may hold a million records, of which the visitor keeps what it needs. */
 #include "providers/aws/shared/objects.h"
 
-#include "providers/aws/client/paging.h"
+#include "providers/aws/client/aws_paging.h"
 
 #include <string.h>
 

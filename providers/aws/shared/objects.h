@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SHARED_OBJECTS_H
 #define BERTH_PROVIDERS_AWS_SHARED_OBJECTS_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 /* One object, for as long as the call lasts; -1 with err ends the walk. */
 typedef int objects_visit(void *context, const struct s3_object *object, struct error *err);

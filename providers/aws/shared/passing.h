@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_SHARED_PASSING_H
 #define BERTH_PROVIDERS_AWS_SHARED_PASSING_H
 
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 struct passing {
         enum aws_service service;

@@ -29,7 +29,7 @@
 
 #include "base/array.h"
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/shared/policy_document.h"
 
 #include <ctype.h>

@@ -10,7 +10,7 @@
 #include "providers/aws/shared/policy_document.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

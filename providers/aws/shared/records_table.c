@@ -2,7 +2,7 @@
 #include "providers/aws/shared/records_table.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 
 /* Whether an element of `list` has both members. */
 static bool has_pair(const json_t *list, const char *first, const char *is, const char *second,

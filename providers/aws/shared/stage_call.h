@@ -6,8 +6,8 @@
 #ifndef BERTH_PROVIDERS_AWS_SHARED_STAGE_CALL_H
 #define BERTH_PROVIDERS_AWS_SHARED_STAGE_CALL_H
 
-#include "providers/aws/client/client.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/client/aws_client.h"
+#include "providers/aws/shared/stage.h"
 
 /*
  * aws_call_accepting() for a stage, by aws_step_call(). STEP_AGAIN as well while an error that passes by itself (passing.h)

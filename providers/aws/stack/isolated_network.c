@@ -11,13 +11,13 @@
 #include "providers/aws/stack/isolated_network.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/ec2.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/execution_role.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/policy_document.h"
-#include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/stack.h"
 
 #include <stdio.h>

@@ -16,8 +16,8 @@
 #ifndef BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
 #define BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
 
-#include "providers/aws/shared/provider_aws.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/aws_provider.h"
+#include "providers/aws/shared/stage.h"
 
 #define ISOLATED_CIDR "10.0.0.0/20"
 extern const char *const isolated_subnet_cidrs[ISOLATED_SUBNETS];

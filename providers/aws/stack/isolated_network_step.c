@@ -10,12 +10,12 @@
  * as client.h would do it; what is there is read again first, a little later and some times, since EC2's lists lag behind its calls.
  */
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/ec2.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/policy_document.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
 
 /* How often it is read again, after lost answers and while lists lag. */

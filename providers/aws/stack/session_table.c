@@ -3,14 +3,14 @@
 #include "providers/aws/stack/session_table.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/dynamodb.h"
 #include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/records_table.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/stack.h"
 
 #include <inttypes.h>

@@ -12,8 +12,8 @@
 #ifndef BERTH_PROVIDERS_AWS_STACK_SESSION_TABLE_H
 #define BERTH_PROVIDERS_AWS_STACK_SESSION_TABLE_H
 
-#include "providers/aws/shared/provider_aws.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/aws_provider.h"
+#include "providers/aws/shared/stage.h"
 
 #define SESSIONS "sessions"
 #define SESSIONS_TABLE SESSIONS ".table"

@@ -10,12 +10,12 @@
 #include "providers/aws/stack/session_table.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/dynamodb.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/records_table.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 
 #define DEADLINE_MS (10 * 60 * 1000)
 #define POLL_MS 1000

@@ -2,7 +2,7 @@
 /* What the Stack's bucket and role shall be: the kind's table, and what is desired. */
 #include "providers/aws/stack/stack.h"
 
-#include "providers/aws/shared/tags.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/stack/isolated_network.h"
 #include "providers/aws/stack/session_table.h"
 

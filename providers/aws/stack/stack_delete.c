@@ -10,12 +10,12 @@
 #include "providers/aws/stack/stack.h"
 
 #include "base/text.h"
-#include "providers/aws/client/paging.h"
+#include "providers/aws/client/aws_paging.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/lineage.h"
+#include "providers/aws/shared/stage.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/stages.h"
 #include "providers/aws/stack/isolated_network.h"
 #include "providers/aws/stack/session_table.h"
 
@@ -258,7 +258,7 @@ static const struct stage stages[STAGE_COUNT] = {
 };
 
 void stack_delete_cost(const struct change *change, struct cost *ret) {
-        stages_cost(stages, STAGE_COUNT, change, ret);
+        stage_cost(stages, STAGE_COUNT, change, ret);
         isolated_network_cost(change, ret);
         if (has_bucket(change))
                 cost_add(ret, "s3", 2); /* the listings of locks and of this state's note */
@@ -268,7 +268,7 @@ int stack_delete_step(struct provider *provider, const struct change *change, st
                       struct observation *ret_observed, struct error *err) {
         struct observation observed = { 0 };
         struct stage_turn turn = { provider, change, progress, &observed, err };
-        int result = stages_step(stages, STAGE_COUNT, &turn);
+        int result = stage_step(stages, STAGE_COUNT, &turn);
 
         if (result == STEP_DONE)
                 *ret_observed = (struct observation){ .name = change->name };

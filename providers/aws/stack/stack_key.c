@@ -4,7 +4,7 @@
  * function, log group and object fail later, each with a message of its own.
  */
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/services/kms.h"
 #include "providers/aws/stack/stack.h"
 

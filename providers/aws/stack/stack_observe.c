@@ -13,10 +13,10 @@
 #include "base/strbuf.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/policy_document.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
 #include "providers/aws/stack/session_table.h"
 

@@ -8,13 +8,13 @@
 #include "providers/aws/stack/stack.h"
 
 #include "base/json.h"
-#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/aws_json.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/policy_document.h"
+#include "providers/aws/shared/stage.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/stages.h"
-#include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
 #include "providers/aws/stack/session_table.h"
 
@@ -521,7 +521,7 @@ static const struct stage stages[STAGE_COUNT] = {
 };
 
 void stack_make_cost(const struct change *change, struct cost *ret) {
-        stages_cost(stages, STAGE_COUNT, change, ret);
+        stage_cost(stages, STAGE_COUNT, change, ret);
         isolated_network_cost(change, ret);
 }
 
@@ -529,7 +529,7 @@ int stack_make_step(struct provider *provider, const struct change *change, stru
                     struct observation *ret_observed, struct error *err) {
         struct observation observed = { 0 };
         struct stage_turn turn = { provider, change, progress, &observed, err };
-        int result = stages_step(stages, STAGE_COUNT, &turn);
+        int result = stage_step(stages, STAGE_COUNT, &turn);
 
         if (result != STEP_DONE)
                 return result;

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "providers/aws/client/texts.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include <inttypes.h>

@@ -7,9 +7,9 @@
  */
 #include "providers/aws/workspace_policy/workspace_policy.h"
 
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
-#include "providers/aws/shared/tags.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include <string.h>

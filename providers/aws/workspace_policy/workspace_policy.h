@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_WORKSPACE_POLICY_H
 #define BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_WORKSPACE_POLICY_H
 
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 extern const struct kind_ops aws_workspace_policy_ops;

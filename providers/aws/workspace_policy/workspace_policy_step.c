@@ -275,7 +275,7 @@ static const struct stage stages[STAGE_COUNT] = {
 
 void workspace_policy_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
         (void)provider;
-        stages_cost(stages, STAGE_COUNT, change, ret);
+        stage_cost(stages, STAGE_COUNT, change, ret);
 }
 
 /* A failure while the lock is held is kept until it is released. */
@@ -293,7 +293,7 @@ int workspace_policy_step(struct provider *provider, const struct change *change
         struct observation observed = { 0 };
         struct error failure = { 0 };
         struct stage_turn turn = { provider, change, progress, &observed, &failure };
-        int result = stages_step(stages, STAGE_COUNT, &turn);
+        int result = stage_step(stages, STAGE_COUNT, &turn);
 
         if (result < 0)
                 result = keep_failure(&turn);

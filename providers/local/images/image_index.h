@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_images.h"
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
 
 #include "providers/image_rules.h"
 #include "providers/local/images/image_index.h"
-#include "providers/local/images/image_reference.h"
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_images.h"
+#include "providers/local/images/local_reference.h"
 
 #include <string.h>
 

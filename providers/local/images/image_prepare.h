@@ -7,9 +7,9 @@
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_PREPARE_H
 
 #include "providers/image_rules.h"
-#include "providers/local/images/image_reference.h"
 #include "providers/local/images/image_store.h"
 #include "providers/local/images/image_unpack.h"
+#include "providers/local/images/local_reference.h"
 
 /* Its texts live in the arena. */
 struct image_prepared {

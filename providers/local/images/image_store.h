@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing the local store of images; images.h says how it looks. An import prepares everything in a work folder of its
+ * Changing the local store of images; local_images.h says how it looks. An import prepares everything in a work folder of its
  * own, which it keeps locked, and moves it into place when it is complete:
  *
  *     image_store_open -> { image_store_stage } -> image_store_commit -> image_store_close
@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_images.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/sorted.h"
-#include "providers/local/agent_workspaces.h"
+#include "providers/local/local_agent_workspaces.h"
 #include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"

@@ -7,7 +7,7 @@
 #include "base/interrupt.h"
 #include "base/strbuf.h"
 #include "process/frame.h"
-#include "providers/local/program.h"
+#include "providers/local/local_program.h"
 #include "providers/local/sandbox/sandbox_lasting.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 #include "sessions/place.h"

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "providers/local/exec_slots.h"
 #include "providers/local/images/image_program.h"
-#include "providers/local/images/images.h"
+#include "providers/local/images/local_images.h"
 #include "providers/local/record.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_launched.h"

@@ -4,7 +4,7 @@
  * place at the most at every moment, in exactly one at the end, and is the same there.
  */
 #include "folder.h"
-#include "state/past.h"
+#include "state/state_past.h"
 
 #include "controller/transfer.h"
 #include "state/memory_objects.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The controller's notifications without a controller: notify_cli URL SECRETFILE; each line of input is a message. */
-#include "gitops/notify.h"
+#include "gitops/notifier.h"
 
 #include <stdio.h>
 #include <string.h>

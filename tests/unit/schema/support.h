@@ -5,7 +5,7 @@
 
 #include "folder.h"
 
-#include "schema/manifest.h"
+#include "schema/manifests.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

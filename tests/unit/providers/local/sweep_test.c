@@ -10,7 +10,7 @@
 #include "providers/local/sweep.h"
 
 #include "base/clock.h"
-#include "providers/local/layout.h"
+#include "providers/local/local_layout.h"
 #include "providers/local/support.h"
 
 #include <fcntl.h>

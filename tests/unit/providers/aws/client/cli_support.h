@@ -4,7 +4,7 @@
 #define BERTH_TESTS_PROVIDERS_AWS_CLI_SUPPORT_H
 
 #include "base/json.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "http/scripted_server.h"
-#include "providers/aws/client/client.h"
+#include "providers/aws/client/aws_client.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
  */
 #include "base/log.h"
 #include "cli_support.h"
-#include "providers/aws/client/client_state.h"
+#include "providers/aws/client/aws_client_state.h"
 
 #include <string.h>
 

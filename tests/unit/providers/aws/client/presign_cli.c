@@ -8,7 +8,7 @@
  * Argument: the Stack's `aws` map as JSON, "{}" where absent.
  */
 #include "cli_support.h"
-#include "providers/aws/client/presign.h"
+#include "providers/aws/client/aws_presign.h"
 
 static void get(struct aws_client *client, const json_t *input, struct arena *arena, json_t *output) {
         const char *url = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/environment/environment.h"
-#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/stage.h"
 
+#include "providers/aws/shared/aws_tags.h"
 #include "providers/aws/shared/support.h"
-#include "providers/aws/shared/tags.h"
 
 #define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"

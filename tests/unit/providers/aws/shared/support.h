@@ -4,7 +4,7 @@
 #define BERTH_TESTS_PROVIDERS_AWS_SHARED_SUPPORT_H
 
 #include "providers/aws/client/support.h"
-#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/aws_provider.h"
 
 #define REGISTRY ACCOUNT ".dkr.ecr.eu-west-1.amazonaws.com"
 

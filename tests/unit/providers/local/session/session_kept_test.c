@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a server makes of the index of agents' workspaces when it starts. */
 #include "base/arena.h"
-#include "providers/local/agent_workspaces.h"
+#include "providers/local/local_agent_workspaces.h"
 #include "providers/local/sandbox/sandbox_kept.h"
 #include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"
