@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/libc.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "process/descendants.h"
 
 #include <errno.h>

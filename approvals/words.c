@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "approvals/words.h"
 
-#include "base/terminal.h"
 #include "base/text.h"
+#include "base/text_utf8.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions about texts that the C library does not answer; what concerns columns and UTF-8 is in terminal.h. */
+/* Questions about texts that the C library does not answer; what concerns columns and UTF-8 is in text_utf8.h. */
 #ifndef BERTH_BASE_TEXT_H
 #define BERTH_BASE_TEXT_H
 

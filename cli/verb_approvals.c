@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "cli/sessions.h"
 #include "cli/verbs.h"
 

@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/text_utf8.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/plan.h"

@@ -2,6 +2,7 @@
 /* Lists the registry's images, each with its verdict: usable, or why not. Names are the registry's, and printed safe. */
 #include "base/strbuf.h"
 #include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "cli/registry.h"
 #include "cli/verbs.h"
 

@@ -168,7 +168,7 @@ int verb_sweep(const struct options *options, struct error *err) {
 
         session_init(&session);
         if (find_root(&session, options, &root, err) < 0 ||
-            local_sweep(root, clock_wall_ms(), options->yes, session.arena, &report, err) < 0)
+            sweep_run(root, clock_wall_ms(), options->yes, session.arena, &report, err) < 0)
                 return -1;
         if (options->json)
                 print_json(report_json(&report, options->yes));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/shown.h"
 
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 static void append_terminal(struct shown *shown, const char *bytes, size_t length, struct strbuf *to) {
         for (size_t at = 0; at < length;) {

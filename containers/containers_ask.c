@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/terminal.h"
 #include "base/text.h"
+#include "base/text_utf8.h"
 #include "runtime/protocol/request.h"
 #include "sessions/checks.h"
 #include "sessions/record.h"

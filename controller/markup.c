@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/markup.h"
 
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -117,7 +117,7 @@ static void read_source(struct named_files *files, const struct value *spec, str
 static const char *const event_names[] = { "applied", "failed", "refused", "approval", "drift", "recovered" };
 #define EVENT_COUNT (sizeof(event_names) / sizeof(event_names[0]))
 
-const char *notify_event_name(enum notify_event event) {
+const char *config_event_name(enum notify_event event) {
         for (size_t i = 0; i < EVENT_COUNT; i++) {
                 if ((unsigned)event == 1U << i)
                         return event_names[i];

@@ -45,7 +45,7 @@ enum notify_event {
         NOTIFY_DRIFT = 1 << 4,    /* a change by others was found */
         NOTIFY_RECOVERED = 1 << 5 /* a source that failed is ready again */
 };
-const char *notify_event_name(enum notify_event event); /* "applied", ...: as manifests write it */
+const char *config_event_name(enum notify_event event); /* "applied", ...: as manifests write it */
 
 struct notify_target {
         const char *url;

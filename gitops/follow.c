@@ -132,8 +132,8 @@ static void refresh_gauges(void *context) {
                 metrics_set(following->metrics, METRIC_SUSPENDED, suspended, (const char *const[]){ name });
                 for (int type = 0; type < CONDITION_COUNT; type++)
                         metrics_set(following->metrics, METRIC_CONDITION, conditions[type],
-                                    (const char *const[]){ name,
-                                                           condition_type_name((enum condition_type)type) });
+                                    (const char *const[]){
+                                            name, status_condition_name((enum condition_type)type) });
         }
 }
 

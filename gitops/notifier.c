@@ -145,7 +145,7 @@ static enum verdict deliver_once(const struct channel *channel, const struct del
         *ret_asked_ms = 0;
         snprintf(headers.timestamp, sizeof(headers.timestamp), "%lld", (long long)(clock_wall_ms() / 1000));
         add_header(&headers, "Content-Type", "application/json");
-        add_header(&headers, "X-Berth-Event", notify_event_name(delivery->event));
+        add_header(&headers, "X-Berth-Event", config_event_name(delivery->event));
         add_header(&headers, "X-Berth-Delivery", delivery->id);
         add_header(&headers, "X-Berth-Timestamp", headers.timestamp);
         if (channel->target->secret_file)
@@ -199,7 +199,7 @@ static int64_t time_for_a_try(const struct notifier *notifier, const struct deli
 static void say_failure(struct channel *channel, const struct delivery *delivery, bool final,
                         const struct error *err) {
         if (final)
-                log_warning("notification \"%s\" to %s is dropped: %s", notify_event_name(delivery->event),
+                log_warning("notification \"%s\" to %s is dropped: %s", config_event_name(delivery->event),
                             channel->place, err->message);
         else if (!channel->failing)
                 log_warning("notifications to %s do not arrive, and are tried again: %s", channel->place,

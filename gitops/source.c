@@ -338,7 +338,7 @@ void source_tell(struct source *source, enum notify_event event, const char *com
         }
         clock_format(wall_now(source), time, sizeof(time));
         document = json_object();
-        json_set_text(document, "event", notify_event_name(event));
+        json_set_text(document, "event", config_event_name(event));
         json_set_text(document, "controller", following->config->name);
         json_set_text(document, "source", source->config->name);
         json_set_text(document, "url", source->url);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One source at work; of the loop alone: follow.c makes them, children.c those of a pattern, source.c is the thread, source_poll.c asks
- * Git, reconcile.c brings a commit into force, commands.c answers people.
+ * Git, source_reconcile.c brings a commit into force, commands.c answers people.
  *
  * `lock` guards what is marked with it, and is never held over a call that may wait; `saving` orders the writes of the
  * state's meta, and is taken before `lock`.
@@ -156,7 +156,7 @@ int source_read_included(struct source *source, const char *commit, const char *
 /* {id, ref, subject, author, signer, committedAt}: a new reference. */
 json_t *commit_json(const struct git_answer *answer, const char *ref);
 
-/* reconcile.c */
+/* source_reconcile.c */
 struct reconcile_args {
         const struct git_answer *answer; /* with files where it moved; or NULL */
         bool full;                       /* look at everything that exists: the drift timer, sync */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *condition_type_name(enum condition_type type) {
+const char *status_condition_name(enum condition_type type) {
         static const char *const names[CONDITION_COUNT] = {
                 [CONDITION_READY] = "Ready",
                 [CONDITION_RECONCILING] = "Reconciling",
@@ -26,7 +26,7 @@ const char *condition_type_name(enum condition_type type) {
         return names[type];
 }
 
-const char *reconcile_result_name(enum reconcile_result result) {
+const char *status_result_name(enum reconcile_result result) {
         static const char *const names[RECONCILE_RESULT_COUNT] = {
                 [RECONCILE_UNCHANGED] = "unchanged", [RECONCILE_APPLIED] = "applied",
                 [RECONCILE_REFUSED] = "refused",     [RECONCILE_WAITING] = "waiting",
@@ -145,7 +145,7 @@ static json_t *or_empty(const json_t *borrowed, json_t *empty) {
 static json_t *condition_json(const struct condition *condition, enum condition_type type) {
         json_t *object = json_object();
 
-        json_put(object, "type", json_string(condition_type_name(type)));
+        json_put(object, "type", json_string(status_condition_name(type)));
         json_put(object, "status", json_boolean(condition->status));
         json_put(object, "reason", json_string(condition->reason));
         json_put(object, "message", json_from_text(condition->message));
@@ -176,9 +176,8 @@ json_t *status_json(const struct source_status *status, const struct source_conf
         json_put(object, "commit", or_null(status->seen));
         json_put(object, "appliedCommit", or_null(status->good));
         json_put(object, "result",
-                 status->result < 0
-                         ? json_null()
-                         : json_string(reconcile_result_name((enum reconcile_result)status->result)));
+                 status->result < 0 ? json_null()
+                                    : json_string(status_result_name((enum reconcile_result)status->result)));
         json_put(object, "lastPoll", json_from_time(status->polled_ms));
         json_put(object, "lastReconciled", json_from_time(status->reconciled_ms));
         json_put(object, "lastApplied", json_from_time(status->applied_ms));
@@ -264,7 +263,7 @@ static json_t *restore_commit(const json_t *stored, const char *name) {
 
 static int restore_result(const char *name) {
         for (int result = 0; name && result < RECONCILE_RESULT_COUNT; result++) {
-                if (strcmp(reconcile_result_name((enum reconcile_result)result), name) == 0)
+                if (strcmp(status_result_name((enum reconcile_result)result), name) == 0)
                         return result;
         }
         return -1;

@@ -19,7 +19,7 @@
 
 /* As kstatus has them. */
 enum condition_type { CONDITION_READY, CONDITION_RECONCILING, CONDITION_STALLED, CONDITION_COUNT };
-const char *condition_type_name(enum condition_type type);
+const char *status_condition_name(enum condition_type type);
 
 struct condition {
         bool status;
@@ -40,7 +40,7 @@ enum reconcile_result {
         RECONCILE_FAILED,    /* "failed" */
         RECONCILE_RESULT_COUNT
 };
-const char *reconcile_result_name(enum reconcile_result result);
+const char *status_result_name(enum reconcile_result result);
 
 /* What one look at a source came to. `problem` of the repository goes before the last verdict on a commit. */
 struct verdict {

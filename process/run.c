@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>

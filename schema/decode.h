@@ -85,7 +85,7 @@ const char *field_type_hint(struct loading *loading, const struct field *field,
 const char *node_phrase(struct loading *loading,
                         const struct node *node); /* "2048.5", "the text \"no\"", "a list" */
 
-/* explain.c: for the reference. */
+/* The same file: for `berth explain` and the reference. */
 const char *field_type_name(const struct field *field);                        /* "integer", "text or map" */
 const char *field_facts_type(struct arena *arena, const struct field *field);  /* "list of texts" */
 const char *field_facts_range(struct arena *arena, const struct field *field); /* "" where anything goes */

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

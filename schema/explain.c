@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "schema/decode.h"
 #include "schema/reference.h"
 
@@ -23,29 +24,6 @@ struct target {
         const char *path;          /* without "spec." */
         bool in_metadata;
 };
-
-const char *field_type_name(const struct field *field) {
-        switch (field->type) {
-        case FIELD_BOOLEAN:
-                return "boolean";
-        case FIELD_INTEGER:
-                return "integer";
-        case FIELD_TEXT:
-                return "text";
-        case FIELD_LIST:
-                return "list";
-        case FIELD_ONE_OF:
-                return "text or map";
-        default:
-                return "map";
-        }
-}
-
-const struct field *field_children(const struct field *field) {
-        while (field && !field->fields && (field->type == FIELD_LIST || field->type == FIELD_MAP))
-                field = field->item;
-        return field ? field->fields : NULL;
-}
 
 static void fail_unknown_kind(const char *name, size_t length, struct error *err) {
         struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
@@ -133,27 +111,6 @@ static void print_fact(FILE *stream, const char *name, const char *text) {
         fprintf(stream, "  %s%-10s%s ", terminal_style(stream, STYLE_DIM), name,
                 terminal_style(stream, STYLE_PLAIN));
         print_wrapped(stream, text, 13);
-}
-
-/* "1769 to 10240 MB", "one of pin or tag", "1 to 48 characters"; "" where anything goes. In the arena. */
-const char *field_facts_range(struct arena *arena, const struct field *field) {
-        if (field->choices_text || field->choices_integer)
-                return field_range_phrase(arena, field);
-        if (field->minimum == 0 && field->maximum == 0)
-                return "";
-        if (field->type != FIELD_INTEGER)
-                return field_length_phrase(arena, field);
-        return arena_printf(arena, "%s%s%s", field->minimum == field->maximum ? "only " : "",
-                            field_range_phrase(arena, field), "");
-}
-
-const char *field_facts_type(struct arena *arena, const struct field *field) {
-        if (field->type == FIELD_LIST)
-                return arena_printf(arena, "list of %s",
-                                    field->item->type == FIELD_OBJECT ? "maps" : "texts");
-        if (field->type == FIELD_MAP)
-                return arena_printf(arena, "map, free keys");
-        return field_type_name(field);
 }
 
 static void print_fields(FILE *stream, const struct field *fields) {

@@ -123,3 +123,48 @@ const char *node_phrase(struct loading *loading, const struct node *node) {
                 return shorten_scalar(loading, target);
         }
 }
+
+/* What the reference and `berth explain` say of a field. */
+const char *field_type_name(const struct field *field) {
+        switch (field->type) {
+        case FIELD_BOOLEAN:
+                return "boolean";
+        case FIELD_INTEGER:
+                return "integer";
+        case FIELD_TEXT:
+                return "text";
+        case FIELD_LIST:
+                return "list";
+        case FIELD_ONE_OF:
+                return "text or map";
+        default:
+                return "map";
+        }
+}
+
+const char *field_facts_type(struct arena *arena, const struct field *field) {
+        if (field->type == FIELD_LIST)
+                return arena_printf(arena, "list of %s",
+                                    field->item->type == FIELD_OBJECT ? "maps" : "texts");
+        if (field->type == FIELD_MAP)
+                return arena_printf(arena, "map, free keys");
+        return field_type_name(field);
+}
+
+/* "1769 to 10240 MB", "one of pin or tag", "1 to 48 characters"; "" where anything goes. In the arena. */
+const char *field_facts_range(struct arena *arena, const struct field *field) {
+        if (field->choices_text || field->choices_integer)
+                return field_range_phrase(arena, field);
+        if (field->minimum == 0 && field->maximum == 0)
+                return "";
+        if (field->type != FIELD_INTEGER)
+                return field_length_phrase(arena, field);
+        return arena_printf(arena, "%s%s%s", field->minimum == field->maximum ? "only " : "",
+                            field_range_phrase(arena, field), "");
+}
+
+const struct field *field_children(const struct field *field) {
+        while (field && !field->fields && (field->type == FIELD_LIST || field->type == FIELD_MAP))
+                field = field->item;
+        return field ? field->fields : NULL;
+}

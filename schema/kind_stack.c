@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "schema/fields.h"
 #include "schema/loading.h"
 #include "schema/state_place.h"

@@ -15,7 +15,7 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/sorted.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <dirent.h>
 #include <errno.h>

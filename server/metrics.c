@@ -3,7 +3,7 @@
 
 #include "base/array.h"
 #include "base/sorted.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "server/self.h"
 
 #include <math.h>

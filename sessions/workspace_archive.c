@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/library.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "sessions/record.h"
 #include "sessions/workspace_files.h"
 

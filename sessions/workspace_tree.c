@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/libc.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
 #include "base/text.h"
+#include "base/text_utf8.h"
 #include "broker/auth/issuers.h"
 #include "broker/auth/token.h"
 #include "broker/auth/turns.h"

@@ -4,7 +4,7 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "broker/e2b/e2b_call.h"
 #include "broker/request/answers.h"
 #include "broker/work/execute.h"

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "broker/e2b/e2b_call.h"
 #include "broker/e2b/e2b_sandboxes.h"
 #include "broker/request/answers.h"

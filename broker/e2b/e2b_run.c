@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "broker/e2b/e2b_call.h"
 #include "broker/e2b/e2b_contexts.h"
 #include "broker/request/answers.h"

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "broker/mcp/mcp_sessions.h"
 #include "broker/mcp/mcp_uri.h"
 #include "broker/request/base64.h"

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "broker/api/shapes.h"
 #include "broker/mcp/mcp_arguments.h"
 #include "broker/mcp/mcp_containers.h"

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <poll.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What names may be: inside a tree, and as messages give them. */
 #include "base/files.h"
-#include "base/terminal.h"
 #include "base/text.h"
+#include "base/text_utf8.h"
 #include "gitops/git/git_parts.h"
 
 #include <string.h>

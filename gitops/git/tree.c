@@ -8,7 +8,7 @@
 #include "gitops/git/tree.h"
 
 #include "base/array.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>

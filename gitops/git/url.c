@@ -8,7 +8,7 @@
 
 #include "base/digest.h"
 
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "gitops/git/git.h"
 
 #include <arpa/inet.h>

@@ -2,9 +2,9 @@
 /* The AWS provider's table: opened from the Stack's spec, identified by one call. */
 #include "providers/aws/aws.h"
 
+#include "providers/aws/aws_examine.h"
 #include "providers/aws/binding/binding.h"
 #include "providers/aws/environment/environment.h"
-#include "providers/aws/examine.h"
 #include "providers/aws/image/image.h"
 #include "providers/aws/image/image_catalog.h"
 #include "providers/aws/registry/image_use.h"

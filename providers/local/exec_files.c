@@ -11,7 +11,7 @@
 #include "base/beneath.h"
 #include "base/files.h"
 #include "base/strbuf.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's table of operations on images: each finds the store and calls the module that does the work. */
-#include "providers/local/images/image_instructions.h"
 #include "providers/local/images/image_runtime.h"
 #include "providers/local/images/local_catalog.h"
 #include "providers/local/images/local_image_build.h"
 #include "providers/local/images/local_image_import.h"
+#include "providers/local/images/local_image_instructions.h"
 #include "providers/local/local_image_remove.h"
 #include "providers/local/provider_local.h"
 

@@ -59,19 +59,20 @@ int local_stack_ask(struct provider *provider, struct change *change, struct are
         provider->sessions_refused = sessions.count > 0;
         if (sessions.count == 0)
                 return 0;
-        local_refuse(change,
-                     (struct refusal){
-                             .id = "bucket-not-empty",
-                             .message = arena_printf(arena,
-                                                     "%s holds %zu %s of this stack, with %" PRIu64
-                                                     " %s, %" PRIu64 " bytes",
-                                                     sessions.workspaces, sessions.count,
-                                                     sessions.count == 1 ? "session" : "sessions", files,
-                                                     files == 1 ? "file" : "files", bytes),
-                             .remedy = "save what is needed, or --allow bucket-not-empty, which deletes the "
+        records_refuse(change,
+                       (struct refusal){
+                               .id = "bucket-not-empty",
+                               .message = arena_printf(arena,
+                                                       "%s holds %zu %s of this stack, with %" PRIu64
+                                                       " %s, %" PRIu64 " bytes",
+                                                       sessions.workspaces, sessions.count,
+                                                       sessions.count == 1 ? "session" : "sessions", files,
+                                                       files == 1 ? "file" : "files", bytes),
+                               .remedy =
+                                       "save what is needed, or --allow bucket-not-empty, which deletes the "
                                        "sessions with everything in them",
-                     },
-                     arena);
+                       },
+                       arena);
         return 0;
 }
 

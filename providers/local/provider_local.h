@@ -32,13 +32,13 @@ extern const struct kind_ops local_swarm_ops;
 extern const struct image_ops local_image_registry;
 
 /* Adds a refusal to the change; the texts must live in the arena or be static. */
-void local_refuse(struct change *change, struct refusal refusal, struct arena *arena);
+void records_refuse(struct change *change, struct refusal refusal, struct arena *arena);
 
-/* living_sessions.c: the refusal has-sessions. */
+/* local_living_sessions.c: the refusal has-sessions. */
 int local_environment_ask(struct provider *provider, struct change *change, struct arena *arena,
                           struct error *err);
 
-/* expiry.c: the refusal expires-existing. */
+/* local_expiry.c: the refusal expires-existing. */
 int local_policy_ask(struct provider *provider, struct change *change, struct arena *arena,
                      struct error *err);
 
@@ -51,7 +51,7 @@ int local_stack_clear(struct provider *provider, const struct change *change, st
                       struct error *err);
 void local_stack_fold(const struct provider *provider, struct arena *arena);
 
-/* environment_image.c */
+/* local_environment_image.c */
 int local_resolve_images(struct provider *provider, const struct observe_args *args,
                          struct observation *observations, struct error *err);
 struct value local_desired_image(const struct value *image, const struct value *resolved,

@@ -12,7 +12,7 @@ static struct record_place record_place_of(const struct provider *provider, enum
         return (struct record_place){ provider->root, provider->stack_name, kind, name };
 }
 
-void local_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
+void records_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
         change->refusals =
                 array_grow(arena, change->refusals, change->refusal_count, sizeof(*change->refusals));
         change->refusals[change->refusal_count++] = refusal;

@@ -135,8 +135,8 @@ static int find_agents(const char *root, struct arena *arena, struct sweep_repor
         return 0;
 }
 
-int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *arena, struct sweep_report *ret,
-                struct error *err) {
+int sweep_run(const char *root, int64_t now_ms, bool remove, struct arena *arena, struct sweep_report *ret,
+              struct error *err) {
         struct sweep_report report = { 0 };
         struct local_session *sessions;
         struct sweep_policy *policies;

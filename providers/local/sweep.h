@@ -49,7 +49,7 @@ struct sweep_report {
 };
 
 /* Finds and, with `remove`, deletes what the policies that were applied below `root` expire. */
-int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *arena, struct sweep_report *ret,
-                struct error *err) MUST_USE;
+int sweep_run(const char *root, int64_t now_ms, bool remove, struct arena *arena, struct sweep_report *ret,
+              struct error *err) MUST_USE;
 
 #endif

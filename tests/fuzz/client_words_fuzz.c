@@ -3,7 +3,7 @@
  * What a terminal's client reads: a stream of events, whole and in pieces whose size the first byte says; each event's data as what code
  * has said, on its way to a terminal; and the same bytes as what was typed at the prompt.
  */
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "client/cell.h"
 #include "client/events.h"
 #include "client/shown.h"

@@ -4,7 +4,7 @@
  * request, byte by byte as they come; 2 an answer's JSON and its files, framed as they should be; 3 an answer and 4 a request
  * made of texts, which must read as they were written; 5 a URL; 6 a password in one; 7 what an ssh server says first.
  */
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "gitops/git/git_parts.h"
 #include "gitops/git/ssh_offer.h"
 #include "gitops/git/url.h"

@@ -62,7 +62,7 @@ static void sweep(struct arena *arena) {
         struct sweep_report report;
         struct error err;
 
-        if (local_sweep(ROOT, INT64_C(1769860800000), false, arena, &report, &err) < 0 &&
+        if (sweep_run(ROOT, INT64_C(1769860800000), false, arena, &report, &err) < 0 &&
             err.message[0] == '\0')
                 abort();
 }

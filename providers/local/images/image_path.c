@@ -6,7 +6,7 @@
  */
 #include "providers/local/images/image_path.h"
 
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 #include <string.h>
 

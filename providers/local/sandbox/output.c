@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sandbox/output.h"
 
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 
 void output_init(struct output *output, bool hashed) {
         *output = (struct output){ .hashed = hashed };

@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/text_utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

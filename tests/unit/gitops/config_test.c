@@ -218,9 +218,9 @@ static void git_without_anybody_to_vouch_for_it(void **state) {
 
 static void events_have_names(void **state) {
         (void)state;
-        assert_string_equal(notify_event_name(NOTIFY_APPLIED), "applied");
-        assert_string_equal(notify_event_name(NOTIFY_APPROVAL), "approval");
-        assert_string_equal(notify_event_name(NOTIFY_RECOVERED), "recovered");
+        assert_string_equal(config_event_name(NOTIFY_APPLIED), "applied");
+        assert_string_equal(config_event_name(NOTIFY_APPROVAL), "approval");
+        assert_string_equal(config_event_name(NOTIFY_RECOVERED), "recovered");
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)

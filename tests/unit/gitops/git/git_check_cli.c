@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "gitops/git/git.h"
 #include "gitops/git/wire.h"
 

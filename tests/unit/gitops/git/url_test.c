@@ -3,7 +3,7 @@
 #include "support.h"
 
 #include "base/files.h"
-#include "base/terminal.h"
+#include "base/text_utf8.h"
 #include "gitops/git/git_parts.h"
 #include "gitops/git/url.h"
 

@@ -46,8 +46,8 @@ static struct sweep_report sweep_after(struct place *place, int64_t days, bool r
         struct sweep_report report;
         struct error err;
 
-        if (local_sweep(root, clock_system.wall_ms(&clock_system) + days * DAY_MS + 1000, remove,
-                        place->arena, &report, &err) < 0)
+        if (sweep_run(root, clock_system.wall_ms(&clock_system) + days * DAY_MS + 1000, remove, place->arena,
+                      &report, &err) < 0)
                 fail_msg("%s", err.message);
         return report;
 }
@@ -257,8 +257,8 @@ static void test_nothing(void **state) {
         assert_int_equal(report.count, 0);
         place_write(place, "local/lab/policies/torn.json", "{");
         struct error err;
-        assert_int_equal(local_sweep(local_root(place->folder, "lab", place->arena), 0, true, place->arena,
-                                     &report, &err),
+        assert_int_equal(sweep_run(local_root(place->folder, "lab", place->arena), 0, true, place->arena,
+                                   &report, &err),
                          -1);
         assert_non_null(strstr(err.message, "torn.json is damaged"));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "providers/aws/examine.h"
+#include "providers/aws/aws_examine.h"
 
 #include "base/json.h"
 #include "providers/aws/services/lambda.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `berth doctor` asks of the account: one call that reads. */
-#ifndef BERTH_PROVIDERS_AWS_EXAMINE_H
-#define BERTH_PROVIDERS_AWS_EXAMINE_H
+#ifndef BERTH_PROVIDERS_AWS_AWS_EXAMINE_H
+#define BERTH_PROVIDERS_AWS_AWS_EXAMINE_H
 
 #include "providers/examine.h"
 #include "providers/provider.h"

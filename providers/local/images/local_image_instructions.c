@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "providers/local/images/image_instructions.h"
+#include "providers/local/images/local_image_instructions.h"
 
 #include "providers/image_rules.h"
 #include "providers/local/images/image_index.h"

@@ -90,7 +90,7 @@ static void count_attempt(struct source *source, const struct attempt *attempt, 
         const char *name = source->config->name;
 
         metrics_add(metrics, METRIC_RECONCILES, 1,
-                    (const char *const[]){ name, reconcile_result_name(attempt->result) });
+                    (const char *const[]){ name, status_result_name(attempt->result) });
         metrics_observe(metrics, METRIC_RECONCILE_SECONDS, (double)took_ms / 1000.0,
                         (const char *const[]){ name });
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Of the guard has-sessions what this machine knows: the records beside the workspaces. */
-#include "providers/living_sessions.h"
 #include "base/array.h"
+#include "providers/living_sessions.h"
 #include "providers/local/local_workspaces.h"
 #include "providers/local/provider_local.h"
 
@@ -28,6 +28,6 @@ int local_environment_ask(struct provider *provider, struct change *change, stru
                 owners[living++] = sessions[i].owner ? sessions[i].owner : "nobody known";
         }
         if (living > 0)
-                local_refuse(change, living_sessions_refusal(change, owners, living, arena), arena);
+                records_refuse(change, living_sessions_refusal(change, owners, living, arena), arena);
         return 0;
 }

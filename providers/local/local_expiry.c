@@ -57,7 +57,7 @@ int local_policy_ask(struct provider *provider, struct change *change, struct ar
         if (aged.files == 0)
                 return 0;
         clock_format(aged.oldest_ms, oldest, sizeof(oldest));
-        local_refuse(
+        records_refuse(
                 change,
                 (struct refusal){
                         .id = "expires-existing",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that make images which Lambda would take too, and bring them into the local store. */
-#ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_INSTRUCTIONS_H
-#define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_INSTRUCTIONS_H
+#ifndef BERTH_PROVIDERS_LOCAL_IMAGES_LOCAL_IMAGE_INSTRUCTIONS_H
+#define BERTH_PROVIDERS_LOCAL_IMAGES_LOCAL_IMAGE_INSTRUCTIONS_H
 
 #include "providers/images.h"
 
