@@ -520,7 +520,7 @@ def test_a_killed_writers_lock_is_taken_at_once(cloud, stack, s3, bucket):
     process.kill()
     process.communicate()
     assert exists(s3, bucket, LOCK)
-    time.sleep(2)
+    cloud.await_quiet()
     cloud.faults()
     begun = time.monotonic()
     stack.apply()

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -541,8 +542,9 @@ def test_a_terminal_that_goes_away(make, repository):
         controller.start()
     finally:
         signal.signal(signal.SIGHUP, before)
+    ignored = re.search(r"^SigIgn:\s*(\w+)", Path(f"/proc/{controller.process.pid}/status").read_text(), re.MULTILINE)
+    assert int(ignored[1], 16) & 1 << (signal.SIGHUP - 1)
     controller.process.send_signal(signal.SIGHUP)
-    time.sleep(0.5)
     assert controller.answers()
 
 

@@ -125,7 +125,7 @@ def test_killed_in_the_middle_and_run_again(cloud, four, operation):
     cloud.await_call(process, operation)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    time.sleep(2)  # what was in flight arrives
+    cloud.await_quiet()  # what was in flight has arrived
     cloud.faults()
     four.apply()
     assert made(cloud) == set(NAMES)
