@@ -38,7 +38,7 @@
 #define QUIET_MAX 12000 /* a minute: it does not answer */
 #define NO_SESSION "s-aaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-/* What came back. */
+/* An answer. */
 struct answer {
         unsigned status;
         struct {
@@ -52,7 +52,7 @@ struct answer {
 /* What later requests of an input may name. */
 static struct { char ids[SERVED_WHO_COUNT][64], ticket[128], etag[128], mcp[128]; } known;
 
-static char *shown; /* the request under way, for whoever reads of a fault */
+static char *shown; /* the request under way, printed with a fault */
 
 static void require_that(bool condition, const char *what) {
         if (condition)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define ANSWERS_MAX 128
-#define REQUESTS_MAX 160 /* then nothing answers any more: whoever asks for ever comes to an end */
+#define REQUESTS_MAX 160 /* then nothing answers any more: a caller that asks forever comes to an end */
 #define WALL_MS INT64_C(1769860800000)
 
 struct answer {

@@ -10,8 +10,9 @@
  *                          (an empty line)
  *     body
  *
- * A request takes the first answer not taken yet whose needle occurs in its label, "METHOD URL TARGET BODY-UP-TO-&", or
- * else the last such answer again; where there is none, 404 without a body. Status 0 is a connection that breaks.
+ * A request takes the first answer not taken yet whose needle occurs in its label, "METHOD URL
+ * TARGET BODY-UP-TO-&", or else the last such answer again; where no needle occurs, 404 without a
+ * body. Status 0 is a connection that breaks.
  */
 #ifndef BERTH_TESTS_FUZZ_CLOUD_H
 #define BERTH_TESTS_FUZZ_CLOUD_H

@@ -170,7 +170,7 @@ static void carry_out(struct pass *pass, struct subject_here *subject, const str
         if (result == STEP_DONE) {
                 struct value *spec = arena_alloc(pass->arena, sizeof(*spec));
 
-                /* What is recorded goes through the state, as JSON. */
+                /* A recorded value passes through the state, as JSON. */
                 if (change->desired) {
                         json_t *json = value_to_json(change->desired, secret_key);
 

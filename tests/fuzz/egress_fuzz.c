@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands between a sandbox and the network reads from both: a proxy's client (the head of a request; what it says in a tunnel, in
- * pieces, with a server's answer in between), and, of a proxy that was taken over, what it tells. The first byte says which, the
- * second how large pieces are.
+ * The parts between a sandbox and the network read from both: a proxy's client (the head of a
+ * request; what it says in a tunnel, in pieces, with a server's answer in between), and, of a proxy
+ * that was taken over, what it tells. The first byte says which, the second how large pieces are.
  */
 #include "egress/asked.h"
 #include "egress/tally.h"
@@ -43,7 +43,7 @@ static void read_head(const char *bytes, size_t length) {
                 abort();
 }
 
-/* What is let through before the tunnel is open begins with a ClientHello, whatever the pieces. */
+/* Bytes let through before the tunnel is open begin with a ClientHello, whatever the pieces. */
 static void read_tunnel(const char *bytes, size_t length, size_t piece) {
         struct error err;
         struct tunnel tunnel;

@@ -252,7 +252,10 @@ static bool same_or_none(const char *a, const char *b) {
         return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* What is let through to libgit2 and ssh; and what it is taken for is what it says, also when it is read once more. */
+/*
+ * A URL let through to libgit2 and ssh; and what it is taken for is what it says, also when it is
+ * read once more.
+ */
 static void check_url(const struct url *url, struct input *input) {
         struct error err = { 0 };
         struct url again;
@@ -299,7 +302,7 @@ static void password(struct input *input) {
         /* The same letters in a host's name are no secret. */
         if ((user && strstr(user, PASSWORD)) || (behind && strstr(behind, PASSWORD)))
                 return;
-        /* A user with one of these in it is none, and what follows no password of his. */
+        /* A user with one of these characters is invalid, and the text behind it is no password. */
         if (user && strpbrk(user, "/:@[]?#"))
                 return;
         if (before && strcmp(before, "https://") != 0 && strcmp(before, "ssh://") != 0 &&

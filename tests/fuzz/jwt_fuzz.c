@@ -64,7 +64,7 @@ static struct jwks *read_set(const char *text, size_t length) {
         return jwks;
 }
 
-/* What was good is so by these bytes alone. */
+/* A token that was good is so by these bytes alone. */
 static void check_bits(const struct jwt *jwt, const struct jwks *jwks, struct arena *arena) {
         struct jwt other = *jwt;
         char *text = arena_strndup(arena, jwt->signed_text, jwt->signed_length);
@@ -142,7 +142,10 @@ static bool check_token(const char *token, const struct jwks *jwks, struct arena
         return is_good;
 }
 
-/* One that is signed here is good where it says that it is by such a key, of that name or of none; by no other set but one with the key. */
+/*
+ * A token that is signed here is good where it says that it is by such a key, and has the key's
+ * name or none; no other set verifies it, except one with the key.
+ */
 static void check_signed(const char *header, size_t header_length, const char *claims, size_t claims_length,
                          const struct jwks *own, struct arena *arena) {
         const char *text = arena_printf(arena, "%s.%s", encode(header, header_length, arena),

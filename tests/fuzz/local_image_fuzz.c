@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that somebody hands over. The parts: a letter for the form (o an OCI layout, d skopeo's dir:, D a docker-archive
- * unpacked into a folder's tar, a any file), the index (or manifest.json), the manifest, the configuration, one layer; for
- * a the file alone. Digests must fit to get anywhere, so that in these texts "@M" means the manifest's digest and "@m" its
- * size, "@C" and "@c" the configuration's, "@L" and "@l" the layer's.
+ * Images from outside. The parts: a letter for the form (o an OCI layout, d skopeo's dir:, D a
+ * docker-archive unpacked into a folder's tar, a any file), the index (or manifest.json), the
+ * manifest, the configuration, one layer; for a the file alone. Digests must fit to get anywhere,
+ * so that in these texts "@M" means the manifest's digest and "@m" its size, "@C" and "@c" the
+ * configuration's, "@L" and "@l" the layer's.
  *
  * Whatever comes in, nothing is written outside of the store.
  */

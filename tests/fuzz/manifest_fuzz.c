@@ -47,7 +47,7 @@ static void load(const char *path) {
         json_decref(diagnostics_to_json(&diagnostics));
 }
 
-/* What was laid out stays as it is. */
+/* A text that was laid out stays as it is. */
 static void lay_out(const char *text, size_t length) {
         struct strbuf once STRBUF_CLEANUP = STRBUF_INIT, twice STRBUF_CLEANUP = STRBUF_INIT;
         struct error err;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A message of MCP with its headers, in parts: version, method, name ("-": none is sent), body. What is refused has a code, a status and
- * a sentence; whatever it is, it is answered with JSON that carries the id that it had, or null; arguments that pass have a tool's
- * types; and names of files come back from the resources that they become.
+ * A message of MCP with its headers, in parts: version, method, name ("-": none is sent), body. A
+ * refusal has a code, a status and a sentence; whatever it is, it is answered with JSON that
+ * carries the id that it had, or null; arguments that pass have a tool's types; and names of files
+ * come back from the resources that they become.
  */
 #include "base/json.h"
 #include "broker/mcp/mcp_message.h"

@@ -24,7 +24,7 @@ struct parts {
 };
 struct parts parts_of(const uint8_t *data, size_t size);
 
-/* The next part, to be released with free(); empty where there is none any more. */
+/* The next part, to be released with free(); empty after the last. */
 char *parts_next(struct parts *parts, size_t *ret_length);
 /* The same with a NUL behind it. */
 char *parts_next_text(struct parts *parts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes to the runtime on Lambda, and what only its answers have: bytes as an event, and as the head of a message. What is taken is
- * written and read again, and must be as it was.
+ * Inputs of the runtime on Lambda, and texts that only its answers have: bytes as an event, and as
+ * the head of a message. A message that is taken is written and read again, and must be as it was.
  */
 #include "parts.h"
 #include "runtime/protocol/invocation.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of a session's runtime, in pieces whose size the first byte says. Each is read as all that it could be: what the runtime says,
- * which comes out of a sandbox; what it is asked; what a kernel says to it; a part of a checkpoint. What is taken is written and read again, and must
- * be as it was.
+ * Messages of a session's runtime, in pieces whose size the first byte says. Each is read as all
+ * that it could be: what the runtime says, which comes out of a sandbox; what it is asked; what a
+ * kernel says to it; a part of a checkpoint. A message that is taken is written and read again, and
+ * must be as it was.
  */
 #include "parts.h"
 #include "runtime/protocol/checkpoint.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes from the other side of a sandbox's sockets: the bytes are a peer's, as they are, to a reader of frames. Whatever
- * is a frame is read as each message that it could be: of a worker's client and keeper, of a worker, of a launcher's client, of
- * a launcher; a file that is put in, and a list of files that come out. And all of them are a client's questions about the files of a
+ * Input from the other side of a sandbox's sockets: the bytes are a peer's, as they are, to a
+ * reader of frames. Whatever is a frame is read as each message that it could be: of a worker's
+ * client and keeper, of a worker, of a launcher's client, of a launcher; a file that is put in, and
+ * a list of files that come out. And all of them are a client's questions about the files of a
  * session.
  */
 #include "parts.h"
@@ -24,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What was read is written and read again, and must be as it was. */
+/* A message that was read is written and read again, and must be as it was. */
 static void again(const struct strbuf *first, const struct strbuf *second) {
         if (first->length != second->length || memcmp(first->data, second->data, first->length) != 0)
                 abort();
@@ -191,13 +192,19 @@ static unsigned count_names(const char *path) {
         return count;
 }
 
-/* What is said to hold after each input: nothing was made or removed beside the folder. ".", ".." and the two folders. */
+/*
+ * Must hold after each input: nothing was made or removed beside the folder. ".", ".." and the two
+ * folders.
+ */
 static void check_outside(void) {
         if (count_names(scratch_folder()) != 4)
                 abort();
 }
 
-/* The folders are made once: what is in them is made anew only after an input that may have changed it. */
+/*
+ * The folders are made once: their content is made again only after an input that may have changed
+ * it.
+ */
 static int open_folder(const char *name) {
         static const char *const names[] = { "put", "asked" };
         char path[256];
@@ -223,7 +230,7 @@ static void empty_folder(const char *name) {
                 abort();
 }
 
-/* Whatever is to be put in, what is made stays in the folder. */
+/* Whatever file is put in, what is made stays in the folder. */
 static void put(struct frame *frame) {
         static int folder = -1;
         struct error err = { 0 };
@@ -307,7 +314,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 put(&frame);
                 frame_release(&frame);
         }
-        /* A peer that has closed is seen to have, and one that spoke badly is told apart. */
+        /* A peer that has closed is noticed, and a peer that spoke badly is told apart. */
         if (answer == FRAME_WAIT || (answer < 0 && !err.message[0]))
                 abort();
         frame_reader_release(&reader);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Its port is any free one, which only listen_open() knows, and nobody asks too often: those two functions are wrapped. All else is what
- * `berth serve` runs.
+ * Its port is any free one, which only listen_open() knows, and no client asks too often: those two
+ * functions are wrapped. All else is what `berth serve` runs.
  */
 #include "served.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `berth serve` in a thread of the fuzzer's process: a scratch folder with a small state that was applied, three clients, and a place
- * without sandboxes (tests/unit/sessions/fake_place.h). What is asked of it comes through its sockets, as from anybody.
+ * `berth serve` in a thread of the fuzzer's process: a scratch folder with a small state that was
+ * applied, three clients, and a place without sandboxes (tests/unit/sessions/fake_place.h).
+ * Requests reach it through its sockets, as from any client.
  */
 #ifndef BERTH_TESTS_FUZZ_SERVED_H
 #define BERTH_TESTS_FUZZ_SERVED_H
 
 #include <stdbool.h>
 
-/* Who asks. The words are what an input calls them, and beginnings of their tokens. */
+/* The clients. The words are what an input calls them, and beginnings of their tokens. */
 enum served_who {
         SERVED_SOCKET, /* "me": by the Unix socket */
         SERVED_DESK,   /* "desk": acts for users */
@@ -19,10 +20,13 @@ enum served_who {
         SERVED_WHO_COUNT
 };
 extern const char *const served_names[SERVED_WHO_COUNT];
-/* NULL where he has none. */
+/* NULL for a client without a token. */
 const char *served_token(enum served_who who);
 
-/* Starts it where it does not run; now and then it is stopped first, and begins anew with nothing but the state. */
+/*
+ * Starts it where it does not run; now and then it is stopped first, and begins again with nothing
+ * but the state.
+ */
 void served_begin(void);
 /* A connection: by the Unix socket for "me", else by TCP. */
 int served_connect(enum served_who who);

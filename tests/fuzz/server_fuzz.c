@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection's bytes: heads and bodies, as a client sends them. What is not refused has lines that end with CRLF, a path without
- * surprises, one host of ours, and one length; and it is read as the same in whatever pieces it comes.
+ * A connection's bytes: heads and bodies, as a client sends them. A request that is not refused has
+ * lines that end with CRLF, a path without surprises, one host of ours, and one length; and it is
+ * read as the same in whatever pieces it comes.
  */
 #include "base/strbuf.h"
 #include "parts.h"
@@ -79,7 +80,10 @@ static void check_parts(const struct head *head, const struct head_parts *parts,
         require(route || !allow || strcmp(allow, "POST") == 0);
 }
 
-/* As it comes in pieces of so many bytes; -1 where it is none. *ret_used is all that it takes, 0 where it has not ended. */
+/*
+ * The body in pieces of `step` bytes; -1 where it is invalid. *ret_used is all that it takes, 0
+ * where it has not ended.
+ */
 static int read_chunks(const char *bytes, size_t length, size_t step, struct strbuf *ret, size_t *ret_used) {
         struct chunks chunks = { 0 };
         size_t at = 0, come = 0;
@@ -116,7 +120,7 @@ static size_t check_chunks(const char *bytes, size_t length) {
         return result < 0 ? 0 : used;
 }
 
-/* How much of the bytes is one request, 0 where they are none, or not all of one. */
+/* How much of the bytes is one request, 0 where they are not a request, or not all of one. */
 static size_t check_request(const char *bytes, size_t length, const struct head_hosts *hosts) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         size_t seen = 0, by_pieces = 0, body;

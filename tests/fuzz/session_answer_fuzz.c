@@ -4,9 +4,10 @@
  * what was asked and how it comes; the rest are messages as parts, a head and a body each, whose lengths are made to fit, or the bytes of
  * the stream themselves.
  *
- * The engine hears the same whatever the pieces, as a stream or in a buffered answer; and where an answer was cut off and comes once more from
- * the bucket, nothing is said twice and nothing is left out. What is heard is about this execution alone, a lie has a reason, and a file
- * that is said to be kept has a path that a workspace may have.
+ * The engine hears the same whatever the pieces, as a stream or in a buffered answer; and where an
+ * answer was cut off and comes once more from the bucket, nothing is said twice and nothing is left
+ * out. Events concern this execution alone, a lie has a reason, and a file that is said to be kept
+ * has a path that a workspace may have.
  */
 #include "base/digest.h"
 #include "base/json.h"
@@ -139,7 +140,9 @@ static void take(struct place_answer *answer, const struct strbuf *bytes, size_t
         place_answer_end(answer);
 }
 
-/* As a stream, in pieces; the first time cut off behind so many bytes, where it then comes once more. */
+/*
+ * As a stream, in pieces; the first time cut off behind `cut` bytes, where it then comes once more.
+ */
 static void hear_stream(const struct strbuf *bytes, bool executes, size_t step, size_t cut,
                         struct strbuf *ret) {
         struct place_session session;

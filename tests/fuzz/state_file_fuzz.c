@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Pauses are for writers that there are none of here. */
+/* Pauses are for other writers, which do not exist here. */
 int __wrap_nanosleep(const struct timespec *request, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *request, struct timespec *left) {
         (void)request;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of the state: the first byte says of which database, the rest is the value. As it comes it fails by its
- * checksum, nearly always; so it is sealed here and read once more. What was read must be the same when it is written
- * and read again.
+ * The values of the state: the first byte says of which database, the rest is the value. As it
+ * comes it fails by its checksum, nearly always; so it is sealed here and read once more. A value
+ * that was read must be the same when it is written and read again.
  */
 #include "parts.h"
 #include "state/codec.h"

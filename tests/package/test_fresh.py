@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources, as somebody meets them who has just got them: in a fresh Debian that has nothing of what they take, by root and by a user."""
+"""The sources, as a newcomer meets them: in a fresh Debian that has nothing of what they take, by root and by a user."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ class Fresh(Debian):
     def unpack(self):
         done = shell('root_unpack "$(root_archive "$1" users passwd)" "$2"; mkdir -p "$2/home/tester/berth"; package_sources | tar -C "$2/home/tester/berth" -x', self.release, self.root)
         assert done.returncode == 0, done.stderr
-        # Who signs for the package indexes that this machine sees, if not only Debian's list.
+        # The authorities that sign for the package indexes that this machine sees, if not only Debian's list.
         own = Path("/usr/local/share/ca-certificates")
         if own.is_dir():
             shutil.copytree(own, self.root / "usr/local/share/ca-certificates", dirs_exist_ok=True)

@@ -33,7 +33,7 @@ def test_the_start_of_the_readme_as_root(debian):
 
 
 def test_the_start_of_the_readme_as_a_user(debian):
-    """In this bare Debian nobody has delegated cgroups to the user: that is refused unless he takes it, as doctor says."""
+    """In this bare Debian no cgroups are delegated to the user: that is refused unless the user takes it, as doctor says."""
     debian.run("useradd --create-home --shell /bin/bash tester")
     first = debian.run(start_of_the_readme(), user="tester", check=False)
     if first.returncode:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 @pytest.fixture(scope="module")
 def installed(debian):
-    """With what the image has besides."""
+    """With the programs that the image has besides."""
     done = shell('package_install "$@"', debian.release, debian.deb, "tini", "gpgv", "openssh-client")
     assert done.returncode == 0, done.stderr
     return debian

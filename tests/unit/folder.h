@@ -26,7 +26,7 @@ static inline void folder_make_temporary(char *path) {
         assert_non_null(mkdtemp(path));
 }
 
-/* With all that is in it, however deep; where there is none already, that is fine. */
+/* With all that is in it, however deep; a missing folder is fine. */
 static inline void folder_remove(const char *path) {
         pid_t child = fork();
         int status = -1;

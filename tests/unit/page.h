@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of docs/ that tables of the program write. BERTH_WRITE_DOCS=1: the test writes its page anew. */
+/*
+ * Pages of docs/ that tables of the program write. BERTH_WRITE_DOCS=1: the test writes its page
+ * again.
+ */
 #ifndef BERTH_TESTS_UNIT_PAGE_H
 #define BERTH_TESTS_UNIT_PAGE_H
 

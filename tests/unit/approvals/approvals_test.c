@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of approvals while a log is read that is longer than what is kept, and while none can be written. */
+/*
+ * Approvals in memory: while a log is read that is longer than what is kept, and while no log can
+ * be written.
+ */
 #include "approvals/approvals.h"
 
 #include "approvals/shell_worker.h"

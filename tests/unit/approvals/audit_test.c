@@ -77,7 +77,7 @@ static bool opens(const struct fixture *fixture) {
         return opened;
 }
 
-/* find -print0 prints it, and whoever asks for a command chooses what that prints. */
+/* find -print0 prints it, and the client that asks for a command chooses what that prints. */
 static void test_nul_in_output(void **state) {
         const struct fixture *fixture = *state;
         struct audit *audit = NULL;
@@ -167,7 +167,10 @@ static void test_torn(void **state) {
         assert_int_equal(found.entries, ENTRIES + 1); /* which says that something was cut */
 }
 
-/* It died between an entry and its head: one entry more than the head says is whole, two are nobody's. */
+/*
+ * It died between an entry and its head: one entry more than the head says is whole, two are
+ * invalid.
+ */
 static void test_head_behind(void **state) {
         struct fixture *fixture = *state;
         struct strbuf head STRBUF_CLEANUP = STRBUF_INIT;

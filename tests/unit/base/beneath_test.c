@@ -106,7 +106,7 @@ static void test_what_is_made(void **state) {
         close(folder);
 }
 
-/* Where a FIFO lies, nobody waits for its other side. */
+/* A FIFO is opened without waiting for its other side. */
 static void test_pipes_are_not_waited_for(void **state) {
         struct place *place = *state;
         int folder = make_folder(place);
@@ -160,7 +160,7 @@ static void ask_everything(int folder, const char *path, long *ret_answers) {
                 *next++ = found(beneath_open_linked(folder, path, ways[i]));
                 *next++ = found(beneath_follow(folder, path, ways[i]));
         }
-        /* What it makes goes at once, so that the next are asked of the same folder. */
+        /* A file that it makes is removed at once, so that the next calls meet the same folder. */
         next[0] = outcome(beneath_create(folder, path, O_WRONLY | O_EXCL, 0600));
         if (next[0] == 0)
                 (void)unlinkat(folder, path, 0);
@@ -317,7 +317,7 @@ static void test_without_openat2_no_path_takes_for_ever(void **state) {
         close(folder);
 }
 
-/* Somebody exchanges a folder for a link that leads out, and moves folders out, all the time. */
+/* A thread exchanges a folder for a link that leads out, and moves folders out, all the time. */
 static void test_without_openat2_nobody_is_led_out(void **state) {
         struct place *place = *state;
         int folder = make_folder(place), in = open(place_path(place, "in"), O_RDONLY | O_CLOEXEC), status;

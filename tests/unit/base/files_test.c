@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are replaced: whole, whoever else writes them, and so that they hold when the power fails. */
+/*
+ * Files that are replaced: whole, even if others write them too, and so that they hold when the
+ * power fails.
+ */
 #include "base/files.h"
 
 #include <dirent.h>

@@ -168,7 +168,7 @@ static void give_list(const char *path, const char *attribute, uint16_t tag, uid
         skip();
 }
 
-/* Of root's group: by the mode alone nobody else may write there. */
+/* Of root's group: by the mode alone no other user may write there. */
 static void lists_of_who_else_may_write_are_read(void **state) {
         static const char access[] = "system.posix_acl_access", by_default[] = "system.posix_acl_default";
         const struct tree *tree = *state;
@@ -185,14 +185,14 @@ static void lists_of_who_else_may_write_are_read(void **state) {
         assert_int_equal(removexattr(tree->upper, access), 0);
         assert_int_equal(chmod(tree->upper, 0700), 0);
         opens(tree->lower);
-        /* What is made below would have it. */
+        /* A folder that is made below would inherit the list. */
         give_list(tree->lower, by_default, ACL_USER, ANOTHER, 7);
         refused(tree->lower, ERROR_REFUSED, tree->lower);
         assert_int_equal(removexattr(tree->lower, by_default), 0);
         opens(tree->lower);
 }
 
-/* What is missing is made, in what has been looked at alone. */
+/* Missing folders are made, only inside folders that were checked. */
 static void folders_are_made(void **state) {
         const struct tree *tree = *state;
         char made[128], below[160], link[128];

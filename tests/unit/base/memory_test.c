@@ -226,16 +226,16 @@ static void arrays_grow(void **state) {
         for (size_t i = 0; i < 1000; i++)
                 assert_int_equal(items[i], i + 1);
         assert_int_equal(moves, 9); /* 4 8 16 32 64 128 256 512 1024 */
-        /* What was replaced is left as it was, for those who still look at it. */
+        /* The array that was replaced is left as it was, for readers that still use it. */
         assert_ptr_not_equal(full, items);
         items[0] = 7;
         assert_int_equal(full[0], 1);
         assert_int_equal(full[511], 512);
-        /* One that has lost items has the room that it had. */
+        /* An array that has lost items has the room that it had. */
         assert_ptr_equal(array_grow(arena, items, 3, sizeof(*items)), items);
 }
 
-/* Of an array of three that was made elsewhere nobody knows whether a fourth has room. */
+/* An array of three that was made elsewhere may lack room for a fourth. */
 static void an_array_made_elsewhere_is_refused(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         uint16_t *items = (uint16_t *)arena_alloc(arena, 64) + 24;

@@ -161,7 +161,10 @@ static void own_signatures(void **state) {
         public_key_pair_free(NULL);
 }
 
-/* Locked, of another curve, a public one, no key; private numbers that are none of the curve's (0, its order, 512 bits), or another key's. */
+/*
+ * Locked, of another curve, a public one, no key; private numbers that are not of the curve (0, its
+ * order, 512 bits), or another key's.
+ */
 static void no_own_keys(void **state) {
         static const char *const cases[] = {
                 "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"

@@ -64,7 +64,7 @@ static void fields(void **state) {
         static const struct {
                 const char *text;
                 unsigned number;
-                const char *field; /* NULL: there is none */
+                const char *field; /* NULL: no field */
         } cases[] = { { "a:b::c", 0, "a" },  { "a:b::c", 1, "b" }, { "a:b::c", 2, "" }, { "a:b::c", 3, "c" },
                       { "a:b::c", 4, NULL }, { "", 0, "" },        { "", 1, NULL },     { ":", 1, "" } };
 
@@ -349,7 +349,7 @@ static void digests(void **state) {
 
 static void base64_is_read_by_the_letter(void **state) {
         static const struct {
-                const char *text, *bytes; /* NULL: it is none */
+                const char *text, *bytes; /* NULL: invalid */
         } cases[] = {
                 { "", "" },        { "YQ==", "a" },        { "YWI=", "ab" },
                 { "YWJj", "abc" }, { "YWJjZA==", "abcd" }, { "+/+/", "\xfb\xff\xbf" },

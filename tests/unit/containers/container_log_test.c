@@ -99,7 +99,7 @@ static void test_what_was_appended_is_read(void **state) {
         assert_string_equal(strbuf_text(&text), "three ");
 }
 
-/* A place tells again what nobody has heard: after a death it is there once all the same. */
+/* A place repeats events that were not heard: after a death each is there once nevertheless. */
 static void test_what_is_told_again_is_there_once(void **state) {
         struct fixture *fixture = *state;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -166,7 +166,7 @@ static void test_the_ring_turns(void **state) {
                 assert_int_equal(found, number++);
         }
         assert_int_equal(number, 30000);
-        /* Who was left further behind than the ring goes hears that some have gone. */
+        /* A reader left further behind than the ring goes hears that some have gone. */
         (void)read_from(fixture, first - 1, &text, &gap);
         assert_true(gap);
         assert_int_equal(text.length, all.length);

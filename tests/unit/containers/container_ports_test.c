@@ -22,7 +22,7 @@ static bool is_nobodys(const void *context, int64_t port) {
         return false;
 }
 
-/* Whoever wrote the record, and whatever rights the server has. */
+/* Whichever program wrote the record, and whatever rights the server has. */
 static void a_record_is_given_no_port_of_the_machine_s_own(void **state) {
         static const int64_t ports[] = { 1, 22, 80, 443, 1023 };
 
@@ -52,7 +52,7 @@ static void one_is_found(void **state) {
 
 struct asked {
         int64_t ports[100];
-        size_t count, first; /* so many are another's */
+        size_t count, first; /* this number of them are another's */
 };
 
 static bool are_others_first(const void *context, int64_t port) {

@@ -24,7 +24,7 @@ static struct container_record make(const char *detail) {
         return record;
 }
 
-/* What is written down is read again; `found` is the detail then. */
+/* A record that was written is read again; `found` is the detail then. */
 static void check_detail(const char *detail, const char *found) {
         struct container_record record = make(detail), again;
         char *text = container_record_to_text(&record);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kind more: its fields and its row, in this file, and nothing else. This program's table of kinds stands in for
- * schema/kind_table.c. What is loaded, checked, documented, ordered, guarded, kept and reported comes from the row alone.
+ * A kind more: its fields and its row, in this file, and nothing else. This program's table of
+ * kinds stands in for schema/kind_table.c. Loading, checks, documents, order, guards, keeping and
+ * reports come from the row alone.
  */
 #include <pthread.h>
 #include <stdarg.h>

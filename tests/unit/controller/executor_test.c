@@ -35,10 +35,10 @@ struct stage {
         size_t order[MOST], ended_count;
         atomic_uint queued, most_queued;
         struct interrupt interrupt;
-        atomic_int interrupt_at; /* after so many turns in all; 0: never; -1: before the first */
+        atomic_int interrupt_at; /* after this number of turns in all; 0: never; -1: before the first */
         atomic_uint turns;
         bool slow_to_hear;  /* what has ended first is taken in only when all turns were taken */
-        bool heard_in_time; /* or that took so long that somebody must have waited */
+        bool heard_in_time; /* or that took too long for a plan that did not wait */
 };
 
 static int run(void *context, size_t job, struct turn *turn) {
@@ -291,7 +291,7 @@ static void test_an_interrupt_finishes_what_was_begun(void **state) {
         assert_true(done > 0 && not_started > 0);
         free(stage);
 
-        /* One that came before leaves nothing to finish. */
+        /* An interrupt that came before leaves nothing to finish. */
         stage = play(scripts, jobs, 500, 2, -1);
         for (size_t i = 0; i < 500; i++)
                 assert_int_equal(stage->outcomes[i], JOB_NOT_STARTED);

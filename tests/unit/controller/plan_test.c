@@ -63,7 +63,10 @@ static void test_offline_what_is_the_same_is_not_worked_out(void **state) {
                          7);
 }
 
-/* A variable or a tag of no text is one: fingerprints leave it out, plans must not, whoever they ask. */
+/*
+ * A variable or a tag of no text exists: fingerprints leave it out, plans must not, whichever
+ * record they compare with.
+ */
 static void test_an_empty_variable_comes_and_goes(void **state) {
 #define VARIABLES(text) STACK ENVIRONMENT("a", ", variables: {" text "}") ENVIRONMENT("b", "")
         static const struct {
@@ -92,7 +95,10 @@ static void test_an_empty_variable_comes_and_goes(void **state) {
 #undef VARIABLES
 }
 
-/* As an earlier version wrote it, or another one: worked out once, and written anew by the next apply. */
+/*
+ * As an earlier version wrote it, or another one: worked out once, and written again by the next
+ * apply.
+ */
 static void test_a_record_without_its_source(void **state) {
         struct bench *bench = *state;
         struct record *records;
@@ -159,7 +165,10 @@ static void test_drift(void **state) {
                          2048);
 }
 
-/* Where drift is only reported, a commit's own changes are made all the same, to the drifted resource too. */
+/*
+ * Where drift is only reported, a commit's own changes are made nevertheless, to the drifted
+ * resource too.
+ */
 static void test_drift_that_is_left(void **state) {
         struct bench *bench = *state;
         json_t *spec;
@@ -352,7 +361,10 @@ static void test_failures_are_taken_up_again(void **state) {
         expect_line(bench, "update Environment/a(variables.OLD)");
 }
 
-/* What cannot be written down is not done: the provider is told, so that what waits for that change need not wait for ever. */
+/*
+ * A change that cannot be written down is not done: the provider is told, so that work which waits
+ * for that change need not wait forever.
+ */
 static void test_a_change_that_is_abandoned(void **state) {
         struct bench *bench = *state;
         struct apply_args args = {
@@ -370,7 +382,10 @@ static void test_a_change_that_is_abandoned(void **state) {
         state_lease_release(bench->state);
 }
 
-/* What re-pointed the dependents died before it recorded that: the environment that they left is in nobody's use. */
+/*
+ * The run that re-pointed the dependents died before it recorded that: the environment that they
+ * left is unused.
+ */
 static void test_a_run_that_died_re_pointing(void **state) {
         const char *moved = STACK ENVIRONMENT("b", "") AGENT("x", "b") AGENT("y", "b") SWARM("s", "x", "b");
         static const char *const dependents[] = { "Agent/x", "Swarm/s" };
@@ -392,7 +407,7 @@ static void test_a_run_that_died_re_pointing(void **state) {
         }
         bench_must_plan(bench, moved);
         expect_line(bench, "delete Environment/a");
-        /* One that still shall use it is in the way as ever. */
+        /* A dependent that still shall use it is in the way as before. */
         bench_must_plan(bench,
                         STACK ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "b"));
         expect_line(bench, "update Agent/x(environment); delete Environment/a !has-dependents");
@@ -529,7 +544,10 @@ static void test_parts_of_a_creation_are_not_forgotten(void **state) {
         expect_line(bench, "");
 }
 
-/* The creation failed since somebody else has that name: what is there is not ours, and removing the manifest forgets it. */
+/*
+ * The creation failed since the name is taken: the resource there is not ours, and removing the
+ * manifest forgets it.
+ */
 static void test_a_failed_creation_claims_nothing(void **state) {
         struct bench *bench = *state;
 

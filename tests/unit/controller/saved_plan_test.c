@@ -44,7 +44,9 @@ static void save(struct desk *desk, const char *yaml) {
                 fail_msg("%s", err.message);
 }
 
-/* Plans anew from the saved file, as `apply PLANFILE` does; the refusals are in desk->bench.plan. */
+/*
+ * Plans again from the saved file, as `apply PLANFILE` does; the refusals are in desk->bench.plan.
+ */
 static void take_up(struct desk *desk) {
         struct bench *bench = &desk->bench;
         struct saved_plan saved;

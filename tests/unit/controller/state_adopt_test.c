@@ -262,7 +262,7 @@ static void another_lineage_is_taken_where_it_does_not_live(void **state) {
         assert_int_equal(adoption.refusal_count, 0);
         assert_int_equal(adoption.lineage_count, 1);
 
-        /* On a machine that nobody can look at: only where somebody says so. */
+        /* On a machine that cannot be checked: only where the user says so. */
         place.notes[0].machine = elsewhere[0];
         must_look(bench, yaml, NULL, &adoption);
         assert_int_equal(adoption.refusal_count, 1);
@@ -291,7 +291,7 @@ static void another_lineage_is_taken_where_it_does_not_live(void **state) {
         assert_string_equal(taken, own);
 }
 
-/* Who took this lineage over gives it back, though nothing carries his lineage yet. */
+/* The stack that took this lineage over gives it back, though nothing carries its lineage yet. */
 static void a_lineage_that_was_taken_is_taken_back(void **state) {
         static const char yaml[] = STACK ENVIRONMENT("a", "");
         struct bench *bench = *state;

@@ -152,7 +152,7 @@ static void an_image_moves_with_what_was_recorded(void **context) {
         commit(&edit, "state mv", "Image/one");
         assert_string_equal(addresses(), "Agent/a Environment/free Environment/used Image/three Image/two");
         assert_int_equal(state_load_sightings(state, arena, &sightings, &count, &err), 0);
-        assert_int_equal(count, 4); /* the moved one is looked at anew */
+        assert_int_equal(count, 4); /* the moved one is checked again */
 }
 
 int main(void) {

@@ -33,7 +33,7 @@ static enum memory_fault count_down(void *context, const char *operation, const 
         return --left == 0 && last_is_done ? FAULT_LOST_ANSWER : FAULT_NONE;
 }
 
-/* What is opened and closed, while the objects stay. */
+/* A store that is opened and closed, while the objects stay. */
 struct view {
         struct object_store store;
         struct memory_objects *memory;
@@ -122,7 +122,7 @@ static int64_t now_of(const struct clock *clock) {
 
 static const struct clock clock_of_test = { .wall_ms = now_of, .monotonic_ms = now_of };
 
-/* So long that whoever died has lost its lock. */
+/* Long enough that a run that died has lost its lock. */
 static void pass_time(void) {
         for (size_t i = 0; i < PLACES; i++)
                 buckets[i].now_ms += 120000;
@@ -230,7 +230,7 @@ static bool is_cut_off(const char *from, const char *to, int requests) {
 
         left = requests;
         result = transfer(from, to, &work, &err);
-        /* What comes behind the last step may be lost without harm. */
+        /* Requests behind the last step may be lost without harm. */
         if (result == 0 && left > 0) {
                 left = -1;
                 return false;
@@ -326,7 +326,7 @@ static void nothing_is_written_where_it_has_gone(void **context) {
                 struct error err = { 0 };
                 uint64_t run;
 
-                /* Who opened it before finds out, too. */
+                /* A state that was opened before finds out, too. */
                 if (i == 1)
                         assert_int_equal(open_at(from, STATE_CREATE, false, &late, &err), 0);
                 expect_transfer(from, to);

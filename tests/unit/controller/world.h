@@ -45,8 +45,10 @@ struct provider {
         char fail_at[128]; /* address whose second stage fails */
         char log[8192];    /* "create Environment/a; ..." */
         char abandoned[8192];
-        unsigned
-                queue; /* so many changes stand in line for a quota before an interrupt comes; 0: none does */
+        /*
+         * this number of changes stand in line for a quota before an interrupt comes; 0: none does
+         */
+        unsigned queue;
         unsigned queued;
         struct interrupt *interrupt; /* of bench_apply() */
         struct state *robbed;        /* loses its lease at the next step: nothing can be recorded any more */

@@ -78,7 +78,7 @@ static void counters_and_gauges(void **state) {
                     "berth_provider_calls_total{service=\"lambda\",operation=\"GetFunction\",code=\"200\"} "
                     "1e+15");
         assert_line(text, "berth_build_info{version=\"" BERTH_VERSION "\"} 1");
-        /* What nobody counted is not there. */
+        /* A metric that was never counted is absent. */
         assert_null(strstr(text, "berth_refusals_total"));
         free(text);
         metrics_free(metrics);

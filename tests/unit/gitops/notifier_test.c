@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications against a scripted server: what is sent, what is tried again, what is dropped, and that nobody waits. */
+/*
+ * Notifications against a scripted server: which are sent, which are tried again, which are
+ * dropped, and that no caller waits.
+ */
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
@@ -250,7 +253,7 @@ static void nobody_waits_and_the_oldest_goes(void **state) {
         for (int i = 0; i < NOTIFY_QUEUE + 40; i++)
                 post(&fixture, NOTIFY_APPLIED, "x");
         assert_int_equal(counted(&fixture, "dropped"), 40);
-        /* Whoever waited for that server would wait ten minutes: neither posting nor stopping does. */
+        /* Waiting for that server would take ten minutes: neither posting nor stopping does. */
         notifier_stop(fixture.notifier, 0);
         assert_int_equal(counted(&fixture, "sent"), 0);
         assert_int_equal(counted(&fixture, "dropped"), NOTIFY_QUEUE + 41);

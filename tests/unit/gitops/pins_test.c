@@ -78,7 +78,10 @@ static void refused_and_permitted(void **state) {
                 { "", "{provider: local, local: {images: /srv/images}}", "local.images" },
                 { "", "{provider: local, local: {images: ../../other/local/s/images}}", "local.images" },
                 { "", "{provider: local, local: {workspaces: .}}", "local.workspaces" },
-                /* What the provider does not look at is refused all the same: --provider may be another one tomorrow. */
+                /*
+                 * A field that the provider ignores is refused nevertheless: --provider may be
+                 * another one tomorrow.
+                 */
                 { "", "{provider: local, aws: {endpointUrl: 'http://10.0.0.1'}}", "aws.endpointUrl" },
                 { ", pins: {provider: local}", "{provider: aws}", "provider" },
                 { ", pins: {provider: local}", "{}", NULL },
@@ -133,7 +136,7 @@ static void refused_and_permitted(void **state) {
                 { TOOLS,
                   WITH_IMAGE("{registry: " ECR("111122223333", "cn-north-1") ".cn, repository: a/b, tag: v}"),
                   "registry" },
-                /* By an Image that nobody names, too. */
+                /* By an Image that no Environment names, too. */
                 { "",
                   "{}\n---\napiVersion: berth/v1\nkind: Image\nmetadata: {name: i}\nspec: {registry: " ECR(
                           "111122223333", "eu-west-1") ", repository: a/b, tag: v}",
@@ -216,7 +219,10 @@ static void secrets_of_variables(void **state) {
                   false },
                 { anywhere, "{secret: 'arn:aws:secretsmanager:ap-south-1:123456789012:secret:team-AbCdEf'}",
                   true },
-                /* The name, key, stage and id of somebody else's secret, made to look like the pattern's own account and name. */
+                /*
+                 * The name, key, stage and id of another account's secret, made to look like the
+                 * pattern's own account and name.
+                 */
                 { anywhere,
                   "{secret: 'arn:aws:secretsmanager:eu-west-1:999999999999:secret:x-AbCdEf:123456789012:secret:'}",
                   false },

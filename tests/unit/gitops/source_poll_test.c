@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for what at a repository that a tree of stacks shares. */
+/* What each stack waits for at a repository that a tree of stacks shares. */
 #include "gitops/source.h"
 
 #include "base/clock.h"

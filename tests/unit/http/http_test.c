@@ -414,7 +414,7 @@ static void bodies_piece_by_piece(void **state) {
         assert_int_equal(response.status, 201);
         assert_string_equal(strbuf_text(&moved.came), "made");
         assert_string_equal(strbuf_text(&response.body), "");
-        /* What is refused is for the caller, not for the sink. */
+        /* A refused answer's body is for the caller, not for the sink. */
         moved.left = "more";
         assert_int_equal(http_send(pool, &request, &response, &failure, &err), 0);
         assert_int_equal(response.status, 404);
@@ -436,7 +436,7 @@ static void bodies_piece_by_piece(void **state) {
         strbuf_release(&moved.came);
 }
 
-/* A stream may last for ever, but not say nothing for ever. */
+/* A stream may last forever, but not stay silent forever. */
 static void streams_that_fall_silent(void **state) {
         static const struct scripted_answer silent = { "200 OK\r\nContent-Length: 10\r\n", "hello" };
         struct moved moved = { .most = 10 };

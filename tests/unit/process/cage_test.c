@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From within a cage: what somebody who has taken the process over would try, and what the process itself needs. */
+/*
+ * From within a cage: what an attacker who has taken the process over would try, and what the
+ * process itself needs.
+ */
 #include "folder.h"
 
 #include "base/files.h"
@@ -163,7 +166,7 @@ static int try_files(const struct place *place) {
         MUST(symlink(place->secret, path) == 0 && open(path, O_RDONLY) < 0);
         MUST(rename(place->secret, path) < 0);
         MUST(mkfifo(path, 0600) < 0 && mknod(path, S_IFCHR | 0600, 0x103) < 0);
-        /* What it is there for. */
+        /* The purpose of the cage. */
         snprintf(path, sizeof(path), "%s/file", place->inside);
         file = open(path, O_RDWR | O_CREAT, 0600);
         MUST(file >= 0 && write(file, "x", 1) == 1 && unlink(path) == 0);
@@ -386,7 +389,7 @@ static void root_gives_itself_up(void **state) {
                 skip();
         expected_user = cage.user;
         cage.read = read;
-        /* What was in the folder is his as well. */
+        /* Files that were in the folder are the caged process's as well. */
         snprintf(path, sizeof(path), "%s/before", place->inside);
         assert_int_equal(stat(path, &status), 0);
         assert_int_equal(status.st_uid, cage.user);

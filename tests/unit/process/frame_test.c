@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages over a pair of sockets; and what a peer may send that is none. */
+/* Messages over a pair of sockets; and invalid messages that a peer may send. */
 #include "process/frame.h"
 
 #include "base/files.h"
@@ -72,7 +72,10 @@ static void test_one_message_after_another(void **state) {
         assert_int_equal(frame_receive(&pair.reader, &frame, &err), FRAME_CLOSED);
 }
 
-/* Whoever closes without having read all that was sent has closed, and what he said before is heard. */
+/*
+ * A peer that closes without having read all that was sent has closed, and what it said before is
+ * heard.
+ */
 static void test_who_closes_unread_has_closed(void **state) {
         struct frame frame FRAME_CLEANUP = { 0 };
         struct error err = { 0 };

@@ -78,7 +78,10 @@ static void *look_at_it(void *start) {
         return identity_look(getpid(), &process_state, start) ? start : NULL;
 }
 
-/* Whoever asks is told the same of a living process: it itself, another one, another of its threads. */
+/*
+ * All callers are told the same of a living process: it itself, another one, another of its
+ * threads.
+ */
 static void test_all_see_the_same(void **state) {
         const struct process_identity own = identity_of_self();
         uint64_t seen = 0;
@@ -100,7 +103,7 @@ static void test_all_see_the_same(void **state) {
         assert_int_equal(WEXITSTATUS(status), IDENTITY_ALIVE);
 }
 
-/* Seen from another PID namespace, where our number is nobody's or another's: nothing can be said. */
+/* Seen from another PID namespace, where our number is unused or another's: nothing can be said. */
 static void test_from_another_namespace(void **state) {
         struct process_identity own = identity_of_self();
         int status;

@@ -179,7 +179,7 @@ static void what_cannot_be_started(void **state) {
         }
 }
 
-/* The end of a pipe that the child and all whom it starts hold: at its end nobody of them lives. */
+/* The end of a pipe that the child and all its descendants hold: at its end none of them lives. */
 static void assert_nobody_holds(int end) {
         struct pollfd polled = { .fd = end, .events = POLLIN };
         char byte;
@@ -224,7 +224,7 @@ static void a_group_is_killed_whole(void **state) {
         }
 }
 
-/* Of whoever started us: nothing would be left to wait for. */
+/* SIGCHLD ignored, as inherited from a parent: nothing would be left to wait for. */
 static void ignored_children_are_reaped_all_the_same(void **state) {
         static const char *const arguments[] = { "sh", "-c", "exit 7", NULL };
 

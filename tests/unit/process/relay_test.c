@@ -15,7 +15,10 @@
 
 #include <cmocka.h>
 
-/* What is written is on our standard error when the relay has ended, all of it; then its writer is told that nobody reads. */
+/*
+ * All text that was written is on our standard error when the relay has ended; then its writer is
+ * told that the reader is gone.
+ */
 static void what_is_written_arrives(void **state) {
         struct relay relay = RELAY_NONE;
         FILE *kept = tmpfile();

@@ -159,7 +159,10 @@ static void the_deadline_holds(void **state) {
         assert_true(now_ms() - began < LONG_MS);
 }
 
-/* Its own end is the end: in its group it is killed, in ours it lives on with our pipe, and nobody waits for it. */
+/*
+ * Its own end is the end: in its group it is killed, in ours it lives on with our pipe, and run()
+ * does not wait for it.
+ */
 static void what_it_leaves_behind_is_not_waited_for(void **state) {
         static const char *const leaves[] = { "sh", "-c", "(sleep 20 & sleep 20 &); echo left; exit 4",
                                               NULL };
@@ -244,7 +247,7 @@ static void interrupts(void **state) {
         args.ask = SIGTERM;
         assert_interrupted(&args, 0, INTERRUPT_FINISH, RUN_EXITED, 5, "tidy\n");
         assert_true(now_ms() - began < 30000);
-        /* Who does not care for the first level is not stopped by it. */
+        /* A command that ignores the first level is not stopped by it. */
         args = in_group(sleeps, 800);
         args.grace_ms = -1;
         assert_interrupted(&args, 0, INTERRUPT_FINISH, RUN_LATE, 0, "");

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* NOLINTBEGIN(misc-misleading-bidirectional): that they mislead nobody is tested */
+/* NOLINTBEGIN(misc-misleading-bidirectional): that they mislead no reader is tested */
 static const struct {
         struct diagnostic diagnostic;
         const char *text;
@@ -62,7 +62,7 @@ static const struct {
           "a:3:1: error: m\n"
           "      3 | \n"
           "        | ^\n" },
-        /* What came from outside cannot drive the terminal. */
+        /* Text from outside cannot drive the terminal. */
         { { .file = "a\x1B[2J", .line = 0, .message = "found \x1B[31m", .hint = "b\nc" },
           "a\\x1B[2J: error: found \\x1B[31m\n"
           "        = b\\x0Ac\n" },

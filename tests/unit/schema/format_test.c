@@ -3,7 +3,7 @@
 
 #include "schema/support.h"
 
-/* What comes in, and what comes out, which stays as it is. */
+/* The input, and the output, which stays as it is. */
 static const struct {
         const char *name, *text, *wanted;
 } cases[] = {

@@ -36,12 +36,15 @@ static void reads_and_resolves(void **state) {
         assert_int_equal(loaded.manifests.file_count, 5);
         assert_non_null(manifests_find(&loaded.manifests, KIND_ENVIRONMENT, "two"));
         assert_string_equal(loaded.manifests.stack->name, "own");
-        /* What is included is no setting of the stack's: to divide a folder into two changes nothing. */
+        /*
+         * An included file changes no setting of the stack's: to divide a folder into two changes
+         * nothing.
+         */
         assert_null(value_get(loaded.manifests.stack->spec, "include"));
         loaded_end(&loaded);
 }
 
-/* Of one file the folder around it is not read: what lies in it may be included. */
+/* If one file is named, the folder around it is not read: its other files may be included ones. */
 static void of_one_file(void **state) {
         struct loaded loaded;
 
@@ -255,7 +258,7 @@ static void from_memory(void **state) {
         loaded_end(&loaded);
 }
 
-/* Where Stacks stand. Other tools' files are nobody's business; what cannot be read may be one. */
+/* Where Stacks stand. Other tools' files are ignored; an unreadable file may be a Stack. */
 static void finds_stacks(void **state) {
         static const char *const expected[] = { "", "a/eu", "a/us", "broken" };
         const char *const *folders;

@@ -166,7 +166,7 @@ static const struct {
         { ENVIRONMENT "  variables: {AA: {secret: '" SECRET "::AWSCURRENT:" ID "'}}\n",
           "m.yaml:6:28: a secret's version is named by its stage or by its id, not by both [leave the stage empty: "
           "...:JSON-KEY::VERSION-ID]\n" },
-        /* What stands there by mistake may be the secret itself. */
+        /* Text that stands there by mistake may be the secret itself. */
         { ENVIRONMENT "  variables: {AA: {secret: hunter2}}\n",
           "m.yaml:6:28: variables.AA.secret must be a secret's whole ARN, such as arn:aws:secretsmanager:eu-west-1:"
           "123456789012:secret:NAME-AbCdEf, or that and :JSON-KEY:VERSION-STAGE:VERSION-ID, found another text, "
@@ -257,7 +257,10 @@ static const struct {
                "scratch") "  image: {prebuilt: python}\n---\n" HEAD("Agent", "a") "  environment: scrtch\n",
           "m.yaml:11:16: no Environment is named \"scrtch\" [did you mean scratch?]\n" },
         { HEAD("Swarm", "s") "  agents: [a]\n", "m.yaml:5:12: no Agent is named \"a\"\n" },
-        /* What stands where nothing could be read is not missed. What stands nowhere is. */
+        /*
+         * A name that stands where nothing could be read is not missed. A name that stands nowhere
+         * is.
+         */
         { HEAD("Environment", "x") "  image: {prebuilt: python\n---\n" HEAD(
                   "Agent", "a") "  environment: x\n---\n" HEAD("Agent", "b") "  environment: elsewhere\n",
           "m.yaml:6:1: not valid YAML: a map in braces goes on without a comma, or is not closed [while parsing a flow "
@@ -779,7 +782,10 @@ static void secrets_are_not_quoted_before_they_are_known(void **state) {
         }
 }
 
-/* What cannot be read, and speaks of no secrets, is quoted; and so is the document after one that does. */
+/*
+ * A line that cannot be read, and speaks of no secrets, is quoted; and so is the document after one
+ * that does.
+ */
 static void unreadable_lines_are_quoted(void **state) {
         struct loaded loaded;
 

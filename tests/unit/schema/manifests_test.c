@@ -208,7 +208,9 @@ static void provider_override(void **state) {
         loaded_end(&loaded);
 }
 
-/* Only where nobody will look whether it is there, and only what is near to a name that Berth knows. */
+/*
+ * Only where no later check would find it missing, and only names near to a name that Berth knows.
+ */
 static void names_that_look_mistyped(void **state) {
         static const struct {
                 struct load_options options;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The documentation that the field tables write. docs/manifests.md must be what they write now:
- * BERTH_WRITE_DOCS=1 build/dev/tests/unit/schema_reference_test writes it anew. (That the JSON Schema is one, and
- * what it accepts, a stock validator says: tests/e2e/test_schema.py.)
+ * BERTH_WRITE_DOCS=1 build/dev/tests/unit/schema_reference_test writes it again. (That the JSON
+ * Schema is one, and what it accepts, a stock validator says: tests/e2e/test_schema.py.)
  */
 #include "schema/reference.h"
 
@@ -24,7 +24,7 @@ static void page_is_current(void **state) {
         page_check(TEST_DATA, "manifests.md", reference_markdown);
 }
 
-/* What stands in the schema under a path of member names. */
+/* The part of the schema under a path of member names. */
 static const json_t *below(const json_t *json, const char *path) {
         char name[64];
 

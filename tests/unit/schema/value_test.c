@@ -96,7 +96,7 @@ static void equality(void **state) {
         }
 }
 
-/* What is written differently differs, but for the order of a map's members. */
+/* Texts that are written differently differ, but for the order of a map's members. */
 static void exact_fingerprints(void **state) {
         static const struct {
                 const char *a, *b;
@@ -134,7 +134,7 @@ static void equality_with_null(void **state) {
         assert_false(value_equal(NULL, &full, NULL));
 }
 
-/* What is stored of a secret is equal to the secret, under its key alone. */
+/* The stored form of a secret is equal to the secret, under its key alone. */
 static void secrets(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct value plain = parse(arena, "{\"a\": \"!hunter2\", \"b\": \"!\"}");

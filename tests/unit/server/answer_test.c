@@ -66,7 +66,7 @@ static void who_may_keep_it(void **state) {
         assert_null(strstr(strbuf_text(&text), "no-store"));
 }
 
-/* A name of somebody's file may not become a line of its own. */
+/* The name of a user's file may not become a line of its own. */
 static void values_stay_in_their_line(void **state) {
         static const struct answer_header headers[] = {
                 { "Content-Disposition", "attachment; filename=\"a\r\nSet-Cookie: b\x7f\tc\xc3\xa4\"" },

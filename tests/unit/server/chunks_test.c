@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies in chunks, whole and cut into pieces of every length; and what is none. */
+/* Bodies in chunks, whole and cut into pieces of every length; and invalid ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* What was data; *ret_used is what was used up, or -1. It comes in pieces of that length. */
+/* The data; *ret_used is what was used up, or -1. It comes in pieces of that length. */
 static void decode(const char *text, size_t length, size_t step, struct strbuf *ret, ssize_t *ret_used) {
         struct chunks chunks = { 0 };
         size_t at = 0, come = 0;
@@ -39,7 +39,7 @@ static void decode(const char *text, size_t length, size_t step, struct strbuf *
 
 static void bodies(void **state) {
         static const struct {
-                const char *text, *data; /* NULL: it is none */
+                const char *text, *data; /* NULL: invalid */
                 size_t left;             /* behind its end */
         } cases[] = {
                 { "0\r\n\r\n", "", 0 },
@@ -131,7 +131,7 @@ static void nuls(void **state) {
         assert_int_equal(used, -1);
 }
 
-/* What is dropped is bounded: it would be read for ever. */
+/* The dropped text is bounded: it would be read forever. */
 static void long_lines(void **state) {
         static const struct {
                 const char *before, *repeated;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control socket with friends, with others, and after somebody died. */
+/* The control socket with friends, with others, and after a death of its process. */
 #include "folder.h"
 
 #include "base/json.h"
@@ -102,7 +102,7 @@ static void asked_and_answered(void **state) {
                         fail_msg("%s", err.message);
                 assert_true(json_is_true(json_object_get(got, "ok")));
                 assert_int_equal(json_integer_or(json_object_get(got, "echo"), "n", -1), i);
-                /* Who asks is what the kernel says, whatever he says himself. */
+                /* The kernel names the caller, whatever the caller says itself. */
                 by = json_text(json_object_get(got, "echo"), "by");
                 assert_non_null(by);
                 assert_string_equal(by, getuid() == 0 ? "root" : getpwuid(getuid())->pw_name);
@@ -217,7 +217,10 @@ static void nobody_there(void **state) {
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
-/* The socket and the lock file of one that was killed are no obstacle; what he says of his pid is not believed. */
+/*
+ * The socket and the lock file of one that was killed are no obstacle; the pid that it recorded is
+ * not believed.
+ */
 static void after_a_death(void **state) {
         struct place *place = *state;
         struct error err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses that can be listened on, and those that are none. */
+/* Addresses that can be listened on, and invalid ones. */
 #include "server/listen.h"
 
 #include <errno.h>

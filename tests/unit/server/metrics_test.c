@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is counted and how it is written. That Prometheus takes it is tests/e2e/test_controller_http.py's. */
+/*
+ * The counters and their text form. That Prometheus takes it is
+ * tests/e2e/test_controller_http.py's.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +30,7 @@ static const struct metrics_table table = { families, FAMILIES, "owner" };
 
 #define LABELS(...) ((const char *const[]){ __VA_ARGS__ })
 
-/* What stands between the version and the process's own. */
+/* The lines between the version and the process's own. */
 static const char *written(struct metrics *metrics, struct strbuf *text) {
         char *begin, *end;
 
@@ -170,7 +173,7 @@ static size_t count_of(const char *text, const char *sought) {
         return count;
 }
 
-/* Whoever makes names up makes no memory of them. */
+/* A client that makes names up makes no memory of them. */
 static void what_is_beyond_the_bounds(void **state) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct metrics *metrics = metrics_new(&table);
@@ -181,7 +184,10 @@ static void what_is_beyond_the_bounds(void **state) {
                 snprintf(name, sizeof(name), "o%d", i);
                 metrics_add(metrics, RUNS, 1, LABELS(name, "ok"));
         }
-        /* Who has a place keeps it, in every family; who has none has none in any. */
+        /*
+         * An owner that has a place keeps it, in every family; an owner that has none has none in
+         * any.
+         */
         metrics_observe(metrics, SECONDS, 1, LABELS("o0"));
         metrics_observe(metrics, SECONDS, 1, LABELS(name));
         metrics_add(metrics, RUNS, 1, LABELS("o511", "ok"));

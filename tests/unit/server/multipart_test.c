@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of multipart/form-data: the same in whatever pieces they come, and what is none is refused. */
+/*
+ * Bodies of multipart/form-data: the same in whatever pieces they come, and invalid ones are
+ * refused.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is shown out, and who gets a seat. */
+/* Which connection is shown out, and which gets a seat. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,10 @@ static void times(void **state) {
         assert_true(seats_work(seats, ours.seat));
         seats_pause(seats, ours.seat);
         seats_leave(seats, gone.seat);
-        /* Whoever renews stays while the one beside him goes, however long that takes to come about. */
+        /*
+         * A connection that renews stays while the one beside it goes, however long that takes to
+         * come about.
+         */
         for (int i = 0; i < 400 && !is_shown_out(&silent, PATIENCE_MS / 20); i++)
                 seats_renew(seats, busy.seat);
         assert_true(is_shown_out(&silent, 0));
@@ -101,7 +104,10 @@ static void bytes_are_time(void **state) {
         seats_close(seats);
 }
 
-/* Whoever fills the waiting room loses his own places in it, the oldest first; nobody else's. */
+/*
+ * A caller that fills the waiting room loses its own places in it, the oldest first; never another
+ * caller's.
+ */
 static void the_waiting_room_is_never_full(void **state) {
         struct seats *seats = opened(4, 8, 8, LONG_MS);
         struct guest first = come(seats, "10.0.0.1"), crowd[40], last;
@@ -110,7 +116,7 @@ static void the_waiting_room_is_never_full(void **state) {
         (void)state;
         for (size_t i = 0; i < 40; i++) {
                 crowd[i] = come(seats, "10.0.0.2");
-                /* As whoever reads from the socket does. */
+                /* As the reader of the socket does. */
                 for (size_t k = 0; k <= i; k++) {
                         if (crowd[k].seat && is_shown_out(&crowd[k], 0)) {
                                 assert_int_equal(k, left);
@@ -123,7 +129,7 @@ static void the_waiting_room_is_never_full(void **state) {
         assert_int_equal(left, 37);
         last = come(seats, "10.0.0.3");
         assert_true(is_shown_out(&crowd[37], 0));
-        /* Whose head came all the same: there is no seat for him any more. */
+        /* A connection whose head came nevertheless: no seat is left for it. */
         assert_false(seats_work(seats, crowd[37].seat));
         assert_false(is_shown_out(&crowd[39], 0));
         assert_false(is_shown_out(&first, 0));

@@ -14,7 +14,7 @@ static char folder[200], path[300];
 static void put(const char *bytes, size_t length, mode_t mode) {
         int file;
 
-        /* One that nobody may write takes no other text but root's. */
+        /* An old file may be read-only, which only root can write: it is removed first. */
         unlink(path);
         file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         assert_true(file >= 0);

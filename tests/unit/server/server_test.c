@@ -268,7 +268,7 @@ static void bodies_are_not_kept(void **state) {
         assert_true(atomic_load(&seen.largest) <= 64 << 10);
         until(&seen.ended, 1);
         close(client);
-        /* One that is cut off has its end, too. */
+        /* A stream that is cut off has its end, too. */
         client = ask(&seen, head);
         close(client);
         until(&seen.ended, 2);
@@ -409,7 +409,7 @@ static void who_leaves_is_noticed(void **state) {
 
         (void)state;
         start(&seen, 0, 0);
-        /* Whoever writes the events, long before the next comment would fail. */
+        /* Even if the route writes the events, long before the next comment would fail. */
         assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
         seen.pipe = ends[0];
         seen.type = "text/event-stream";
@@ -445,7 +445,7 @@ static void who_does_not_read_is_shown_out(void **state) {
         server_stop(seen.server);
 }
 
-/* Routes that wait, as many as may: nobody else gets in, but probes. */
+/* Routes that wait, as many as may: no other request gets in, but probes. */
 static void probes_are_answered_whoever_waits(void **state) {
         struct seen seen;
         int clients[128];
@@ -457,7 +457,7 @@ static void probes_are_answered_whoever_waits(void **state) {
 
                 clients[i] = connect_from(&seen, i < 64 ? "127.0.0.2" : "127.0.0.3");
                 assert_int_equal(descriptor_write(clients[i], wait, strlen(wait)), 0);
-                /* Fewer at a time than the waiting room has places: nobody is shown out of it. */
+                /* Fewer at a time than the waiting room has places: none is shown out of it. */
                 if (i % 32 == 31)
                         until(&seen.waiting, i + 1);
         }
@@ -499,7 +499,7 @@ static void answers_on_their_way_are_given_when_it_stops(void **state) {
         close(waiting);
 }
 
-/* Who takes nothing of his answer does not keep it from stopping. */
+/* A client that takes nothing of its answer does not keep it from stopping. */
 static void who_does_not_read_does_not_hold_up_the_end(void **state) {
         struct seen seen;
         int client;

@@ -51,7 +51,7 @@ static void told(void **state) {
         unlink(path);
 }
 
-/* Nobody there, or nonsense: nothing happens. */
+/* No listener, or nonsense: nothing happens. */
 static void not_told(void **state) {
         static const char *const names[] = {
                 "",

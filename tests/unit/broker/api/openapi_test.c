@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of the operations as documents. docs/api.md must be what they write now: BERTH_WRITE_DOCS=1
- * build/dev/tests/unit/broker_openapi_test writes it anew. (That the document is one of OpenAPI, and what the server does about
- * it, others say: tests/e2e/test_openapi.py.)
+ * The rows of the operations as documents. docs/api.md must be what they write now:
+ * BERTH_WRITE_DOCS=1 build/dev/tests/unit/broker_openapi_test writes it again. (That the document
+ * is one of OpenAPI, and what the server does about it, others say: tests/e2e/test_openapi.py.)
  */
 #include "broker/api/openapi.h"
 
@@ -27,7 +27,7 @@ static void page_is_current(void **state) {
         page_check(TEST_DATA "/..", "api.md", openapi_markdown);
 }
 
-/* Each row has what documents tell of it; its example is what it takes; its names are nobody else's. */
+/* Each row has what documents tell of it; its example is what it takes; its names are its own. */
 static void rows_are_whole(void **state) {
         struct arena *arena = arena_new();
         const struct operation *operation, *other;

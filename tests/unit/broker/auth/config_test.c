@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the manifest to what the server asks at each request; tokens become hashes, and what is none is refused. */
+/*
+ * From the manifest to what the server asks at each request; tokens become hashes, and invalid ones
+ * are refused.
+ */
 #include "folder.h"
 
 #include "broker/auth/config.h"

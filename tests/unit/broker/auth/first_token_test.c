@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The token of a server without a file: made once, and nobody else's to read. */
+/* The token of a server without a file: made once, readable by its user alone. */
 #include "folder.h"
 
 #include "broker/auth/first_token.h"
@@ -43,7 +43,10 @@ static void made_once(void **state) {
         folder_remove(folder);
 }
 
-/* Whoever could put a link there would choose where the token is written: it is read, never written through. */
+/*
+ * A user who could put a link there would choose where the token is written: it is read, never
+ * written through.
+ */
 static void a_link_is_not_followed(void **state) {
         uint8_t hash[SHA256_SIZE];
         struct error err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nobody has more under way than he may, and what was refused is not counted. */
+/* No owner has more under way than allowed, and a refused request is not counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,10 @@ static void an_owner_leaves_room(void **state) {
         load_free(load);
 }
 
-/* A client is no owner of the same name; what an owner was refused is none of the client's. */
+/*
+ * A client is no owner of the same name; a request refused to an owner does not count for the
+ * client.
+ */
 static void a_client_leaves_room(void **state) {
         struct load *load = load_new();
         char owner[32];

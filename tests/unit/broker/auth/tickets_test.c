@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets: good once, for a minute, for who asked; who hoards them harms himself alone. */
+/* Tickets: good once, for a minute, for who asked; a caller that hoards them harms only itself. */
 #include "broker/auth/tickets.h"
 
 #include <setjmp.h>
@@ -55,7 +55,7 @@ static void hoarding(void **state) {
         assert_false(tickets_redeem(tickets, texts[0], 0, arena, &found));
         assert_true(tickets_redeem(tickets, texts[1], 0, arena, &found));
         assert_null(found.path);
-        /* Until all places are taken, by many: then nobody loses his. */
+        /* Until many callers have taken all places: then none loses its ticket. */
         for (size_t i = TICKETS_PER_CALLER - 1; i < TICKETS_MAX; i++) {
                 char owner[32];
 

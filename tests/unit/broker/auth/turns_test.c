@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often somebody may ask; and that an owner who asks too often takes nothing from others. */
+/* How often a caller may ask; and that an owner who asks too often takes nothing from others. */
 #include "broker/auth/rate.h"
 #include "broker/auth/turns.h"
 
@@ -90,7 +90,7 @@ static void names_are_forgotten(void **state) {
                 assert_int_equal(turns_take(turns, 0, &limits, name, i), TURN_TAKEN);
                 assert_true(turns_owners(turns) <= (size_t)(2 * RATE_RESTS_MS + 2));
         }
-        /* Who is not rested is not forgotten. */
+        /* A caller that is not rested is not forgotten. */
         assert_int_equal(turns_take(turns, 0, &limits, "r/199999", 200000), TURN_TAKEN);
         assert_int_equal(turns_take(turns, 0, &limits, "r/199999", 200000), TURN_NOT_OF_OWNER);
         turns_free(turns);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was applied: whether it can be read is asked each second, and costs nothing while nothing changes. */
+/*
+ * The applied state: whether it can be read is checked each second, and costs nothing while nothing
+ * changes.
+ */
 #include "broker/service/applied.h"
 #include "state/state.h"
 
@@ -35,7 +38,7 @@ static void it_is_opened_only_where_it_has_changed(void **unused) {
         assert_int_equal(applied_check(applied, &err), 0);
         state_close(state);
 
-        /* What has changed is looked at, also where its size and times of writing are the same. */
+        /* A changed file is read again, also where its size and times of writing are the same. */
         assert_int_equal(chmod(path, 0600), 0);
         assert_int_equal(state_open(folder, STATE_READ, &state, &err), 0);
         assert_int_equal(applied_check(applied, &err), -1);

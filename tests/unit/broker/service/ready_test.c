@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the server looks whether it can do its work: once somebody asks. What it looks at: tests/e2e/test_serve_ready.py. */
+/*
+ * When the server checks whether it can do its work: once a caller asks.
+ * tests/e2e/test_serve_ready.py tests the checks themselves.
+ */
 #include "broker/service/broker.h"
 
 #include "../../folder.h"
@@ -49,7 +52,7 @@ static void it_looks_once_somebody_asks(void **state) {
         assert_int_equal(broker.ready.looks, 1);
         assert_false(is_woken(&broker.ready, 0));
 
-        /* What was found holds still: nobody is woken for it. After that somebody is. */
+        /* A recent result holds: the checking thread is not woken for it. After that it is. */
         broker.ready.looked_ms = INT64_MAX / 2;
         assert_true(ready_ask(&broker.ready));
         assert_false(is_woken(&broker.ready, 0));
@@ -70,7 +73,7 @@ static void it_looks_once_somebody_asks(void **state) {
         folder_remove(folder);
 }
 
-/* Where nobody looks, whoever asks is told so, and does not wait for ever. */
+/* If no thread checks, the caller is told so, and does not wait forever. */
 static void what_hangs_is_told(void **state) {
         struct ready ready = { .wakes = -1 };
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -82,7 +85,10 @@ static void what_hangs_is_told(void **state) {
         assert_int_equal(ready_open(&ready, &err), 0);
         assert_false(ready_write(&ready, &text));
         assert_string_equal(strbuf_text(&text), "not ok: the checks do not come to an end\n");
-        /* Once it is known to hang nobody holds a seat for it: one after the other they would wait for an hour. */
+        /*
+         * Once it is known to hang, no request holds a seat for it: one after the other they would
+         * wait for an hour.
+         */
         for (size_t i = 0; i < 1000; i++)
                 assert_false(ready_ask(&ready));
         ready_end(&ready);

@@ -60,7 +60,7 @@ static void fits(void **state) {
         }
 }
 
-/* Patterns that take some programs for ever. */
+/* Patterns that take some programs forever. */
 static void hostile(void **state) {
         char pattern[GLOB_MAX + 1] = "", path[961] = "";
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditional writes against a server whose answers contradict each other: none of them goes round for ever. */
+/*
+ * Conditional writes against a server whose answers contradict each other: no loop goes round
+ * forever.
+ */
 #include "providers/aws/binding/binding.h"
 #include "providers/aws/shared/step_support.h"
 #include "providers/aws/workspace_policy/workspace_policy.h"

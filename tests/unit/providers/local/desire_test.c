@@ -52,7 +52,9 @@ static void test_spec(void **state) {
                 expect(place, spec_of(place, rows[i].kind, rows[i].spec, rows[i].labels), rows[i].expected);
 }
 
-/* A field that the manifest leaves out is ours all the same; a variable that it leaves out is not. */
+/*
+ * A field that the manifest leaves out is ours nevertheless; a variable that it leaves out is not.
+ */
 static void test_nulls(void **state) {
         struct place *place = *state;
         const struct value *spec = spec_of(place, KIND_ENVIRONMENT, "{'memoryMB': 2048}", NULL);

@@ -113,7 +113,7 @@ static void test_what_cannot_go_in(void **state) {
         assert_int_equal(put(place, folder, "a", from, &err), -1);
         assert_non_null(strstr(err.message, "File exists"));
         assert_int_equal(put(place, folder, "a/b", from, &err), -1);
-        /* A link that somebody put there leads nowhere. */
+        /* A link that a program put there leads nowhere. */
         assert_int_equal(symlinkat(place->folder, folder, "out"), 0);
         assert_int_equal(put(place, folder, "out/file", from, &err), -1);
         assert_null(read_text(place, "file"));
@@ -207,7 +207,7 @@ static void test_what_comes_out(void **state) {
         assert_int_equal(lstat(place_path(place, "out/link"), &status), -1);
 }
 
-/* What stands in the target folder is replaced, never written through; a link for a folder stops it. */
+/* A file in the target folder is replaced, never written through; a link for a folder stops it. */
 static void test_links_in_the_way(void **state) {
         struct place *place = *state;
         int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");
@@ -329,7 +329,10 @@ static void test_where_it_cannot_go(void **state) {
         assert_non_null(strstr(err.message, "cannot replace name"));
 }
 
-/* What is in the folder already is nobody's to replace unless that was said: a Git tree's own hooks, for instance. */
+/*
+ * A file that is in the folder already is never replaced unless that was said: a Git tree's own
+ * hooks, for instance.
+ */
 static void test_a_folder_that_is_not_empty(void **state) {
         struct place *place = *state;
         int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");

@@ -133,7 +133,10 @@ static void until_files(const char *folder, const char *beginning, int count) {
         assert_int_equal(count_files(folder, beginning), count);
 }
 
-/* Somebody who waits for a slot, says its letter when it has one, and gives it up. Returns once it waits. */
+/*
+ * A process that waits for a slot, says its letter when it has one, and gives it up. Returns once
+ * it waits.
+ */
 static pid_t wait_in_line(const char *folder, int waiting, const struct exec_use *use,
                           const struct exec_use *limits, char letter, int to) {
         pid_t pid = fork();
@@ -176,7 +179,7 @@ static void test_first_come_first_served(void **state) {
         close(channel[1]);
 }
 
-/* Who dies or is interrupted in the line holds nobody up. */
+/* A process that dies or is interrupted in the line holds up no other. */
 static void test_dead_in_line(void **state) {
         struct exec_use limits = { 1, -1, -1 };
         struct exec_slot slot EXEC_SLOT_CLEANUP = EXEC_SLOT_NONE;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One that ends once its pipe is closed at the other end. */
+/* A work that ends once its pipe is closed at the other end. */
 struct slow {
         struct launcher_work work;
         int ends[2];
@@ -58,7 +58,7 @@ static size_t count_running(const struct launcher_works *works) {
         return count;
 }
 
-/* Who has his share waits, in order, and holds up nobody else. */
+/* A client that has its share waits, in order, and holds up no other. */
 static void test_each_client_has_a_share(void **state) {
         struct launcher_works works;
         struct slow first[LAUNCHER_WORKS_MAX / 2 + 2], other;
@@ -111,7 +111,7 @@ static void test_the_end(void **state) {
         assert_int_equal(launcher_works_close(&works), 0);
 }
 
-/* One that hangs is not waited for, and may end later. */
+/* A work that hangs is not waited for, and may end later. */
 static void test_one_that_hangs(void **state) {
         static struct launcher_works works;
         static struct slow given;

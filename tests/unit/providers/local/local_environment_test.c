@@ -86,7 +86,7 @@ static void test_images(void **state) {
                 { "\"repository\": \"a/b\", \"tag\": \"1\"", "a/b:1", false, "run berth apply" },
                 { "\"repository\": \"a/b\", \"tag\": \"1\", \"digest\": \"" DIGEST "\"", "a/b:1", true,
                   NULL },
-                /* The digest is what counts, whatever the tag names by now. */
+                /* The digest counts, whatever the tag names now. */
                 { "\"repository\": \"a/b\", \"tag\": \"2\", \"digest\": \"" DIGEST "\"", "a/b:1", true,
                   NULL },
                 { "\"repository\": \"a/b\", \"digest\": \"sha256:../../../etc\"", "a/b:1", false,

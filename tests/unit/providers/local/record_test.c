@@ -143,7 +143,7 @@ static void test_marks(void **state) {
         }
 }
 
-/* What stands in a record's place is neither followed nor waited for. */
+/* A link, FIFO or folder in a record's place is neither followed nor waited for. */
 static void test_no_file(void **state) {
         struct place *place = *state;
         const struct record_place where = place_of(place);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of Lambda's Runtime API, in pieces of every size; answers that are none. */
+/* Answers of Lambda's Runtime API, in pieces of every size; and invalid answers. */
 #include "runtime/lambda/lambda_http.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of Lambda and what only its answers have: there and back, and what is none. */
+/* Events of Lambda and texts that only its answers have: there and back, and invalid ones. */
 #include "runtime/protocol/invocation.h"
 
 #include "base/json.h"
@@ -46,7 +46,7 @@ static const char *const good[] = {
         "{" BASE ",\"request\":{\"type\":\"status\"}}",
 };
 
-/* What is read is written, and read again as the same. */
+/* An event that is read is written, and read again as the same. */
 static void test_events_there_and_back(void **state) {
         (void)state;
         for (size_t i = 0; i < CONTENT_COUNT(good); i++) {
@@ -83,7 +83,7 @@ static void test_what_an_event_says(void **state) {
         assert_false(event.shared);
 }
 
-/* What it does not say of a checkpoint is this page's. */
+/* Limits that it does not give for a checkpoint are this page's. */
 static void test_a_checkpoint_of_no_limits(void **state) {
         static const char text[] = "{" BASE "," EXECUTE ",\"checkpoint\":{\"take\":{}}}";
         struct invocation event INVOCATION_CLEANUP = INVOCATION_INIT,
@@ -341,7 +341,7 @@ static void test_ends_there_and_back(void **state) {
         }
 }
 
-/* Each member of an answer's end, as somebody who lies might set it. */
+/* Each member of an answer's end, as a liar might set it. */
 static void test_ends_that_are_none(void **state) {
         static const char *const lies[][2] = {
                 { "boot", "\"x\"" },

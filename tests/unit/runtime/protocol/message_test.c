@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages as bytes; bytes that are none; requests there and back. */
+/* Messages as bytes; bytes that are not messages; requests there and back. */
 #include "runtime/protocol/message.h"
 
 #include "base/json.h"
@@ -83,7 +83,7 @@ static void test_bytes_that_are_no_message(void **state) {
         }
 }
 
-/* What is announced costs nothing until it comes. */
+/* A message that is announced costs nothing until it comes. */
 static void test_memory_grows_with_what_comes(void **state) {
         struct message_reader reader MESSAGE_READER_CLEANUP = { 0 };
         struct message message MESSAGE_CLEANUP = MESSAGE_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes out of a sandbox: read as it is meant, and refused where it is anything else. */
+/* Messages from a sandbox: read as they are meant, and refused where they are anything else. */
 #include "runtime/protocol/report.h"
 
 #include "base/json.h"

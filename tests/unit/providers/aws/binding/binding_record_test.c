@@ -81,7 +81,10 @@ static void what_is_no_record_of_ours_reads_as_nothing(void **state) {
         }
 }
 
-/* Who reads records calls the function named there: one that does not follow from the environment is no binding. */
+/*
+ * A reader of records calls the function named there: a function that does not follow from the
+ * environment is no binding.
+ */
 static void a_wrong_function_is_no_environment(void **state) {
         static const char *const texts[] = {
                 "{\"environment\":\"py\",\"formatVersion\":\"1\",\"functionName\":\"lab-env-other\",\"kind\":\"Agent\","

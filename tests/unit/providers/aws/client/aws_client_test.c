@@ -253,7 +253,10 @@ static void waits_for_the_quota_are_told(void **state) {
                 assert_int_equal(step(&fixture, &list_functions, &response, &err), STEP_AGAIN);
         assert_int_equal(seen.waits, 1);
         assert_int_equal(seen.waited_ms, 68);
-        /* Who waits by itself takes the rest of the second at once, and waits for the sixteenth call in it. */
+        /*
+         * A call that waits by itself takes the rest of the second at once, and waits for the
+         * sixteenth call in it.
+         */
         for (int i = 0; i < 13; i++)
                 assert_int_equal(aws_call(fixture.client, &list_functions, &response, &err), 0);
         assert_int_equal(seen.waits, 1);
@@ -393,7 +396,7 @@ static void an_expected_error_is_for_the_caller(void **state) {
                 err.message,
                 "lambda GetFunction: 404 ResourceNotFoundException (its words are not quoted: the Stack's "
                 "aws.endpointUrl names an endpoint that is not AWS's own)");
-        /* For whoever decides by it, it is there. */
+        /* For callers that decide by it, it is there. */
         assert_string_equal(response.error_message, "Function not found: f");
         stop(&fixture);
         release(&fixture);
@@ -653,7 +656,7 @@ static void another_account_than_was_expected(void **state) {
         assert_int_equal(aws_client_expect(fixture.client, "999999999999", &err), 0);
         stop(&fixture);
         release(&fixture);
-        /* Without credentials nothing is asked ahead, and whoever asks is told. */
+        /* Without credentials nothing is asked ahead, and the caller is told. */
         unsetenv("AWS_ACCESS_KEY_ID");
         setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
         open_client(&fixture, answers, 3, 1, NULL);

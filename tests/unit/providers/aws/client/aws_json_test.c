@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* An answer, and what the next page is to be asked for with: NULL ends the listing. */
+/* An answer, and the marker with which the next page must be asked for: NULL ends the listing. */
 static const struct {
         const char *answer, *next;
 } pages[] = {

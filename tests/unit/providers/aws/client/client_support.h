@@ -52,7 +52,7 @@ struct fixture {
         struct progress progress;
 };
 
-/* Nothing of whoever runs the tests gets into a client. */
+/* Nothing from the environment of the user that runs the tests gets into a client. */
 static inline int begin(void **state) {
         static const char *const unwanted[] = { "AWS_PROFILE",
                                                 "AWS_DEFAULT_PROFILE",

@@ -585,7 +585,7 @@ static void keys_for_what_lives_long(void **state) {
                 assert_int_equal(credentials_chain_get_long(fixture.chain, 20 * MINUTE_MS, &credentials,
                                                             &reason, &asked_ms, &err),
                                  0);
-                /* No source is asked for each, where it has none that live so long. */
+                /* A source whose keys never live that long is not asked for each call. */
                 assert_string_equal(credentials_keys(credentials).access_key, i < 2 ? "ROLE2" : "ROLE3");
                 if (i == 1) {
                         atomic_fetch_add(&now_ms, 2 * MINUTE_MS);

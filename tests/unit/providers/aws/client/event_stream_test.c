@@ -45,7 +45,10 @@ static int take(void *context, const struct event_stream_message *message, struc
         return seen->result < 0 ? error_set(err, "not taken") : 0;
 }
 
-/* What is seen of the bytes, handed over by pieces of `step`; "..." where they end too early, the error where there is one. */
+/*
+ * The events read from the bytes, handed over by pieces of `step`; "..." where they end too early,
+ * the error where there is one.
+ */
 static char *read_by(const uint8_t *bytes, size_t length, size_t step) {
         struct seen seen = { 0 };
         struct event_stream *stream EVENT_STREAM_CLEANUP = event_stream_new(take, &seen);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose words are quoted: AWS's, by the region's own endpoint, and nobody else's. */
+/* Texts that are quoted: AWS's, by the region's own endpoint, and no other server's. */
 #include "support.h"
 
 #include "providers/aws/client/answer.h"

@@ -52,7 +52,7 @@ static void the_pace_is_one(void **state) {
                 assert_int_equal(quota_reserve(&caller->buckets[QUOTA_LAMBDA_CONTROL], 0, false),
                                  quota_reserve(&alone->buckets[QUOTA_LAMBDA_CONTROL], 0, false));
         }
-        /* One of them going takes nothing from the other. */
+        /* If one of them goes, the other loses nothing. */
         quota_set_release(a);
         assert_int_equal(quota_reserve(&b->buckets[QUOTA_LAMBDA_CONTROL], 0, false),
                          quota_reserve(&alone->buckets[QUOTA_LAMBDA_CONTROL], 0, false));

@@ -88,7 +88,7 @@ static void processes_wait_for_one_another(void **state) {
         share(descriptor);
         for (int i = 0; i < 3; i++)
                 assert_int_equal(WEXITSTATUS(status_of(take_turn)), i);
-        /* One that is killed with the lock in its hands holds up nobody. */
+        /* A process that is killed while it holds the lock holds up no other. */
         assert_true(WIFSIGNALED(status_of(die_with_the_lock)));
         assert_int_equal(WEXITSTATUS(status_of(take_turn)), 3);
         assert_int_equal(WEXITSTATUS(status_of(take_elsewhere)), 0);

@@ -153,7 +153,10 @@ static void whoever_comes_late_goes_at_once(void **state) {
         quota_destroy(&bucket);
 }
 
-/* Forty turns are given, and for five seconds nobody can take one: a disk that hangs, a process that was stopped. */
+/*
+ * Forty turns are given, and for five seconds no process can take one: a disk that hangs, a process
+ * that was stopped.
+ */
 static void those_that_were_held_up_do_not_go_together(void **state) {
         struct quota_bucket bucket;
         int64_t turns[40], made[40], now = 5000;

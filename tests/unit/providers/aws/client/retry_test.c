@@ -126,7 +126,7 @@ static void retries_run_out_where_everything_fails(void **state) {
                 retries++;
         assert_int_equal(retries, 100);
         assert_false(retry_quota_take(&quota, RETRY_TIMED_OUT));
-        assert_true(retry_quota_take(&quota, RETRY_THROTTLED)); /* the rate buckets see to that */
+        assert_true(retry_quota_take(&quota, RETRY_THROTTLED)); /* the rate buckets handle that */
         retry_quota_refund(&quota, 2);                          /* a retry succeeded: its price comes back */
         assert_false(retry_quota_take(&quota, RETRY_TIMED_OUT));
         assert_true(retry_quota_take(&quota, RETRY_TRANSIENT));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages of an environment against a scripted server: what it says at odds with itself must not keep a change for ever. */
+/*
+ * Stages of an environment against a scripted server: contradictory answers must not keep a change
+ * forever.
+ */
 #include "providers/aws/environment/environment.h"
 
 #include "providers/aws/shared/step_support.h"

@@ -3,7 +3,9 @@
 
 #include "providers/aws/shared/support.h"
 
-/* Watched tags in `repositories` repositories, `each` in each, and one that somebody needs. */
+/*
+ * Watched tags in `repositories` repositories, `each` in each, and one that an environment needs.
+ */
 static size_t watch(size_t repositories, size_t each, bool full) {
         size_t count = repositories * each + 1;
         struct ecr_reference *references = arena_array(arena, count, sizeof(*references));

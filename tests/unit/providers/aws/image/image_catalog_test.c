@@ -131,7 +131,10 @@ static void recipes_have_the_exact_flags(void **state) {
         assert_string_equal(commands(&instructions, "aws", "lab/prebuilt/python"), "");
 }
 
-/* What is written there is with the other account's credentials; this stack and its functions get no right but to read. */
+/*
+ * Writes there use the other account's credentials; this stack and its functions get no right but
+ * to read.
+ */
 static void another_account_gets_its_policy(void **state) {
         struct image_target targets[] = { { .repository = OTHER "/team/tool", .tag = "v1", .exists = true } };
         struct image_instructions instructions = { .targets = targets, .target_count = 1 };

@@ -32,7 +32,7 @@ static void lists_are_read(void **state) {
         assert_int_equal(list.count, 0);
 }
 
-/* "There is none" is said by an empty list, and by nothing else. */
+/* "None" is said by an empty list, and by nothing else. */
 static void what_is_no_list_is_no_answer(void **state) {
         static const char *const bodies[] = {
                 "<DescribeVpcsResponse/>",

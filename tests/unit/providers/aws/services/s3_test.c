@@ -219,7 +219,7 @@ static void what_is_no_xml_is_an_error(void **state) {
         assert_non_null(strstr(err.message, "GetBucketTagging"));
 }
 
-/* Read as an empty lifecycle, it would be written over everybody's rules. */
+/* Read as an empty lifecycle, it would be written over all other rules. */
 static void what_is_something_else_is_an_error(void **state) {
         struct aws_response response AWS_RESPONSE_CLEANUP = answer("<Portal><Login/></Portal>");
         struct xml_document *document = NULL;

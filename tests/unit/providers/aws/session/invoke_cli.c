@@ -2,7 +2,7 @@
 /*
  * Invokes functions given as lines of JSON, for tests against servers that speak Lambda:
  *
- *     {"function", "tenant"?, "payload", "timeoutMs", "throttledMs", "buffered"?, "takes"? (bytes; then nobody takes more)}
+ *     {"function", "tenant"?, "payload", "timeoutMs", "throttledMs", "buffered"?, "takes"? (bytes; then no more is read)}
  *     -> {"end", "code", "details", "answer", "requestId", "streamsMissing", "tenantUnexpected"}
  *
  * Argument: the Stack's `aws` map as JSON, "{}" where absent.

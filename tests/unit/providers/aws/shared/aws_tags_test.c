@@ -28,10 +28,10 @@ static void fifty_tags_fit(void **state) {
         assert_non_null(said);
         assert_non_null(strstr(said, "it would carry 51"));
         assert_non_null(strstr(said, "46 there are not this stack's"));
-        /* All are there already, whoever counted wrong: nothing is put on it. */
+        /* All are there already, even if they were counted wrong: nothing is put on it. */
         add_all(there, desired);
         assert_null(aws_too_many_tags(there, desired, arena));
-        /* One of ours that is there counts once. */
+        /* A tag of ours that is there counts once. */
         value_set_text(arena, desired, "new", "x");
         assert_non_null(aws_too_many_tags(there, desired, arena));
 }

@@ -270,7 +270,10 @@ static json_t *crossed(size_t count) {
         return json_pack("{s:s, s:o, s:o}", "Effect", "Allow", "Action", actions, "Resource", objects);
 }
 
-/* Lists multiply. What is too much is left as it is, unless there is more than ours beside it. */
+/*
+ * Lists multiply. A list too large to compare is left as it is, unless there is more than ours
+ * beside it.
+ */
 static void too_much_to_compare_is_unclear(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *ours JSON_CLEANUP = document("{'Effect':'Allow','Action':'s3:Get*','Resource':'arn:b/ws/*'}");

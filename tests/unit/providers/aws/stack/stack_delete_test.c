@@ -110,7 +110,7 @@ static const char *page_of(const char *mark) {
         return arena_strdup(arena, strbuf_text(&text));
 }
 
-/* However much there is to be removed: what is kept of it is a page. */
+/* However much must be removed: only a page of it is kept. */
 static void emptying_a_bucket_takes_no_more_memory_than_a_page(void **state) {
         struct scripted_answer answers[2 * ROUNDS + 3];
         struct provider provider = team;

@@ -57,7 +57,10 @@ static void what_others_own_is_named_only(void **state) {
         assert_false(stack_has_role(spec));
 }
 
-/* What was made and given up is kept in mind while it is there, the role as long as functions run with it. */
+/*
+ * A function that was made and given up is kept in mind while it is there, the role as long as
+ * functions run with it.
+ */
 static void what_was_given_up_is_kept_in_mind(void **state) {
         struct provider provider = provider_of("{}");
         const struct value *applied = desire(&provider, NULL), *spec;
@@ -103,7 +106,10 @@ static void a_key_stays_until_another_is_named(void **state) {
         assert_string_equal(value_text_of(value_path(spec, "bucket.kmsKey")), provider.kms_key);
 }
 
-/* A plan without refresh asks nobody who we are: what was applied must not look changed for that. */
+/*
+ * A plan without refresh does not look up the caller's identity: what was applied must not look
+ * changed for that.
+ */
 static void without_identity_nothing_differs(void **state) {
         struct provider provider = provider_of("{\"tags\":{\"a\":\"b\"}}");
         const struct value *applied = desire(&provider, NULL);
@@ -115,7 +121,7 @@ static void without_identity_nothing_differs(void **state) {
         assert_true(value_equal(desire(&provider, applied), applied, NULL));
 }
 
-/* What was seen, and the calls that lead from there to what is desired. */
+/* The observed bucket, and the calls that lead from there to the desired one. */
 static void changes_cost_what_differs(void **state) {
         static const struct {
                 const char *missing;     /* path that the observation lacks; "" for none */

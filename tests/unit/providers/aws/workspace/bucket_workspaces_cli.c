@@ -6,7 +6,7 @@
  *
  *     {"create": ID}  {"recover": true}  {"remove": ID}
  *     {"put": ID, "path", "bytes": N, "text", "ifNoneMatch"}  -> {"sha256", "made"}: N times "x", or the text
- *             "times": N: so often, by a workspace that is opened once
+ *             "times": N: that number of times, by a workspace that is opened once
  *     {"get": ID, "path"}                                     -> {"sha256", "bytes"}
  *     {"look": ID, "path"}                                    -> {"bytes"}
  *     {"delete": ID, "path"}

@@ -11,7 +11,7 @@
 #define RULES_FOR_ALL(rest) "{\"appliesTo\":\"all\",\"environments\":null" rest "}"
 #define DAYS(days) ",\"" FIELD "\":" #days
 
-/* What is reached anew, by objects of the environment "x", of "y", and of none. */
+/* Objects reached now and not before, of the environment "x", of "y", and of none. */
 static void what_is_reached(void **state) {
         static const struct {
                 const char *desired, *in_force;

@@ -189,7 +189,7 @@ static void all_is_not_none(void **state) {
 
 #define ALL_AND(rest) "{\"appliesTo\":\"all\"," rest "}"
 
-/* Rules as somebody or some server left them, and the spec they amount to. */
+/* Rules as a person or a server left them, and the spec they amount to. */
 static void altered_rules_read_as_what_they_do(void **state) {
         static const char two[] =
                 "{\"selector\":{\"environments\":[\"a\",\"b\"]},\"environments\":[\"a\",\"b\"],"
@@ -338,7 +338,7 @@ static void altered_rules_read_as_what_they_do(void **state) {
         }
 }
 
-/* A null in the desired spec is what makes an action that somebody added a difference. */
+/* A null in the desired spec turns an action that was added elsewhere into a difference. */
 static void absent_actions_are_said(void **state) {
         const struct value *spec = workspace_rules_spec(value_of("{\"expireAfterDays\":1}"), arena);
         static const char *const names[] = { "environments", "transitions", "noncurrentExpireAfterDays",

@@ -151,7 +151,7 @@ static void test_nothing_is_let_go_of_in_doubt(void **state) {
         assert_int_equal(count(place, "store/blobs/sha256"), 2 + 1 + 2);
 }
 
-/* A death leaves a work folder that nobody holds; a living one is held. */
+/* A death leaves a work folder that no process holds; a living one is held. */
 static void test_work_of_the_dead(void **state) {
         struct place *place = *state;
         struct image_store living IMAGE_STORE_CLEANUP = open_store(place);

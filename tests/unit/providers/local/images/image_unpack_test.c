@@ -126,7 +126,7 @@ static void test_a_bomb_behind_the_end(void **state) {
         close(unpack.root);
 }
 
-/* What stands for nothing in a layer costs time to read, and may not be repeated in layer after layer. */
+/* An entry that makes no file costs time to read, and may not be repeated in layer after layer. */
 static void test_what_is_no_file_counts_over_all_layers(void **state) {
         struct place *place = *state;
         struct unpack unpack = { .root = open_root(place, "idle"), .limits = { 10, 1000, 1000, 10 } };

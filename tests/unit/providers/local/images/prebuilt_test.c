@@ -38,7 +38,7 @@ static void test_every_recipe_is_whole(void **state) {
         }
 }
 
-/* validate, which asks nobody, knows the names that can be built. */
+/* validate, which asks no server, knows the names that can be built. */
 static void test_manifests_know_the_recipes(void **state) {
         const struct field *field = kind_field(kinds[KIND_ENVIRONMENT], "image.prebuilt");
         size_t recipes = 0, known = 0;

@@ -207,7 +207,7 @@ static void test_a_child_is_born_in_it(void **state) {
         cgroup_close(group);
 }
 
-/* Who uses more memory than the group may is killed, and that is told. */
+/* A process that uses more memory than the group may is killed, and that is told. */
 static void test_memory_is_held(void **state) {
         struct place *place = *state;
         struct cgroup *group = make_or_skip(place);

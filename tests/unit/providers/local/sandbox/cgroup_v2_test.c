@@ -110,7 +110,10 @@ static void test_root_of_a_machine(void **state) {
         assert_string_equal(get(place, "berth/cgroup.subtree_control"), SWITCHED);
 }
 
-/* What is switched on already is not written again: in a container the file may be read-only. */
+/*
+ * A controller that is switched on already is not written again: in a container the file may be
+ * read-only.
+ */
 static void test_switched_on_already(void **state) {
         struct place *place = *state;
         const char *run = run_at(place, "berth");
@@ -153,7 +156,7 @@ static void test_top_of_a_container(void **state) {
         group_at(place, "rest", ALL, "", false);
         assert_string_equal(make(place, "", true), run);
 
-        /* Somebody whom we cannot see, and who so cannot be moved: nothing is switched on. */
+        /* A process that we cannot see, and so cannot move: nothing is switched on. */
         put(place, "cgroup.subtree_control", "");
         put(place, "cgroup.procs", "0\n1\n");
         chmod(place_path(place, "cgroup.subtree_control"), 0444);
@@ -196,14 +199,17 @@ static void test_root_s_service(void **state) {
         assert_string_equal(get(place, memory), "max");
         assert_string_equal(get(place, cpu), "50000 100000");
 
-        /* What cannot be held is no group. */
+        /* A limit that cannot be held makes no group. */
         assert_int_equal(unlink(place_path(place, pids)), 0);
         assert_null(make_for(place, own, true, true));
 }
 
 /* --- a family --- */
 
-/* Its groups are in a folder of its own, which has the quota; one that nobody has said anything of is left as it is. */
+/*
+ * Its groups are in a folder of its own, which has the quota; a family without limits is left as it
+ * is.
+ */
 static void test_a_family_s_quota(void **state) {
         static const struct {
                 unsigned cpu_millis;
@@ -231,14 +237,14 @@ static void test_a_family_s_quota(void **state) {
                 assert_string_equal(get(place, arena_printf(place->arena, "%s/cgroup.subtree_control", of)),
                                     SWITCHED);
         }
-        /* What cannot be held is no group. */
+        /* A limit that cannot be held makes no group. */
         assert_int_equal(unlink(place_path(place, quota)), 0);
         limits.family.cpu_millis = 2000;
         assert_null(make(place, "", true));
         limits.family = (struct cgroup_family){ NULL, 0 };
 }
 
-/* Of version 1 the kernel lets nobody in it have more: who has is lowered first. */
+/* On version 1 the kernel lets no group inside have more: a group with more is lowered first. */
 static void test_a_family_on_version_1(void **state) {
         struct place *place = *state;
         const char *folder = place_path(place, "all-1-cd");
@@ -271,7 +277,7 @@ static void test_alone_in_a_delegated_scope(void **state) {
                             own_pid(place));
         assert_string_equal(get(place, arena_printf(place->arena, "%s/cgroup.subtree_control", own)),
                             SWITCHED);
-        /* Of what is systemd's own nothing was touched. */
+        /* Nothing of systemd's own was touched. */
         assert_string_equal(
                 get(place, "user.slice/user-1.slice/user@1.service/app.slice/cgroup.subtree_control"), "");
 
@@ -293,7 +299,10 @@ static void test_not_alone(void **state) {
         assert_string_equal(get(place, "app.slice/run-r1.scope/cgroup.subtree_control"), "");
 }
 
-/* systemd takes controllers away from its slices, and limits with them: we never go below one, whoever may write there. */
+/*
+ * systemd takes controllers away from its slices, and limits with them: we never go below one, even
+ * with the right to write there.
+ */
 static void test_systemds_own(void **state) {
         static const struct {
                 const char *above;

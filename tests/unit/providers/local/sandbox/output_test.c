@@ -38,7 +38,7 @@ static void test_small(void **state) {
                             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-/* What is cut, where. */
+/* Which text is cut, and where. */
 static void test_whole_characters(void **state) {
         static const struct {
                 const char *first;     /* once, so that the characters lie across the cap */

@@ -77,7 +77,10 @@ static void say_restarted(struct strbuf *to) {
         report_write(&report, to);
 }
 
-/* All of it in pieces of so many bytes, of one that may have `most` bytes. What is kept for the client is in *kept. */
+/*
+ * All of it in pieces of `step` bytes, of a checkpoint that may have `most` bytes. *kept gets the
+ * bytes that are kept for the client.
+ */
 static struct sandbox_checkpoint take(int file, const struct strbuf *said, size_t step, uint64_t most,
                                       struct strbuf *kept) {
         struct sandbox_checkpoint checkpoint = SANDBOX_CHECKPOINT_NONE;
@@ -113,7 +116,7 @@ static void test_taken(void **state) {
         say_piece(&said, "two");
         say_end(&said, 7, NULL);
         say_restarted(&said);
-        say_piece(&said, "three"); /* nobody takes one any more */
+        say_piece(&said, "three"); /* no client takes one any more */
         say_restarted(&others);
         say_piece(&others, "three");
         for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
@@ -177,7 +180,7 @@ static void test_not_whole(void **state) {
         }
 }
 
-/* Who has time keeps the kernel that lives; who has none keeps what there is. */
+/* A run that has time keeps the kernel that lives; a run that has none keeps what there is. */
 static void test_late(void **state) {
         (void)state;
         for (size_t i = 0; i < 4; i++) {
@@ -247,7 +250,7 @@ static void test_given_back(void **state) {
                 total += request.piece_length;
         }
         assert_int_equal(total, bytes);
-        /* One that has become shorter ends, and says nothing that is not there. */
+        /* A file that has become shorter ends, and says nothing that is not there. */
         assert_int_equal(lseek(kept, 0, SEEK_SET), 0);
         strbuf_clear(&asked);
         sandbox_checkpoint_give(&checkpoint, kept, 2 * bytes);

@@ -67,7 +67,7 @@ static void write_file(int folder, const char *name, const char *text) {
         assert_int_equal(descriptor_write(file, text, strlen(text)), 0);
 }
 
-/* What is there, as a test can compare it; NULL where it cannot be read. */
+/* The file's content, as a test can compare it; NULL where it cannot be read. */
 static char *content_of(const struct sandbox_workspace *workspace, const char *path, uint64_t most) {
         struct sandbox_content content SANDBOX_CONTENT_CLEANUP = SANDBOX_CONTENT_NONE;
         struct strbuf text = STRBUF_INIT;
@@ -156,7 +156,10 @@ static void test_by_folder_and_by_asking(void **state) {
         worker.socket = served.pair[0];
         fcntl(worker.socket, F_SETFL, O_NONBLOCK);
         assert_same(&far);
-        /* What is more than was asked for is left out, and the next question is answered as ever. */
+        /*
+         * Bytes beyond the number asked for are left out, and the next question is answered as
+         * before.
+         */
         text = content_of(&far, "file", 2);
         assert_string_equal(text, "he");
         free(text);
@@ -323,7 +326,7 @@ static void test_files_of_a_session(void **state) {
         end_carrying(&carried);
 }
 
-/* Whoever asks wrongly is heard no more; of a file that came in part nothing is left. */
+/* A client that asks wrongly is heard no more; of a file that came in part nothing is left. */
 static void test_questions_that_are_none(void **state) {
         static const struct {
                 unsigned types[3];

@@ -111,7 +111,7 @@ static void what_is_in_use_is_not_removed(void **state) {
                 usleep(10000);
         assert_int_equal(result, 0);
         assert_int_equal(access(kept->inner, F_OK), -1);
-        /* Who comes with it in mind makes no other in its place. */
+        /* A caller that remembers it makes no other in its place. */
         assert_int_equal(reopen(kept, &err), -1);
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
         assert_int_equal(access(kept->inner, F_OK), -1);
@@ -125,7 +125,7 @@ static void refused(struct kept *kept, const char *part) {
         assert_non_null(strstr(err.message, part));
 }
 
-/* The kernel reads what is in it with all rights: nobody else may have written that. */
+/* The kernel reads its content with all rights: no other user may have written that. */
 static void what_may_be_another_s_is_not_mounted(void **state) {
         struct kept *kept = kept_of(state);
         struct error err = { 0 };
@@ -147,7 +147,7 @@ static void what_may_be_another_s_is_not_mounted(void **state) {
         assert_int_equal(chown(kept->inner, ANOTHER, 0), 0);
         refused(kept, "only root may write");
         assert_int_equal(chown(kept->inner, 0, 0), 0);
-        /* Who has a folder above it could give it another image of ours. */
+        /* The owner of a folder above it could give it another image of ours. */
         assert_int_equal(chown(kept->folder, ANOTHER, 0), 0);
         refused(kept, "only root may write");
         assert_int_equal(sandbox_kept_remove(&kept->kept, &err), -1);
@@ -232,7 +232,10 @@ static void a_plain_folder_is_had_again(void **state) {
         folder_remove(folder);
 }
 
-/* As root no step follows a link, and none is through a folder of somebody else's; so nobody leads it elsewhere. */
+/*
+ * As root no step follows a link, and none is through a folder of another user's; so no user leads
+ * it elsewhere.
+ */
 static void a_plain_folder_is_walked_to(void **state) {
         char folder[] = "/dev/shm/berth-kept-XXXXXX", link[64], inner[96], below[96];
         struct sandbox_kept kept = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A launcher that was stopped: nobody takes what connects to it. */
+/* A launcher that was stopped: it does not accept what connects to it. */
 #include "providers/local/sandbox/sandbox_launched.h"
 
 #include "base/files.h"
@@ -19,7 +19,7 @@
 
 #define WAITING_MAX 16
 
-/* Who tells it of a share of CPUs has all sessions waiting for him. */
+/* A caller that tells it of a share of CPUs has all sessions waiting. */
 static void test_a_share_waits_for_nobody(void **state) {
         const struct sandbox_family family = { .name = "00ff", .cpu_millis = 1000 };
         struct sockaddr_un address = { .sun_family = AF_UNIX };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is written is read as it was; what is out of bounds, missing or more than there should be is refused. */
+/*
+ * A message that was written is read as it was; what is out of bounds, missing or more than there
+ * should be is refused.
+ */
 #include "providers/local/sandbox/sandbox_messages.h"
 
 #include <setjmp.h>

@@ -85,7 +85,7 @@ static void stop(struct passer *passer) {
         assert_int_equal(waitpid(passer->pid, NULL, 0), passer->pid);
 }
 
-/* Nothing of these tests waits for ever. */
+/* Nothing of these tests waits forever. */
 static void be_patient(int socket) {
         const struct timeval most = { PATIENCE_S, 0 };
 
@@ -294,7 +294,10 @@ static void test_what_breaks_is_broken_for_the_other(void **state) {
         stop(&passer);
 }
 
-/* Whoever has said that he sends no more, and does not read, hears of a break: and his connection is not kept for ever. */
+/*
+ * A client that has said that it sends no more, and does not read, hears of a break: and its
+ * connection is not kept forever.
+ */
 static void test_who_does_not_read_hears_of_a_break(void **state) {
         struct passer passer = start(NULL);
 
@@ -344,7 +347,10 @@ static unsigned long time_used(pid_t pid) {
         return user + system;
 }
 
-/* One that spins has no half second without: one that waits has some at last, on any machine. */
+/*
+ * A passer that spins has no half second without: a passer that waits has some at last, on any
+ * machine.
+ */
 static void assert_waits(pid_t pid) {
         const struct timespec while_ = { 0, 500 * 1000 * 1000 };
 
@@ -383,7 +389,10 @@ static void test_nobody_spins(void **state) {
         stop(&passer);
 }
 
-/* More who do not read than there are pipes: each keeps what was sent him, and others go on. */
+/*
+ * More clients that do not read than there are pipes: each keeps what was sent to it, and others go
+ * on.
+ */
 static void test_who_does_not_read_holds_up_nobody_else(void **state) {
         struct passer passer = start(NULL);
         struct pair silent[SILENT], pair;
@@ -413,7 +422,7 @@ static void test_who_does_not_read_holds_up_nobody_else(void **state) {
         stop(&passer);
 }
 
-/* Who closes before he has read all breaks the connection; and has answered. */
+/* A server that closes before reading all breaks the connection; and has answered. */
 static void test_an_answer_before_a_break_comes(void **state) {
         struct passer passer = start(NULL);
 
@@ -439,7 +448,7 @@ static char state_of(pid_t pid) {
         return read_stat(pid, line, sizeof(line))[1];
 }
 
-/* With what was still on its way: who reads must not take a part for the whole. */
+/* With bytes still on their way: the reader must not take a part for the whole. */
 static void test_a_passer_that_is_killed_breaks_what_it_has(void **state) {
         struct passer passer = start(NULL);
         struct pair pair = connect_through(&passer), idle = connect_through(&passer);
@@ -477,7 +486,7 @@ static void have_one_port(void) {
         close(file);
 }
 
-/* Where nobody listens, nobody hears himself. */
+/* Where no program listens, no client hears itself. */
 static void test_nobody_is_connected_to_himself(void **state) {
         struct passer passer;
         int made = listen_somewhere(&itself);
@@ -499,7 +508,7 @@ static void have_few_descriptors(void) {
                 _exit(EXIT_FAILURE);
 }
 
-/* As a user who has as many pages of pipes as he may have. */
+/* As a user whose limit of pipe pages is used up. */
 static void have_no_pipes(void) {
         struct rlimit files;
 

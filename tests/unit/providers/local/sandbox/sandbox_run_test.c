@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole runs. The worker is this very program, started anew: main() takes its verb. Skipped where the machine cannot. */
+/*
+ * Whole runs. The worker is this very program, started again: main() takes its verb. Skipped where
+ * the machine cannot.
+ */
 #include "providers/local/sandbox/sandbox.h"
 
 #include "base/files.h"
@@ -105,7 +108,7 @@ static void test_several_at_once(void **state) {
         assert_int_equal(errno, ECHILD);
 }
 
-/* The deadline is the worker's: it holds while nobody here does anything. */
+/* The deadline is the worker's: it holds while no process here does anything. */
 static void test_the_deadline_needs_nobody(void **state) {
         struct place *place = *state;
         struct sandbox_file code = CODE("while :; do echo and on; done");
@@ -220,7 +223,7 @@ static void test_a_program_that_is_not_there(void **state) {
         assert_non_null(strstr(err.message, "no-such-program"));
 }
 
-/* What cannot be given is refused, and never cut. */
+/* Arguments that cannot be given are refused, and never cut. */
 static void test_more_arguments_than_can_be_given(void **state) {
         static const char *words[3003] = { "sh", "/run/berth/main" };
         struct place *place = *state;

@@ -100,7 +100,7 @@ static void test_a_folder_that_others_may_enter(void **state) {
         assert_non_null(strstr(err.message, "mode 0700"));
 }
 
-/* What it is that is missing is said: descriptors, and no users. */
+/* The error names the missing thing: descriptors, and no users. */
 static void test_without_a_descriptor(void **state) {
         struct sandbox_users users = users_or_skip(*state, 2);
         struct sandbox_user user = SANDBOX_USER_NONE;

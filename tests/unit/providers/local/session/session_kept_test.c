@@ -258,7 +258,7 @@ static void an_image_beside_a_plain_folder_is_the_workspace(void **state) {
         assert_int_equal(rmdir(plain), 0);
 }
 
-/* Somebody else could have put it there: to try again helps nobody. */
+/* Another user could have put it there: to try again does not help. */
 static void one_that_is_not_guarded_is_not_busy(void **state) {
         struct index *index = *state;
         const struct place_shared shared = { .agent = first.agent, .owner = first.owner };
@@ -290,7 +290,10 @@ static void launch_one(struct launched *here, const char *name, const char *stac
         here->names[here->count++] = name;
 }
 
-/* Each start would mount all that a launcher has, of any stack. What nobody has named yet may still become this stack's. */
+/*
+ * Each start would mount all that a launcher has, of any stack. A workspace that is not named yet
+ * may still become this stack's.
+ */
 static void other_stacks_are_opened_once(void **state) {
         struct index *index = *state;
         struct launched here = { .index = index };
@@ -317,7 +320,10 @@ static void other_stacks_are_opened_once(void **state) {
                 assert_int_equal(recover(index, &err), 0);
                 assert_int_equal(here.asked, 3 + i);
         }
-        /* One that is ours and that the index has lost is found as ever, and what is gone is asked for no more. */
+        /*
+         * A workspace of ours that the index has lost is found as before, and one that is gone is
+         * asked for no more.
+         */
         assert_int_equal(local_agent_forget(index->folder, "lab", first.agent,
                                             local_hash(&first.owner, 1, index->arena), &err),
                          0);
@@ -351,7 +357,7 @@ static void one_made_while_another_goes_is_in_the_index(void **state) {
         assert_int_equal(pthread_join(here.thread, NULL), 0);
         assert_int_equal(here.result, 0);
         assert_int_equal(get(index, &first, &row), 0);
-        /* Another's waits for nobody. */
+        /* Another owner's waits for none of this. */
         assert_int_equal(here.of_second, 0);
         assert_int_equal(get(index, &second, &row), 0);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions in real sandboxes. The worker is this very program, started anew: main() takes its verb. Skipped where the machine cannot. */
+/*
+ * Sessions in real sandboxes. The worker is this very program, started again: main() takes its
+ * verb. Skipped where the machine cannot.
+ */
 #include "providers/local/session/session.h"
 
 #include "base/libc.h"
@@ -324,7 +327,10 @@ static void test_found_again(void **state) {
         assert_string_equal(strbuf_text(&lab->output), "first\n");
         assert_int_equal(run(lab, 3, "x")->status, REPORT_OK);
         assert_true(text_has(lab, "'kept'|"));
-        /* What was not heard is told again to the next one, and what was is not. */
+        /*
+         * Output that was not heard is told again to the next client, and output that was heard is
+         * not.
+         */
         strbuf_clear(&lab->output);
         ask(lab, 4, "print('unheard')", REQUEST_PYTHON, LONG_MS);
         do
@@ -450,7 +456,7 @@ static void test_a_runtime_that_stands_still(void **state) {
         assert_int_equal(await(lab).type, PLACE_ENDED);
 }
 
-/* Whoever writes where the runtime does is its voice. */
+/* Code that writes where the runtime does is its voice. */
 static void test_a_runtime_that_lies(void **state) {
         struct lab *lab = *state;
         struct place_event event;
@@ -752,7 +758,7 @@ static void test_parked(void **state) {
         lab->place->class->interrupt(lab->session, 1);
         hear(lab, 1);
         run(lab, 2, "x = ['kept']\ny = x");
-        /* Who goes on instead of ending it has lost nothing. */
+        /* A session that goes on instead of ending it has lost nothing. */
         first = must_park(lab);
         run(lab, 3, "x.append(1)\nlen(y)");
         assert_true(text_has(lab, "2|"));
@@ -770,14 +776,17 @@ static void test_parked(void **state) {
         hear(lab, 4);
         assert_true(text_has(lab, "['kept', 1, 2]|"));
         must_end(lab);
-        /* One whose server died before anything was given to it may lack its memory: the next server begins anew. */
+        /*
+         * A checkpoint whose server died before anything was given to it may lack its memory: the
+         * next server begins again.
+         */
         must_open(lab, false, 0);
         await_type(lab, PLACE_OPENED);
         lab->place->class->leave(lab->session);
         must_open(lab, true, 0);
         await_type(lab, PLACE_ENDED);
         lab->place->class->leave(lab->session);
-        /* The one before is not kept for ever. */
+        /* The checkpoint before is not kept forever. */
         lab->checkpoint = first;
         must_open(lab, false, 0);
         event = await(lab);
@@ -938,10 +947,13 @@ static void test_warm_one_is_taken(void **state) {
         assert_true(text_has(lab, "'kept'|"));
         must_end(lab);
         assert_int_equal(access(path, F_OK), -1);
-        /* The place closes with one that nobody has taken: teardown sees that nothing is left. */
+        /*
+         * The place closes with a warm sandbox that no session has taken: teardown checks that
+         * nothing is left.
+         */
 }
 
-/* One that has other limits, and one that is only looked for, are not it. */
+/* A session that has other limits, and a session that is only looked for, do not take it. */
 static void test_warm_one_is_left_to_whom_it_fits(void **state) {
         struct lab *lab = *state;
         struct place_opening opening = { .id = "s-one", .agent = "small", .ttl_ms = DAY_MS };
