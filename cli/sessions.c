@@ -104,6 +104,13 @@ int sessions_list(struct sessions *sessions, const char *path, const char *query
         return 0;
 }
 
+void sessions_append_filter(struct strbuf *query, const char *name, const char *value) {
+        if (!value)
+                return;
+        strbuf_printf(query, "%s%s=", query->length ? "&" : "?", name);
+        client_append_escaped(query, value, false);
+}
+
 int sessions_check_id(const char *text, struct error *err) {
         return client_is_id(text) ? 0
                                   : error_set(err,

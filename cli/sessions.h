@@ -32,6 +32,9 @@ int sessions_ask(struct sessions *sessions, const char *method, const char *path
 int sessions_list(struct sessions *sessions, const char *path, const char *query, json_t **ret,
                   struct error *err) MUST_USE;
 
+/* Appends "?name=value", or "&name=value" behind others; nothing where the value is NULL. */
+void sessions_append_filter(struct strbuf *query, const char *name, const char *value);
+
 /* -1 where the text has not the form of a session's id. */
 int sessions_check_id(const char *text, struct error *err) MUST_USE;
 

@@ -49,13 +49,6 @@ static bool is_container_id(const char *text) {
         return client_is_id(as_session);
 }
 
-static void append_filter(struct strbuf *query, const char *name, const char *value) {
-        if (!value)
-                return;
-        strbuf_printf(query, "%s%s=", query->length ? "&" : "?", name);
-        client_append_escaped(query, value, false);
-}
-
 static bool is_own_container(const json_t *container) {
         const char *owner = json_text(container, "owner");
         char own[32];
@@ -74,8 +67,8 @@ static int find_container(struct sessions *sessions, const char *named, const ch
         size_t index;
 
         if (!id) {
-                append_filter(&query, "name", named);
-                append_filter(&query, "agent", sessions->options->agent);
+                sessions_append_filter(&query, "name", named);
+                sessions_append_filter(&query, "agent", sessions->options->agent);
                 if (sessions_list(sessions, "/v1/containers", strbuf_text(&query), &list, err) < 0)
                         return -1;
         }
@@ -133,9 +126,9 @@ static int run_list(struct sessions *sessions, const char *const *operands, size
 
         (void)operands;
         (void)count;
-        append_filter(&query, "status", sessions->options->status);
-        append_filter(&query, "agent", sessions->options->agent);
-        append_filter(&query, "name", sessions->options->name);
+        sessions_append_filter(&query, "status", sessions->options->status);
+        sessions_append_filter(&query, "agent", sessions->options->agent);
+        sessions_append_filter(&query, "name", sessions->options->name);
         if (sessions_list(sessions, "/v1/containers", strbuf_text(&query), &list, err) < 0)
                 return -1;
         if (sessions->options->json) {
@@ -191,8 +184,8 @@ static int read_stats(struct sessions *sessions, const char *const *paths, size_
         json_t *list, *container;
 
         if (count == 0) {
-                append_filter(&query, "status", "running");
-                append_filter(&query, "agent", sessions->options->agent);
+                sessions_append_filter(&query, "status", "running");
+                sessions_append_filter(&query, "agent", sessions->options->agent);
                 return sessions_list(sessions, "/v1/containers", strbuf_text(&query), ret, err);
         }
         list = json_checked(json_array());
@@ -340,9 +333,9 @@ static int run_logs(struct sessions *sessions, const char *const *operands, size
 
         (void)count;
         if (options->follow)
-                append_filter(&query, "follow", "true");
-        append_filter(&query, "tail", options->tail);
-        append_filter(&query, "since", options->since);
+                sessions_append_filter(&query, "follow", "true");
+        sessions_append_filter(&query, "tail", options->tail);
+        sessions_append_filter(&query, "since", options->since);
         if (find_container(sessions, operands[0],
                            arena_printf(sessions->session.arena, "/logs%s", strbuf_text(&query)), &path,
                            err) < 0)

@@ -206,13 +206,6 @@ static int run_create(struct sessions *sessions, const char *const *operands, si
         return EXIT_DONE;
 }
 
-static void append_filter(struct strbuf *query, const char *name, const char *value) {
-        if (!value)
-                return;
-        strbuf_printf(query, "%s%s=", query->length ? "&" : "?", name);
-        client_append_escaped(query, value, false);
-}
-
 static int run_list(struct sessions *sessions, const char *const *operands, size_t count, struct error *err) {
         const struct options *options = sessions->options;
         struct strbuf query STRBUF_CLEANUP = STRBUF_INIT;
@@ -220,11 +213,11 @@ static int run_list(struct sessions *sessions, const char *const *operands, size
 
         (void)operands;
         (void)count;
-        append_filter(&query, "status", options->status);
-        append_filter(&query, "environment", options->environment);
-        append_filter(&query, "agent", options->agent);
+        sessions_append_filter(&query, "status", options->status);
+        sessions_append_filter(&query, "environment", options->environment);
+        sessions_append_filter(&query, "agent", options->agent);
         for (size_t i = 0; i < options->label_count; i++)
-                append_filter(&query, "label", options->labels[i]);
+                sessions_append_filter(&query, "label", options->labels[i]);
         if (sessions_list(sessions, "/v1/sessions", strbuf_text(&query), &list, err) < 0)
                 return -1;
         return print_or_json(sessions, list, print_sessions);

@@ -112,7 +112,7 @@ bool shared_hash_read(const char *hex, uint8_t ret[SHA256_SIZE]) {
         return true;
 }
 
-static bool read_number(const json_t *head, const char *name, uint64_t *ret) {
+bool shared_number_read(const json_t *head, const char *name, uint64_t *ret) {
         json_int_t number = json_integer_or(head, name, -1);
 
         *ret = (uint64_t)number;
@@ -141,8 +141,10 @@ static bool read_entry_head(struct reading *reading, struct shared_entry *ret) {
 
         if (!json_is_object(head) || !copy_exact(head, "lineage", ret->lineage, sizeof(ret->lineage)) ||
             !is_lineage(ret->lineage) || !copy_exact(head, "id", ret->id, sizeof(ret->id)) ||
-            !read_number(head, "number", &ret->number) || !read_number(head, "epoch", &ret->epoch) ||
-            !read_number(head, "serial", &ret->serial) || !read_number(head, "changes", &changes) ||
+            !shared_number_read(head, "number", &ret->number) ||
+            !shared_number_read(head, "epoch", &ret->epoch) ||
+            !shared_number_read(head, "serial", &ret->serial) ||
+            !shared_number_read(head, "changes", &changes) ||
             !shared_hash_read(json_text(head, "previous"), ret->previous))
                 return false;
         /* Each has a head at least: a number of them that the bytes cannot hold is not allocated for. */

@@ -19,6 +19,7 @@
 #include "base/strbuf.h"
 #include "state/store.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #define SHARED_FORM_VERSION 1
@@ -58,6 +59,8 @@ void shared_new_id(char ret[SHARED_ID_SIZE]);
 
 /* From 64 hex digits; false if the text, which may be NULL, is not such a one. */
 bool shared_hash_read(const char *hex, uint8_t ret[SHA256_SIZE]);
+/* The member, 0 or more; false where it is something else, *ret undefined. */
+bool shared_number_read(const json_t *object, const char *name, uint64_t *ret);
 
 /* Appends the bytes; sets entry->hash. -1 where a key, a value or all of it is too long. */
 int shared_form_write(struct shared_entry *entry, struct strbuf *ret, struct error *err) MUST_USE;

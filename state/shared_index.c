@@ -8,6 +8,7 @@
 #include "state/shared_index.h"
 
 #include "base/json.h"
+#include "state/shared_form.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,15 +17,6 @@
 
 #define INDEX_FORMAT "1"
 #define REMOVED_AT_ONCE 1000 /* keys of one request */
-
-/* Reading */
-
-static bool read_number(const json_t *object, const char *name, uint64_t *ret) {
-        json_int_t number = json_integer_or(object, name, -1);
-
-        *ret = (uint64_t)number;
-        return number >= 0;
-}
 
 /* By rising number; the floor is one of them. */
 static bool read_snapshots(const json_t *list, struct arena *arena, struct shared_index *ret) {
@@ -35,8 +27,8 @@ static bool read_snapshots(const json_t *list, struct arena *arena, struct share
         for (size_t i = 0; i < count; i++) {
                 const json_t *item = json_array_get(list, i);
 
-                if (!read_number(item, "number", &snapshots[i].number) ||
-                    !read_number(item, "serial", &snapshots[i].serial) ||
+                if (!shared_number_read(item, "number", &snapshots[i].number) ||
+                    !shared_number_read(item, "serial", &snapshots[i].serial) ||
                     (i > 0 && snapshots[i].number <= snapshots[i - 1].number))
                         return false;
                 snapshots[i].at_ms = json_integer_or(item, "at", 0);
@@ -74,8 +66,8 @@ static int parse_index(const struct object_store *store, const struct object_ans
         if (format && strcmp(format, INDEX_FORMAT) != 0)
                 return error_set(err, "%s/" SHARED_INDEX_KEY " is of a newer Berth: use that one",
                                  store->place);
-        if (!format || !whose || !read_number(body, "floor", &index.floor) ||
-            !read_number(body, "cleared", &index.cleared) ||
+        if (!format || !whose || !shared_number_read(body, "floor", &index.floor) ||
+            !shared_number_read(body, "cleared", &index.cleared) ||
             !read_snapshots(json_object_get(body, "snapshots"), arena, &index) ||
             !read_going(json_object_get(body, "going"), arena, &index))
                 return error_set(err,

@@ -6,6 +6,7 @@
  */
 #include "base/array.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/services/logs.h"
@@ -400,10 +401,6 @@ static void keep_log_groups(const struct sweep *sweep) {
         environment_keep_log_groups(sweep->provider, groups, sweep->args->count);
 }
 
-static bool is_same(const char *a, const char *b) {
-        return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 /* The last observation, with the retention and the key of the log group that are there now. */
 static void observe_as_last(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
         const struct observation *last = sight->wanted->last;
@@ -420,8 +417,8 @@ static void observe_as_last(const struct sweep *sweep, const struct sight *sight
         ret->resolved = NULL;
         if ((!sight->wants_logs ||
              value_get_integer(last->spec, "logRetentionDays", 0) == sight->log_group.days) &&
-            is_same(key, value_get_text(last->spec, "kmsKey")) &&
-            is_same(log_key, value_get_text(last->spec, "logKmsKey")) &&
+            text_equal(key, value_get_text(last->spec, "kmsKey")) &&
+            text_equal(log_key, value_get_text(last->spec, "logKmsKey")) &&
             value_equal(network, value_get(last->spec, "network"), NULL))
                 return;
         spec = value_new_map(sweep->arena);
