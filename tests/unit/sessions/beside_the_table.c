@@ -204,7 +204,7 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
                                 if (!row || row->later || !may_come(event, said) ||
                                     !life_next(&reached.states[i], (enum life_event)event, &next, &effects))
                                         continue;
-                                /* It was taken over again before anybody looked. */
+                                /* It was taken over again before this engine looked. */
                                 if (event == LIFE_LEASE_LOST)
                                         next = life_recorded(&reached.states[i]);
                                 /* The flags do not count kernels that must be restarted: one stands for all. */
@@ -223,8 +223,8 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
  *
  * - A sandbox that is dying and has not taken an execution is given it again and again, each time with two writes, until it
  *   says that it has ended. In the table it is on its way out from then on.
- * - A sandbox is asked for before the execution that needs it is accepted, so that an agent's limits turn it away first; or for a
- *   kernel that is to be a fresh one.
+ * - A sandbox is asked for before the execution that needs it is accepted, so that an agent's
+ *   limits turn it away first; or for a kernel that must be a fresh one.
  */
 static bool is_known(const struct life_state *from, const struct life_state *to) {
         bool stops = from->life == LIFE_OPEN && from->execution == LIFE_RUNNING && to->execution == LIFE_IDLE;
@@ -282,8 +282,8 @@ static void look_at(const struct engine *engine, const struct session *session) 
         if (i == SESSIONS_MAX)
                 return;
         /*
-         * A sandbox that ends has not ended before it is left. And where a store that servers share is waited for with the
-         * session's turn, nobody else sees it as it is.
+         * A sandbox that ends has not ended before it is left. And where a store that servers share
+         * is waited for with the session's turn, no other thread sees it as it is.
          */
         if ((!session->place && (session->phase == SESSION_ENDING || session->phase == SESSION_PARKING)) ||
             session->taken)
@@ -298,7 +298,7 @@ static void look_at(const struct engine *engine, const struct session *session) 
                 seen[i].engine = engine;
                 snprintf(seen[i].id, sizeof(seen[i].id), "%s", session->record.id);
                 seen[i].last_n = session->record.last_n;
-                /* One that was just made is about to ask for its sandbox. */
+                /* A session that was just made will ask for its sandbox next. */
                 if (state.life == LIFE_PARKED && !session->ever_open && session->record.last_n == 0)
                         state = (struct life_state){ .life = LIFE_QUEUED, .slot = LIFE_SLOT_ASKED };
         }
@@ -356,7 +356,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex) {
         return __real_pthread_mutex_unlock(mutex);
 }
 
-/* What was set before a write that failed is put back after it. */
+/* A value set before a write that failed is put back after it. */
 int __wrap_session_store_write(struct session_store *store, const struct session_change *changes,
                                size_t count, struct error *err) {
         int result = __real_session_store_write(store, changes, count, err);
@@ -476,7 +476,7 @@ int __wrap_engine_open(const struct engine_config *config, struct engine **ret, 
         if (result < 0)
                 return result;
         replace(NULL, *ret);
-        /* What it has found is what comes first. */
+        /* The sessions that it has found come first. */
         (void)__wrap_pthread_mutex_lock(&(*ret)->lock);
         (void)__wrap_pthread_mutex_unlock(&(*ret)->lock);
         return result;

@@ -151,7 +151,7 @@ static inline int set_history(void *context, const char *owner, const char *id, 
         return 0;
 }
 
-/* While it is locked, somebody is about the files of a workspace. */
+/* While it is locked, a caller works on the files of a workspace. */
 static pthread_mutex_t files_in_use = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int lives_asked;
 
@@ -263,7 +263,7 @@ static inline int64_t run_code(struct fixture *fixture, const struct engine_call
         return n;
 }
 
-/* What it has said, one event after another: "started stdout(hi) done(ok)". Closes the follower. */
+/* Its events, one after another: "started stdout(hi) done(ok)". Closes the follower. */
 static inline const char *hear_all(struct fixture *fixture, struct engine_follower *follower) {
         struct strbuf heard STRBUF_CLEANUP = STRBUF_INIT;
         struct engine_event event;

@@ -110,7 +110,7 @@ static void test_an_end_that_no_record_has(void **state) {
         assert_string_equal(status_of(fixture, &alice, id, 1), "ok");
 }
 
-/* Its sandbox is gone as well: what was said of it is written all the same, and then forgotten. */
+/* Its sandbox is gone as well: its record is written nevertheless, and then forgotten. */
 static void test_what_died_meanwhile(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -175,7 +175,7 @@ static void test_a_key_whose_end_waits(void **state) {
         assert_int_equal(begin_once(fixture, &failed, id, &problem), -1);
         assert_int_equal(problem.code, PROBLEM_BUSY);
         assert_int_equal(begin_once(fixture, &done, id, &problem), 1);
-        /* It is written by now, or when the engine ends. */
+        /* It is written already, or when the engine ends. */
         restart(fixture);
         assert_int_equal(begin_once(fixture, &done, id, &problem), 1);
         assert_int_equal(begin_once(fixture, &large, id, &problem), -1);

@@ -91,7 +91,10 @@ static void nothing_is_opened(void **state) {
         atomic_store(&views[0]->mute, false);
 }
 
-/* What is parked is recorded so, and its sandbox told to end after that: when others may have it already. */
+/*
+ * A parked session is recorded so, and its sandbox told to end after that: when others may have it
+ * already.
+ */
 static void nothing_is_ended(void **state) {
         struct fake_place *place = &servers[0]->place;
         const char *id = session_of(servers[0], &alice);

@@ -19,7 +19,7 @@ static const char *run_whole(struct fixture *fixture, const struct engine_caller
         return hear_all(fixture, follower);
 }
 
-/* One that runs something until it is released. */
+/* A session that runs something until it is released. */
 static const char *make_busy(struct fixture *fixture, struct engine_follower **ret) {
         const char *id = make(fixture, &alice, &of_agent, 1);
 
@@ -33,7 +33,7 @@ static void the_longest_idle_makes_room(void **state) {
         const char *first, *second, *third;
 
         let_at_most(fixture, 2);
-        atomic_store(&reject, true); /* it is no reason to turn anybody away */
+        atomic_store(&reject, true); /* it is no reason to turn a caller away */
         first = make(fixture, &alice, &of_agent, 1);
         assert_string_equal(run_whole(fixture, &alice, first, "keep mine"), "started done(ok)");
         atomic_fetch_add(&now_ms, 1000);
@@ -49,7 +49,7 @@ static void the_longest_idle_makes_room(void **state) {
         assert_string_equal(run_whole(fixture, &alice, first, "recall"), "started stdout(mine) done(ok)");
         wait_for(fixture, &bob, second, "parked");
         assert_int_equal(fake_count_agents(&fixture->place), 2);
-        /* Sessions without the agent are none of its business. */
+        /* The limit ignores sessions without the agent. */
         assert_string_equal(run_whole(fixture, &alice, session_of(fixture, &alice), "say x"),
                             "started stdout(x) done(ok)");
         assert_true(fake_lives(&fixture->place, first));
@@ -70,7 +70,7 @@ static void who_comes_later_waits(void **state) {
         assert_int_equal(run_code(fixture, &alice, third, "say third", &third_busy), 1);
         assert_int_equal(run_code(fixture, &bob, second, "say second\nhold", &second_busy), 1);
         assert_string_equal(status_of(fixture, &alice, third, 1), "queued");
-        /* One that is ended, or that others interrupt, leaves the line. */
+        /* A session that is ended, or that others interrupt, leaves the line. */
         assert_int_equal(engine_end(fixture->engine, &alice, fourth, &problem), 0);
         assert_true(fake_release(&fixture->place, first));
         assert_string_equal(hear_all(fixture, busy), "done(ok)");
@@ -107,14 +107,17 @@ static void who_is_turned_away(void **state) {
         assert_int_equal(engine_list(fixture->engine, &bob, &(struct engine_filter){ 0 }, &list, &problem),
                          0);
         assert_int_equal(json_array_size(json_object_get(list, "items")), 0);
-        /* What was not taken has no number: the session is as it was. */
+        /* A refused execution has no number: the session is as it was. */
         assert_true(fake_release(&fixture->place, first));
         assert_string_equal(hear_all(fixture, busy), "done(ok)");
         assert_string_equal(run_whole(fixture, &alice, parked, "recall"), "started stdout(this) done(ok)");
         engine_follower_close(other_busy);
 }
 
-/* One that cannot be parked makes no room; what then ends does, and so does a limit that is raised. */
+/*
+ * A session that cannot be parked makes no room; what then ends does, and so does a limit that is
+ * raised.
+ */
 static void what_cannot_be_parked(void **state) {
         struct fixture *fixture = *state;
         struct engine_follower *follower;

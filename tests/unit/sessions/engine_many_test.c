@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two servers on one store, each with a place of its own: whoever asks which of them, every race is decided by the store, nothing runs twice,
- * and what a dead one had is taken over and said to be what it is.
+ * Two servers on one store, each with a place of its own: whichever of them is asked, every race is
+ * decided by the store, nothing runs twice, and what a dead one had is taken over and said to be
+ * what it is.
  */
 #include "sessions/many_fixture.h"
 
@@ -31,7 +32,7 @@ static void turn_by_turn(void **state) {
         (void)state;
         for (int64_t n = 1; n <= 6; n++) {
                 runs((size_t)n % 2, id, n, "here");
-                /* Whoever ran the one before has noted it; of the first there is none. */
+                /* The server that ran the one before has noted it; the first has none before it. */
                 assert_int_equal(servers[n % 2]->place.opened_note, n - 1);
         }
         assert_int_equal(servers[0]->place.executes, 3);
@@ -127,7 +128,7 @@ static void interrupted_from_afar(void **state) {
         wait_for(servers[1], &alice, id, "idle");
         assert_int_equal(engine_interrupt(servers[1]->engine, &alice, id, 1, &problem), -1);
         assert_int_equal(problem.code, PROBLEM_NOT_RUNNING);
-        /* Nobody else's. */
+        /* No other owner's. */
         assert_int_equal(engine_interrupt(servers[1]->engine, &bob, id, 1, &problem), -1);
         assert_int_equal(problem.code, PROBLEM_NOT_FOUND);
 }
@@ -224,7 +225,10 @@ static void restarted_and_parked_from_afar(void **state) {
         assert_string_equal(json_text(shown, "status"), "parked");
 }
 
-/* The first falls silent in the middle of one: nobody knows how that ended, what waited is run once, and by the second. */
+/*
+ * The first falls silent in the middle of one: how that ended is unknown, what waited is run once,
+ * and by the second.
+ */
 static void taken_over_from_a_dead_one(void **state) {
         const char *id = session_of(servers[0], &alice);
         struct engine_follower *near = holds_at_first(id, 1, "hold"), *second = NULL, *far = NULL,
@@ -257,7 +261,7 @@ static void taken_over_from_a_dead_one(void **state) {
         runs(1, id, 5, "again");
 }
 
-/* One that goes says so: nobody waits for it to be silent. */
+/* A server that goes says so: none waits for it to be silent. */
 static void taken_over_from_one_that_stopped(void **state) {
         const char *id = session_of(servers[0], &alice);
         struct engine_follower *near = holds_at_first(id, 1, "hold"), *far;
@@ -351,7 +355,7 @@ static void nobody_takes_it(const struct asking *asking) {
         usleep(SILENT_MS * 1000);
 }
 
-/* Nobody was there to take it: the first has it still, and begins it once. */
+/* No server was there to take it: the first has it still, and begins it once. */
 static void begun_where_nobody_took_it(void **state) {
         struct asking asking = { .id = session_of(servers[0], &alice) };
 
@@ -527,7 +531,7 @@ static void lists_and_limits(void **state) {
                 assert_int_equal(engine_show(servers[s]->engine, &observer, ids[s], &list, &problem), 0);
                 json_decref(list);
         }
-        /* The workspace of one that lives is not forgotten, whoever made it. */
+        /* The workspace of a session that lives is not forgotten, whichever server made it. */
         assert_int_equal(engine_forget(servers[1]->engine, &alice, ids[0], &problem), -1);
         assert_int_equal(problem.code, PROBLEM_HAS_SESSIONS);
 }

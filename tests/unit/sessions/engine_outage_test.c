@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store beyond a network: nobody waits for it but who asked, and of a write whose answer was lost nothing is believed. */
+/*
+ * A store beyond a network: only the caller waits for it, and of a write whose answer was lost
+ * nothing is believed.
+ */
 #include "sessions/engine_fixture.h"
 #include "sessions/shared_store.h"
 
@@ -45,7 +48,10 @@ static void runs(struct fixture *fixture, const struct engine_caller *caller, co
         assert_string_equal(hear_all(fixture, follower), "started stdout(here) done(ok)");
 }
 
-/* One that is put in line, and one whose end is written: others' sessions go on, and so do other sessions of his. */
+/*
+ * An execution that is put in line, and an execution whose end is written: others' sessions go on,
+ * and so do other sessions of the same owner.
+ */
 static void a_write_that_stands_still(void **state) {
         struct fixture *fixture = *state;
         const char *slow = session_of(fixture, &alice), *own = session_of(fixture, &alice);
@@ -72,7 +78,7 @@ static void a_write_that_stands_still(void **state) {
         runs(fixture, &bob, other, 2);
         runs(fixture, &alice, own, 2);
         assert_string_equal(status_of(fixture, &alice, slow, 1),
-                            "running"); /* nobody hears of its end before */
+                            "running"); /* no caller hears of its end before */
         pthread_mutex_unlock(&shared->shut);
         assert_string_equal(hear_all(fixture, asking.follower), "stdout(late) done(ok)");
         atomic_store(&shared->slow_key, NULL);
@@ -124,8 +130,9 @@ static void writes_that_are_not_made(void **state) {
 }
 
 /*
- * Made, and nobody hears of it, nor can it be looked for: who asked is told that nobody knows. What comes next does not take its
- * number, so that the key which was written with it stands for nothing else.
+ * Made, but the answer is lost, and it cannot be looked for: the caller is told that its fate is
+ * unknown. The next execution does not take its number, so that the key which was written with it
+ * stands for nothing else.
  */
 static void what_cannot_be_looked_for(void **state) {
         struct fixture *fixture = *state;

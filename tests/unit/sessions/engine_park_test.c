@@ -63,7 +63,10 @@ static void parks(void **state) {
         wait_for(fixture, &alice, id, "idle");
 }
 
-/* Asked for while the checkpoint is taken: it runs in the sandbox that lives, once, and the checkpoint is nobody's. */
+/*
+ * Asked for while the checkpoint is taken: it runs in the sandbox that lives, once, and the
+ * checkpoint is not used.
+ */
 static void an_execution_comes_while_it_is_parked(void **state) {
         struct fixture *fixture = *state;
         struct engine_follower *followers[2];
@@ -84,7 +87,7 @@ static void an_execution_comes_while_it_is_parked(void **state) {
         assert_string_equal(hear_all(fixture, followers[1]), "started stdout(two) done(ok)");
         assert_string_equal(state_of(fixture, id, 2), "1 kept");
         assert_int_equal(fixture->place.opens, 1);
-        /* One that is interrupted meanwhile is none. */
+        /* An execution that is interrupted meanwhile does not count. */
         park(fixture, id);
         assert_int_equal(run_code(fixture, &alice, id, "say never", NULL), 4);
         assert_int_equal(engine_interrupt(fixture->engine, &alice, id, 4, &problem), 0);
@@ -130,7 +133,10 @@ static void what_is_lost_is_said(void **state) {
         assert_string_equal(state_of(fixture, id, 4), "3 lost: it was ended");
 }
 
-/* One that kills whoever loads it: what waits is run all the same, once, without it. */
+/*
+ * A checkpoint that kills each sandbox that loads it: what waits is run nevertheless, once, without
+ * it.
+ */
 static void a_checkpoint_that_kills(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -184,7 +190,7 @@ static void an_older_checkpoint(void **state) {
                             arena_printf(fixture->arena, "4 restored: %s%s",
                                          "the server was restarted, and its sandbox did not live any more",
                                          older));
-        /* One that was parked has lost nothing by that. */
+        /* A session that was parked has lost nothing by that. */
         run_whole(fixture, id, "keep last");
         park(fixture, id);
         wait_for(fixture, &alice, id, "parked");
@@ -338,7 +344,10 @@ static void bring(struct fixture *fixture, const char *id, struct engine_followe
         assert_int_equal(engine_bring_files(fixture->engine, &alice, id, ret, &problem), 0);
 }
 
-/* Somebody reads its files, and reads again: it is parked all the same, once what is under way has come to its end. */
+/*
+ * A caller reads its files, and reads again: it is parked nevertheless, once what is under way has
+ * come to its end.
+ */
 static void a_park_while_files_are_read(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -356,7 +365,7 @@ static void a_park_while_files_are_read(void **state) {
         fake_let_bring(&fixture->place, id);
         assert_string_equal(hear_all(fixture, readers[0]), "");
         wait_for(fixture, &alice, id, "parked");
-        /* Who came later reads what there is: all that was written, by then. */
+        /* A later caller reads what there is: all that was written until then. */
         assert_string_equal(hear_all(fixture, readers[1]), "");
         assert_int_equal(fixture->place.parks, 1);
         assert_int_equal(fixture->place.brings, 1);
@@ -375,7 +384,10 @@ static void a_park_while_files_are_read(void **state) {
         assert_int_equal(fixture->place.parks, 2);
 }
 
-/* What is asked for meanwhile goes first, and then the session is not parked; nor is one that ends, or whose sandbox dies. */
+/*
+ * Work that is asked for meanwhile goes first, and then the session is not parked; nor is one that
+ * ends, or whose sandbox dies.
+ */
 static void what_comes_before_a_park(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -411,7 +423,10 @@ static void what_comes_before_a_park(void **state) {
         assert_int_equal(fixture->place.parks, 0);
 }
 
-/* What it was last told comes back with each opening, also by an engine that was not there. */
+/*
+ * The last note that it was told comes back with each opening, also by an engine that was not
+ * there.
+ */
 static void a_place_s_note(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);

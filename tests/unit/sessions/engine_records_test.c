@@ -119,7 +119,7 @@ static void history_has_an_end(void **state) {
                 assert_int_equal(engine_follow(fixture->engine, &alice, id, 3, 0, &follower, &problem), 0);
                 assert_string_equal(hear_all(fixture, follower), "started gap done(ok)");
         }
-        /* What it takes up is told when it has ended. */
+        /* The size of its history is told when it has ended. */
         assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
         for (int i = 0; i < PATIENCE_MS && atomic_load(&history_told) != (long long)bytes; i++)
                 usleep(1000);
@@ -147,7 +147,7 @@ static int64_t wait_with(struct fixture *fixture, const struct engine_caller *ca
                        : n;
 }
 
-/* What waits is in memory: so much of a session's, so much of an owner's. */
+/* Waiting work is in memory: a session and an owner have a limit each. */
 static void what_waits_has_a_size(void **state) {
         struct fixture *fixture = *state;
         size_t length = (size_t)12 << 20;
@@ -175,7 +175,7 @@ static void what_waits_has_a_size(void **state) {
         assert_int_equal(wait_with(fixture, &alice, ids[2], text, length), -PROBLEM_QUEUE_FULL);
         assert_int_equal(wait_with(fixture, &bob, ids[3], text, length), 2);
         assert_int_equal(wait_with(fixture, &bob, ids[3], text, length), 3);
-        /* What is interrupted, or has ended, waits no more. */
+        /* Work that is interrupted, or has ended, waits no more. */
         assert_int_equal(engine_interrupt(fixture->engine, &alice, ids[0], 2, &problem), 0);
         assert_int_equal(wait_with(fixture, &alice, ids[2], text, length), 3);
         assert_int_equal(engine_end(fixture->engine, &alice, ids[0], &problem), 0);
@@ -184,7 +184,7 @@ static void what_waits_has_a_size(void **state) {
         free(text);
 }
 
-/* A follower who reads nothing costs little, however large what he is told of. */
+/* A follower that reads nothing costs little, however large the events are. */
 static void notices_are_small(void **state) {
         struct fixture *fixture = *state;
         json_t *labels JSON_CLEANUP = json_object();
@@ -225,7 +225,10 @@ static void notices_are_small(void **state) {
         engine_follower_close(follower);
 }
 
-/* Its workspace was removed when it had expired, and nobody had noticed yet: nothing of it is written any more. */
+/*
+ * Its workspace was removed when it had expired, and no server had noticed yet: nothing of it is
+ * written any more.
+ */
 static void what_is_forgotten_stays_so(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -246,7 +249,7 @@ static void what_is_forgotten_stays_so(void **state) {
         assert_int_equal(count_items(fixture, SESSION_TABLE_EXECUTIONS, NULL), 0);
 }
 
-/* One that has expired ends after its conversation got another session, which keeps it. */
+/* A session that has expired ends after its conversation got another session, which keeps it. */
 static void a_conversation_outlives_its_session(void **state) {
         const struct engine_wish talk = { .environment = "python", .conversation = "one" };
         struct fixture *fixture = *state;
@@ -273,7 +276,7 @@ static void a_key_of_what_leaves_no_record(void **state) {
         assert_int_equal(BEGIN(&alice, &once), -1);
         assert_int_equal(problem.code, PROBLEM_BUSY);
         assert_int_equal(BEGIN(&bob, &once), 0);
-        /* What was not done may be done. */
+        /* A request that was not done may be done. */
         engine_once_end(fixture->engine, &alice, &once, id, NULL);
         assert_int_equal(BEGIN(&alice, &once), 0);
         /* Whom a death met in the middle of it may do it again, once. */
@@ -379,7 +382,7 @@ static void keys_have_a_share(void **state) {
         assert_in_range(taken, 1, 2);
         assert_in_range(problem_retry_seconds(&problem), 86400 - 3600, 86400 + 3600);
         assert_all_refused(fixture, id);
-        /* What was done is answered, and another owner has a share of its own. */
+        /* A request that was done is answered, and another owner has a share of its own. */
         assert_int_equal(do_once(fixture, &alice, "a0", large, &problem), 1);
         assert_int_equal(fill_share(fixture, &bob, "b", json_null(), &problem), SHARE / BYTES_OF_NULL);
         /* After a start it is counted again, by a thread. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agents' limits over two servers on one store. Who looks whether they hold is neither of them: a thread counts in how many sandboxes of
- * both places something runs for the agent, again and again.
+ * Agents' limits over two servers on one store. A third party checks whether they hold: a thread
+ * counts in how many sandboxes of both places something runs for the agent, again and again.
  */
 #include "sessions/many_fixture.h"
 
@@ -90,7 +90,10 @@ static void await_no_record(void) {
         assert_int_equal(count_records(), 0);
 }
 
-/* What is idle at the one makes room for who waits at the other, and comes back in its turn. */
+/*
+ * A session that is idle at the one makes room for a session that waits at the other, and comes
+ * back in its turn.
+ */
 static void one_limit_for_both(void **state) {
         const char *first, *second, *third;
         struct engine_follower *holds, *waits, *behind;
@@ -155,7 +158,7 @@ static void who_is_turned_away(void **state) {
         assert_string_equal(make(servers[1], &bob, &of_agent, -1), "agent-limit");
         release_when_held(servers[0], first);
         assert_string_equal(hear_all(servers[0], holds), "done(ok)");
-        /* What is idle is no reason to turn anybody away. */
+        /* An idle session is no reason to turn a caller away. */
         second = session_for(1, &bob);
         assert_string_equal(hear_all(servers[1], begin(1, &bob, second, "say in")),
                             "started stdout(in) done(ok)");
@@ -302,7 +305,10 @@ static void one_stands_still_and_goes_on(void **state) {
         assert_string_equal(hear_all(servers[0], waits), "started stdout(mine) done(ok)");
 }
 
-/* What has not begun there holds nobody up who stands in line before it, though a dead server's seat was for it. */
+/*
+ * A session that has not begun there holds up none that stands in line before it, though a dead
+ * server's seat was for it.
+ */
 static void one_dies_between_two_executions(void **state) {
         const char *first, *second;
         struct engine_follower *holds, *waits;
@@ -332,7 +338,7 @@ static void one_dies_between_two_executions(void **state) {
         assert_string_equal(status_of(servers[1], &alice, first, 2), "ok");
 }
 
-/* Who stands in line goes on to do so while the store does not answer. */
+/* A session in line stays in line while the store does not answer. */
 static void a_store_that_falters(void **state) {
         const char *first, *second;
         struct engine_follower *holds, *waits;
@@ -362,7 +368,7 @@ static const char *holder_of(const char *id, struct arena *arena) {
         return arena_strdup(arena, json_text(record, "holder"));
 }
 
-/* Whatever somebody has put there, nobody is kept from standing in line by it. */
+/* Whatever another program has put there, no session is kept from standing in line by it. */
 static void a_record_of_somebody_elses_making(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *first, *second, *name = arena_printf(arena, "%0230d", 0);
@@ -410,7 +416,7 @@ static struct session_change record_to_be(const char *value, struct arena *arena
         return (struct session_change){ SESSION_TABLE_KEYS, items[0].key, value, SESSION_EXPECT_NOTHING, 0 };
 }
 
-/* What it says; a new reference. */
+/* The record's content; a new reference. */
 static json_t *seats_record(void) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_item *items;
@@ -458,7 +464,10 @@ static void a_seat_that_its_server_does_not_know(void **state) {
                             "started stdout(second) done(ok)");
 }
 
-/* The same where nobody stands in line, and nobody gives word: of a session that is none nobody has a seat, after a while. */
+/*
+ * The same where no session stands in line, and no server gives notice: a seat of an invalid
+ * session is free after a while.
+ */
 static void a_seat_for_no_session(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct engine_follower *holds;
@@ -488,7 +497,7 @@ static void a_seat_for_no_session(void **state) {
         json_decref(made);
 }
 
-/* What ran at a server that died has a record that nobody can read. */
+/* A session that ran at a server that died has a record that cannot be read. */
 static void a_session_that_makes_no_sense(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_change change = { SESSION_TABLE_SESSIONS, NULL, "no record", SESSION_EXPECT_NOTHING,
@@ -523,7 +532,7 @@ static void a_session_that_makes_no_sense(void **state) {
         release_when_held(servers[0], first);
 }
 
-/* However much somebody has put there. */
+/* However much another program has put there. */
 static void a_record_that_is_full(void **state) {
         struct strbuf full STRBUF_CLEANUP = STRBUF_INIT, many STRBUF_CLEANUP = STRBUF_INIT;
         const struct strbuf *const records[] = { &full, &many };
@@ -553,7 +562,7 @@ static void a_record_that_is_full(void **state) {
         }
 }
 
-/* Its limit is nobody's matter then: whether there is room is not known. */
+/* Without contact its limit is not enforced: whether there is room is not known. */
 static void who_is_out_of_touch_says_so(void **state) {
         struct problem problem = { 0 };
         json_t *made = NULL;
@@ -619,7 +628,10 @@ static void what_begins_is_not_parked(void **state) {
         assert_string_equal(hear_all(servers[1], waits), "started stdout(second) done(ok)");
 }
 
-/* A session was to be parked at the first server when the second took it. Back at the first, it makes room again. */
+/*
+ * A session was about to be parked at the first server when the second took it. Back at the first,
+ * it makes room again.
+ */
 static void what_comes_back_makes_room(void **state) {
         struct fake_place *place = &servers[0]->place;
         struct engine_follower *waits, *there;
@@ -704,7 +716,10 @@ static void word_overtakes_an_answer(void **state) {
         assert_string_equal(hear_all(servers[0], holds), "done(ok)");
 }
 
-/* Who gives a seat back holds a thread of all sessions', and waits for nobody who is about the record. */
+/*
+ * A session that gives a seat back holds a thread of all sessions', and does not wait for a thread
+ * that works on the record.
+ */
 static void who_goes_does_not_wait(void **state) {
         const char *first, *second = NULL;
         struct problem problem;
@@ -729,7 +744,7 @@ static void who_goes_does_not_wait(void **state) {
         await_no_record();
 }
 
-/* As many of a dead server's sessions are looked at as somebody needs the seats of. */
+/* No more of a dead server's sessions are looked at than the seats that are needed. */
 static void a_dead_one_had_many(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct engine_follower *follower;
@@ -765,7 +780,10 @@ static void a_dead_one_had_many(void **state) {
         assert_string_equal(hear_all(servers[1], follower), "done(ok)");
 }
 
-/* Who takes over what runs does not hear that its seat is written: that is nobody else's as long as it runs. */
+/*
+ * A server that takes over what runs does not hear that its seat is written: the seat is that
+ * session's as long as it runs.
+ */
 static void whose_seat_is_kept_unheard(void **state) {
         struct engine_follower *holds, *waits;
         struct fake_place *place = &servers[1]->place;
@@ -933,7 +951,7 @@ static void a_living_holder_keeps_its_slot(void **state) {
         assert_string_equal(hear_all(servers[0], there), "done(ok)");
 }
 
-/* Who has no limit has no record; one that comes counts what begins from then on. */
+/* An agent without a limit has no record; a new limit counts what begins from then on. */
 static void a_limit_comes_and_goes(void **state) {
         const char *first = session_for(0, &alice), *second = session_for(1, &bob);
         struct engine_follower *holds, *waits;

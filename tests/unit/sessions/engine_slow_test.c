@@ -101,7 +101,7 @@ static void another_opening(void **state) {
                 assert_int_equal(run_code(fixture, &alice, ids[i], "say up", &followers[i]), 2);
         fake_await(&fake_opening, before);
         others_go_on(fixture, living);
-        /* One that ends meanwhile gets none. */
+        /* A session that ends meanwhile gets no sandbox. */
         ended = ids[0];
         assert_int_equal(engine_end(fixture->engine, &alice, ended, &problem), 0);
         pthread_mutex_unlock(&fake_opening.shut);
@@ -139,7 +139,7 @@ static void what_a_worker_has_left(void **state) {
         dies_slowly(state, &fake_adopting);
 }
 
-/* Also when the engine starts, before anybody is served. */
+/* Also when the engine starts, before any caller is served. */
 static void what_a_worker_has_left_at_the_start(void **state) {
         struct fixture *fixture = *state;
         const char *living = session_of(fixture, &bob), *id = session_of(fixture, &alice);
@@ -231,7 +231,7 @@ static void restart_kernel(struct fixture *fixture, const char *id, const char *
         assert_int_equal(engine_restart(fixture->engine, &alice, id, context, &problem), 0);
 }
 
-/* Kernels that are to be fresh ones once there is a sandbox: each of them is, once. */
+/* Kernels that must be fresh ones once there is a sandbox: each of them is, once. */
 static void restarts_of_several_kernels(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -255,7 +255,7 @@ static void restarts_of_several_kernels(void **state) {
         pthread_mutex_unlock(&fixture->place.lock);
 }
 
-/* Keys that came long ago, as many as anybody may have sent, and a disk that is slow. */
+/* Keys that came long ago, as many as an owner may have sent, and a disk that is slow. */
 
 struct slow_store {
         struct session_store store; /* first */
@@ -328,7 +328,10 @@ static void wait_for_threads(size_t wanted) {
         assert_int_equal(count_threads(), wanted);
 }
 
-/* As many as an owner's slow things take, and again when he has more of them: in between one stays, and serves. */
+/*
+ * As many as an owner's slow things take, and again when the owner has more of them: in between one
+ * stays, and serves.
+ */
 static void threads_that_nobody_needs(void **state) {
         struct fixture *fixture = *state;
         struct engine_follower *follower;
@@ -336,7 +339,7 @@ static void threads_that_nobody_needs(void **state) {
         const char *living;
         const size_t others = threads_at_first + 1; /* the store has one */
 
-        /* One that was waited for may be told of for a while. */
+        /* A thread that was waited for may still be counted for a while. */
         engine_close(fixture->engine);
         wait_for_threads(others);
         fixture->thread_idle_ms = 1;
@@ -355,7 +358,7 @@ static void threads_that_nobody_needs(void **state) {
                         assert_int_equal(engine_end(fixture->engine, &alice, ids[i], &problem), 0);
                 while (atomic_load(&fake_clearing.came) < before + 4)
                         usleep(1000);
-                /* Those who have all that he may have, and one that is free, for bob's. */
+                /* The threads of all that the owner may have, and one that is free, for bob's. */
                 wait_for_threads(others + 7);
                 assert_int_equal(run_code(fixture, &bob, living, "say here", &follower), 1);
                 assert_string_equal(hear_all(fixture, follower), "started stdout(here) done(ok)");
@@ -364,7 +367,9 @@ static void threads_that_nobody_needs(void **state) {
         wait_for_threads(others + 3);
 }
 
-/* The kernel takes as long as it likes for a thread, while somebody's processes fork without end. */
+/*
+ * The kernel takes as long as it likes for a thread, while a program's processes fork without end.
+ */
 
 static struct fake_gate thread_started = { .shut = PTHREAD_MUTEX_INITIALIZER };
 static atomic_bool slow_threads;

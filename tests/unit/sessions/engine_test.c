@@ -97,7 +97,10 @@ static void what_a_sandbox_runs_is_looked_up_once(void **state) {
         assert_string_equal(json_text(json_object_get(result, "environment"), "imageDigest"), "sha256:abc");
 }
 
-/* Whatever another asks about somebody's session, he hears what he would hear of one that never was. */
+/*
+ * Whatever another owner asks about a session, the answer equals the answer for a session that
+ * never was.
+ */
 static void not_yours_is_not_there(void **state) {
         static const char never[] = "s-aaaaaaaaaaaaaaaaaaaaaaaaaa";
         const struct engine_caller others[] = {
@@ -450,7 +453,10 @@ static void *end_it(void *context) {
         return NULL;
 }
 
-/* Whoever moves one owner's files holds up nobody else, though a session that ends waits for it. Where it does, this never ends. */
+/*
+ * A caller that moves one owner's files holds up no other owner, though a session that ends waits
+ * for it. Where it does, this never ends.
+ */
 static void an_end_that_waits_for_files(void **state) {
         struct fixture *fixture = *state;
         struct ender ender = { fixture, session_of(fixture, &alice) };
@@ -543,7 +549,7 @@ static void a_key_makes_one(void **state) {
         code.once.body = "dd";
         assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, NULL, &problem), -1);
         assert_int_equal(problem.code, PROBLEM_KEY_REUSED);
-        /* A day later it is anybody's key. */
+        /* A day later any request may use the key. */
         atomic_fetch_add(&now_ms, 86401000);
         make(fixture, &alice, &wish, 1);
 }
@@ -788,7 +794,7 @@ static void what_no_sandbox_had_is_run(void **state) {
         assert_int_equal(fixture->place.executes, 1);
 }
 
-/* Its sandbox was dying when it came, and nobody had heard of that yet: the next one runs it, once. */
+/* Its sandbox was dying when it came, which was not known yet: the next one runs it, once. */
 static void what_a_dying_sandbox_was_given(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -832,7 +838,7 @@ static void what_a_dying_sandbox_was_given_and_a_death(void **state) {
         assert_int_equal(fixture->place.executes, 2);
 }
 
-/* It had ended while nobody was there. */
+/* It had ended while no server was there. */
 static void an_end_that_nobody_saw(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -904,7 +910,7 @@ static void a_sandbox_that_dies(void **state) {
         began_with(fixture, id, 1, 1, "new", NULL);
         began_with(fixture, id, 2, 2, "lost", "it was ended");
         began_with(fixture, id, 3, 2, "kept", NULL);
-        /* The machine is started anew; and once more before anything ran. */
+        /* The machine is started again; and once more before anything ran. */
         engine_close(fixture->engine);
         fake_kill_all(&fixture->place);
         start(fixture);
@@ -914,7 +920,10 @@ static void a_sandbox_that_dies(void **state) {
         began_with(fixture, id, 4, 3, "lost", "did not live any more");
 }
 
-/* It holds up nobody: others are answered, and its own session takes what is asked of it. Where it does, this never ends. */
+/*
+ * It holds up no caller: others are answered, and its own session takes what is asked of it. Where
+ * it does, this never ends.
+ */
 static void a_sandbox_that_goes_slowly(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice), *other = session_of(fixture, &bob);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of an execution whose code says whatever it likes: caps, characters cut in two, floods, what history has. */
+/*
+ * The record of an execution whose code says whatever it likes: caps, characters cut in two,
+ * floods, what history has.
+ */
 #include "sessions/execution.h"
 
 #include "base/arena.h"
@@ -243,7 +246,7 @@ static void characters_stay_whole(void **state) {
                 execution_output(execution, false, text + i, 1);
         assert_int_equal(told(execution, "stdout", &heard), 5);
         assert_string_equal(strbuf_text(&heard), text);
-        /* What is no UTF-8 comes as base64; an end that never comes too. */
+        /* Bytes that are not UTF-8 come as base64; an end that never comes too. */
         execution_output(execution, true, "\xff\xfe", 2);
         execution_output(execution, true, "\xe2\x82", 2);
         end(execution, sizeof(text) - 1, 4);
@@ -271,7 +274,10 @@ static void a_flood_of_pieces(void **state) {
         execution_drop(execution);
 }
 
-/* Control characters grow sixfold in JSON, file names without end, a traceback, displays: it fits all the same. */
+/*
+ * Control characters grow sixfold in JSON, file names without end, a traceback, displays: it fits
+ * nevertheless.
+ */
 static void what_history_keeps_always_fits(void **state) {
         struct execution *execution = begin();
         struct place_file *files = calloc(100000, sizeof(*files));

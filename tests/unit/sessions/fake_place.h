@@ -57,7 +57,7 @@ struct fake_sandbox {
         bool restored, restoring_died;
 };
 
-/* What is slow of one owner, as long as the gate is shut. It is counted who comes there. */
+/* One owner's slow calls wait, as long as the gate is shut. Threads that come there are counted. */
 struct fake_gate {
         pthread_mutex_t shut;
         atomic_int came;
@@ -76,7 +76,7 @@ static inline void fake_pass(struct fake_gate *gate, const char *owner) {
         pthread_mutex_unlock(&gate->shut);
 }
 
-/* Until somebody stands at it. */
+/* Until a thread stands at it. */
 static inline void fake_await(struct fake_gate *gate, int before) {
         while (atomic_load(&gate->came) == before)
                 usleep(1000);
@@ -91,12 +91,12 @@ struct fake_place {
         bool notes;          /* it gives a note with each end, {"n": NUMBER} */
         int64_t opened_note; /* of the last opening; 0: it had none */
         bool opened_parked;
-        size_t agent_max; /* so many sandboxes of agents may live; 0: any number */
+        size_t agent_max; /* this number of sandboxes of agents may live; 0: any number */
         bool slow_end;    /* a sandbox that is to end takes its time, until fake_let_end() */
         bool slow_bring;  /* files are brought until fake_let_bring(); else there is nothing to bring */
         size_t brings;
         bool slow_park, fail_park, refuse_park, die_restoring, lose_checkpoints, adopts;
-        bool die_executing; /* once: whoever is given an execution is dying, and takes none */
+        bool die_executing; /* once: a sandbox that is given an execution is dying, and takes none */
         size_t parks;
         char restarted[256]; /* "CONTEXT CONTEXT " */
         size_t opens, clears, executes, expires;

@@ -11,7 +11,7 @@ static struct fixture *servers[2];
 static struct shared_store *views[2];
 static struct session_store *table;
 
-/* How long a seat is kept of which nobody can say whose it is; 0: as long as it is in earnest. */
+/* How long a seat is kept whose session is unknown; 0: as long as it is in earnest. */
 static int64_t ghost_ms;
 
 /* Silence is noticed after that. Long enough for a machine that does much else: a server that lives is never taken for dead in it. */

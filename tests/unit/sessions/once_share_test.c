@@ -56,7 +56,7 @@ static void what_is_taken_back(void **state) {
         once_shares_clear(&shares);
 }
 
-/* A clock that was set back by days: nothing is lost, and nothing counts for ever. */
+/* A clock that was set back by days: nothing is lost, and nothing counts forever. */
 static void a_clock_that_is_set_back(void **state) {
         struct once_shares shares = { 0 };
         int64_t frees;

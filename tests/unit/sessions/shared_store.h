@@ -23,11 +23,14 @@ struct shared_store {
         pthread_mutex_t shut;
         atomic_int standing;
         /* So many of the next writes: */
-        atomic_int lose;   /* are made, and nobody hears of it */
-        atomic_int refuse; /* are not made, and nobody knows it */
+        atomic_int lose;   /* are made, and the answer is lost */
+        atomic_int refuse; /* are not made, and the caller does not learn that */
         atomic_int fail_gets;
         atomic_int gets, writes, lists, changes;
-        /* This server is cut off: no call of it comes through. Of what keeps telling that it lives nothing else is counted or fails. */
+        /*
+         * This server is cut off: no call of it comes through. Writes that tell that it lives are
+         * not counted, and fail in no other way.
+         */
         atomic_bool down;
         atomic_bool mute; /* only those do not come through */
         bool borrowed;    /* `below` is another's, too */

@@ -64,7 +64,7 @@ static inline struct workspace_file world_put(struct world *world, struct worksp
         return file;
 }
 
-/* What the file has; NULL where there is none. */
+/* What the file has; NULL where it does not exist. */
 static inline const char *world_get(struct world *world, struct workspace *workspace, const char *path) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         int descriptor DESCRIPTOR_CLEANUP = -1;

@@ -112,7 +112,7 @@ static void contract_lists(void **state) {
         assert_string_equal(world_get(&world, &workspace, "a"), "x");
 }
 
-/* What is there of "0123456789" from `from` on. */
+/* Checks what the file has of "0123456789" from `from` on. */
 static void check_part(struct world *world, struct workspace *workspace, uint64_t from, uint64_t length,
                        const char *expected) {
         int descriptor DESCRIPTOR_CLEANUP = -1;
@@ -392,7 +392,7 @@ static void contract_stages(void **state) {
         assert_string_equal(world_get(&world, &workspace, "is/there"), "new");
         assert_string_equal(world_get(&world, &workspace, "more/in"), "content");
         assert_string_equal(world_get(&world, &workspace, "empty"), "");
-        /* What was placed is not placed again over what has come since. */
+        /* A file that was placed is not placed again over what has come since. */
         world_put(&world, &workspace, "more/in", "since");
         assert_int_equal(workspace_stage_place(&workspace, name, &none, NULL, world.place->arena, &skipped,
                                                &count, &world.problem),

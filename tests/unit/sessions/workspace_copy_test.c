@@ -41,7 +41,9 @@ static void test_copy(void **state) {
         assert_string_equal(world_get(&world, &to, "in/here/out/deep/a"), "one");
         assert_int_equal(workspace_file_open(&to, "in/here/out/b", &descriptor, &file, &world.problem), 0);
         assert_true(file.executable);
-        /* What is there already stays, and is said; or is replaced where that was asked for. */
+        /*
+         * A file that is there already stays, and is said; or is replaced where that was asked for.
+         */
         world_put(&world, &from, "out/b", "newer");
         world_put(&world, &from, "out/c", "new");
         assert_string_equal(

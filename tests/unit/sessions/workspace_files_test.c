@@ -49,7 +49,10 @@ static void test_paths(void **state) {
         assert_string_equal(world_get(&world, &workspace, "a file\n\x1b[2J \xc3\xa9 \""), "odd");
 }
 
-/* Whatever stands there, put by whoever has the disk: no link is followed, no device opened, no FIFO waited for. */
+/*
+ * Whatever stands there, put by a user who has the disk: no link is followed, no device opened, no
+ * FIFO waited for.
+ */
 static void test_hostile(void **state) {
         struct world world = world_of(state);
         struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
@@ -211,7 +214,7 @@ static void test_limits(void **state) {
         assert_int_equal(world_try_put(&world, &workspace, "a", "123456", NULL, &bytes, &file), 0);
         assert_int_equal(world_try_put(&world, &workspace, "b", "12345", NULL, &bytes, &file), -1);
         assert_int_equal(world.problem.code, PROBLEM_WORKSPACE_FULL);
-        /* What is replaced is not counted. */
+        /* A file that is replaced is not counted. */
         assert_int_equal(world_try_put(&world, &workspace, "a", "1234567890", NULL, &bytes, &file), 0);
         assert_int_equal(world_try_put(&world, &workspace, "c/d", "", NULL, &files, &file), 0);
         assert_int_equal(world_try_put(&world, &workspace, "e", "", NULL, &files, &file), -1);
@@ -314,7 +317,7 @@ static void test_list(void **state) {
         assert_string_equal(world_list(&world, &workspace, NULL, "zz", 100, NULL), "\xc3\xa9,");
 }
 
-/* A prefix that leads out, or a cursor that is none, reads nothing else. */
+/* A prefix that leads out, or an invalid cursor, reads nothing else. */
 static void test_list_refuses(void **state) {
         struct world world = world_of(state);
         struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
@@ -371,7 +374,10 @@ static void test_many(void **state) {
         interrupt_dispose(&interrupt);
 }
 
-/* What is read stays what it was, whatever is put meanwhile; a put that is given up leaves nothing. */
+/*
+ * A file that is read stays what it was, whatever is put meanwhile; a put that is given up leaves
+ * nothing.
+ */
 static void test_versions(void **state) {
         struct world world = world_of(state);
         struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");

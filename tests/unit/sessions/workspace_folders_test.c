@@ -9,7 +9,10 @@
 
 static const struct workspace_limits none = { 0 };
 
-/* What the workspace is counted to have, as "FILES/BYTES"; the same is found when all of it is counted anew. */
+/*
+ * What the workspace is counted to have, as "FILES/BYTES"; the same is found when all of it is
+ * counted again.
+ */
 static const char *usage(struct world *world, struct workspace *workspace) {
         struct workspace_usage kept, counted;
 
@@ -93,7 +96,7 @@ static void test_changes(void **state) {
         assert_string_equal(usage(&world, &one), "1/0");
 }
 
-/* What lies there was written by strangers, and a host's folder is beside it. */
+/* The files there were written by strangers, and a host's folder is beside it. */
 static void test_hostile(void **state) {
         struct world world = world_of(state);
         struct workspace one WORKSPACE_CLEANUP = world_open(&world, "s-one"),

@@ -20,7 +20,7 @@ static void others_take_their_room(void **state) {
         struct workspace_file file;
 
         world_put(&world, &one, "a", "0123456789");
-        /* What it holds itself is no other's. */
+        /* Files that it holds itself are no other's. */
         narrow(&world, "one", 40, &limits);
         assert_true(limits.bytes_max == 40 && limits.owner_max == 40);
         limits = (struct workspace_limits){ .bytes_max = 50 };

@@ -89,7 +89,7 @@ static const char *out(struct pair *pair) {
         join(&text, "!", changes->conflict, changes->conflict_count);
         for (size_t i = 0; i < changes->skipped_count; i++)
                 strbuf_printf(&text, "?%s ", changes->skipped[i].path);
-        /* What is kept of their number is what there is. */
+        /* The number of files that is kept is the number there is. */
         assert_int_equal(workspace_measure(&pair->workspace, NULL, &kept, &pair->world.problem), 0);
         unlink(place_path(pair->world.place, "w/sessions/s-one/usage"));
         assert_int_equal(workspace_measure(&pair->workspace, NULL, &counted, &pair->world.problem), 0);
@@ -160,7 +160,7 @@ static void test_both_ways(void **state) {
         end_pair(&pair);
 }
 
-/* The same bytes written anew, or only touched, are no change; the right to execute is. */
+/* The same bytes written again, or only touched, are no change; the right to execute is. */
 static void test_touched(void **state) {
         struct pair pair = pair_of(state);
         struct workspace_file file;
@@ -186,7 +186,10 @@ static void test_touched(void **state) {
         end_pair(&pair);
 }
 
-/* What was only touched in the copy has changed outside alone, however it came into the copy. */
+/*
+ * A file that was only touched in the copy has changed outside alone, however it came into the
+ * copy.
+ */
 static void test_touched_and_put(void **state) {
         struct pair pair = pair_of(state);
 
@@ -273,7 +276,7 @@ static void test_types(void **state) {
         world_put(&pair.world, &pair.workspace, "a", "from outside");
         assert_string_equal(in(&pair), "-b -a/inner -a +a +b +b/x +b/x/y ");
         assert_string_equal(out(&pair), "");
-        /* A folder that somebody put a file into is not taken away by a file of its name. */
+        /* A folder that got a file from elsewhere is not taken away by a file of its name. */
         unlink(copy_path(&pair, "b/x/y"));
         rmdir(copy_path(&pair, "b/x/"));
         rmdir(copy_path(&pair, "b/"));
@@ -547,7 +550,10 @@ static void test_many(void **state) {
         end_pair(&pair);
 }
 
-/* A file that did not fit into the copy is missing there by nobody's wish: it stays in the workspace, and is tried again. */
+/*
+ * A file that did not fit into the copy was not removed from it: it stays in the workspace, and is
+ * tried again.
+ */
 static void test_what_did_not_arrive(void **state) {
         struct pair pair = pair_of(state);
         struct arena *arena = pair.world.place->arena;
@@ -572,7 +578,7 @@ static void test_what_did_not_arrive(void **state) {
         end_pair(&pair);
 }
 
-/* A base that is damaged, or of another boot, is none. */
+/* A base that is damaged, or of another boot, is invalid. */
 static void test_bases(void **state) {
         struct pair pair = pair_of(state);
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;

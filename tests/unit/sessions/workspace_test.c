@@ -191,7 +191,10 @@ static void test_list(void **state) {
         assert_string_equal(rows[2].owner, "realm/bob");
 }
 
-/* Deep, full, unreadable, and with links: all of it goes, and nothing else. Who has it open finds nothing. */
+/*
+ * Deep, full, unreadable, and with links: all of it goes, and nothing else. A caller that has it
+ * open finds nothing.
+ */
 static void test_remove(void **state) {
         struct world world = world_of(state);
         struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");
@@ -316,7 +319,10 @@ static void test_usage(void **state) {
         assert_int_equal(usage.bytes, 5);
 }
 
-/* What was asked, with files and alone; after a restart what nobody waits for goes, and all of it where no session lives. */
+/*
+ * Requests, with files and alone; after a restart those that no session waits for go, and all of it
+ * where no session lives.
+ */
 static void test_requests_that_wait(void **state) {
         struct world world = world_of(state);
         struct workspace workspace WORKSPACE_CLEANUP = world_open(&world, "s-one");

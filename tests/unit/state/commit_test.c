@@ -271,7 +271,9 @@ static void readers_see_whole_commits(void **place) {
         state_close(state);
 }
 
-/* What is removed, or replaced, is written to no more: who commits hears of it. */
+/*
+ * A file that is removed, or replaced, is written to no more: its writer learns that at the commit.
+ */
 static void a_file_that_goes_away(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *folder = *state, *file = below(folder, "data.mdb", arena);

@@ -138,7 +138,7 @@ static void killed_holder_loses_it(void **place) {
                 siginfo_t info;
 
                 REQUIRE(kill(child.pid, SIGKILL) == 0);
-                /* Dead is dead, also while nobody has asked for its status. */
+                /* Dead is dead, also before its parent has asked for its status. */
                 REQUIRE(waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT) == 0);
                 if (reaped)
                         REQUIRE(waitpid(child.pid, NULL, 0) == child.pid);

@@ -2,7 +2,7 @@
 /*
  * An object store in memory, with its own clock, that fails as it is told to: each call asks `fault` first.
  *
- * Of one thread, or of many where the test has a lock of its own around them.
+ * For one thread, or for many where the test has a lock of its own around them.
  */
 #ifndef BERTH_TESTS_MEMORY_OBJECTS_H
 #define BERTH_TESTS_MEMORY_OBJECTS_H
@@ -149,7 +149,7 @@ static inline int memory_put(struct memory_objects *memory, const char *key, con
         }
 }
 
-/* What was late arrives now. */
+/* A late write arrives now. */
 static inline void memory_deliver(struct memory_objects *memory) {
         struct memory_late *late = memory->late;
 
@@ -252,7 +252,7 @@ static inline int memory_keeps_versions(struct object_store *store, bool *ret, s
         return OBJECT_DONE;
 }
 
-/* What is in it goes; its memory is the test's. */
+/* Its content goes; its memory is the test's. */
 static inline void memory_close(struct object_store *store) {
         struct memory_objects *memory = (struct memory_objects *)(void *)store;
 

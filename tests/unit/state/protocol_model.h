@@ -91,7 +91,7 @@ static void add_stray(struct world *world, const struct request *request) {
         }
 }
 
-/* What is under way may still arrive. */
+/* A request under way may still arrive. */
 static void end_run(struct world *world, struct machine *machine) {
         add_stray(world, &machine->worker);
         add_stray(world, &machine->keeper);
@@ -325,7 +325,7 @@ static void call_cloud(struct world *world, const struct machine *machine) {
                 world->calls_epoch = machine->epoch;
 }
 
-/* By whoever believes to hold the lease, however long ago that was. */
+/* By a machine that believes to hold the lease, however long ago that was. */
 static void put_snapshot(struct world *world, const struct limits *limits, const struct machine *machine) {
         if (limits->mistake == FLOOR_AFTER)
                 world->cleared = machine->known;
@@ -437,8 +437,9 @@ static void answer_step(struct world *world, const struct limits *limits, struct
         }
         request->phase = ANSWERED;
         /*
-         * A machine that is slow to receive an answer is one that is slow with its next step, but where time counts from the
-         * answer or from what it makes the machine send. What is written on a reading holds only while it is as it was read.
+         * A machine that is slow to receive an answer is one that is slow with its next step, but
+         * where time counts from the answer or from what it makes the machine send. A write that
+         * rests on a reading is valid only while that reading holds.
          */
         if (request->type != PUT_LEASE && step.keeper)
                 receive_kept(world, limits, machine);

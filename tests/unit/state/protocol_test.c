@@ -111,8 +111,8 @@ static struct step next_step(const struct world *world, const struct limits *lim
 }
 
 /*
- * Whether the first machine, alone and undisturbed, comes to a commit: it starts again, each time a tick later, until the lease
- * of whoever held it has passed.
+ * Whether the first machine, alone and undisturbed, comes to a commit: it starts again, each time a
+ * tick later, until its holder's lease has passed.
  */
 static bool gets_on(const struct world *from, const struct limits *limits) {
         struct limits good = { .machines = 1, .runs = UINT8_MAX, .commits = 1 };
@@ -305,7 +305,9 @@ static void every_mistake_is_found(void **unused) {
 
         (void)unused;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                /* Of what is deleted; the search is for what is found sooner without. */
+                /*
+                 * Mistakes of deletion; the search is for mistakes that are found sooner without.
+                 */
                 bool deletes = cases[i].mistake >= FLOOR_UNREAD;
                 const struct limits limits = {
                         .machines = 2,

@@ -38,7 +38,7 @@ enum mistake {
         BELIEF_WITHOUT_CLOCK /* a write counts however long it took */
 };
 
-/* What must hold in every world. */
+/* Properties that must hold in every world. */
 enum property {
         HOLDS,
         ONE_COMMIT_A_NUMBER,  /* no entry is overwritten */
@@ -51,12 +51,12 @@ enum property {
 
 struct limits {
         uint8_t machines, runs /* of each */, commits /* of a run */, renewals, faults, crashes;
-        uint8_t snapshots; /* 0: nothing is ever deleted, and nobody remembers a place */
+        uint8_t snapshots; /* 0: nothing is ever deleted, and no machine remembers a place */
         enum mistake mistake;
 };
 
 struct log_entry {
-        uint8_t token, epoch, id; /* all 0: there is none; the id of a fence is the first of its token */
+        uint8_t token, epoch, id; /* all 0: no entry; the id of a fence is the first of its token */
 };
 
 enum request_type { GET_LEASE = 1, PUT_LEASE, GET_ENTRY, PUT_ENTRY, GET_FLOOR };
@@ -99,15 +99,15 @@ struct machine {
         uint8_t known;     /* entries of the log that we have read or written */
         uint8_t copy;      /* what it remembers from its last run: a place in the log */
         uint8_t from;      /* the place that it has read on from */
-        uint8_t must_know; /* entries that were acknowledged to anybody when this run began */
+        uint8_t must_know; /* entries that were acknowledged to any machine when this run began */
         uint8_t keeping;   /* the keeper's own: 0 nothing, 1 renews, 2 reads whether that was so */
         struct request worker, keeper;
 };
 
 struct world {
         struct log_entry log[LOG_MAX]; /* all that was ever written, deleted or not */
-        struct log_entry
-                freed[LOG_MAX]; /* what was written where an entry had been deleted: it is nobody's */
+        /* entries written where an entry had been deleted: no reader counts them */
+        struct log_entry freed[LOG_MAX];
         struct lease_object lease;
         struct machine machines[MACHINES_MAX];
         struct request strays[STRAYS_MAX]; /* given up by who sent them; may still take effect */
@@ -115,10 +115,10 @@ struct world {
         uint8_t tokens, tags;              /* given out */
         uint8_t renewals, faults, crashes;
         uint8_t snapshots;
-        uint8_t floor;        /* a snapshot that everybody can read on from */
+        uint8_t floor;        /* a snapshot that every machine can read on from */
         uint8_t cleared;      /* the entries before this number were deleted */
-        uint8_t calls_epoch;  /* the highest under which somebody has called the cloud */
-        uint8_t acknowledged; /* the highest number of which somebody was told that it is written */
+        uint8_t calls_epoch;  /* the highest under which a machine has called the cloud */
+        uint8_t acknowledged; /* the highest number that a machine was told is written */
         uint8_t broken;       /* the first property that does not hold */
 };
 

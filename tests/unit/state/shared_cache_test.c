@@ -56,7 +56,7 @@ static void what_the_dead_left_goes(void **place) {
                 size_t before;
 
                 assert_int_equal(mkdir(folder, 0700) < 0 && errno != EEXIST, 0);
-                /* Of the same form, and nobody knows whose. */
+                /* Of the same form, and of an unknown owner. */
                 assert_int_equal(mkdir(others, 0700), 0);
                 folder_write(others, STORE_DATA_FILE, "somebody's");
                 before = count_entries(folder);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a shared state's log is kept, and that nobody is deceived by what has gone. */
+/*
+ * The parts of a shared state's log that are kept, and that no reader is deceived by what has gone.
+ */
 #include "support.h"
 
 #include "memory_objects.h"
@@ -199,7 +201,7 @@ static void whoever_dies_leaves_it_to_the_next(void **place) {
                         if (put_snapshot(&log, &err) == 0)
                                 (void)!shared_index_clear(&log, &err);
                         memory.fault = NULL;
-                        /* Whatever is there by now, a reader is right. */
+                        /* Whatever is there when it reads, a reader is right. */
                         assert_int_equal(read_cold(&memory, SHARED_SERIAL_NEWEST, &from, &err), 25);
                         append_many(&log, 5);
                         note_snapshot(&log);
@@ -213,8 +215,9 @@ static void whoever_dies_leaves_it_to_the_next(void **place) {
 }
 
 /*
- * A machine that remembers a place, and one that slept as it wrote: the number that it writes under was freed meanwhile. Who reads
- * on from before it is told; who begins anew does not see it.
+ * A machine that remembers a place, and one that slept as it wrote: the number that it writes under
+ * was freed meanwhile. A reader that goes on from before it is told; a reader that starts over does
+ * not see it.
  */
 static void what_is_written_under_a_freed_number_is_nobodys(void **place) {
         struct memory_objects memory = MEMORY_OBJECTS_INIT;
@@ -255,7 +258,7 @@ static void an_index_that_is_lost_or_another_ones(void **place) {
                 "{}",
                 "{\"formatVersion\":\"2\",\"lineage\":\"" LINEAGE "\"}",
                 "{\"cleared\":0,\"floor\":7,\"formatVersion\":\"1\",\"going\":[],\"lineage\":\"" LINEAGE
-                "\",\"snapshots\":[]}", /* a floor that is none */
+                "\",\"snapshots\":[]}", /* an invalid floor */
                 "{\"cleared\":0,\"floor\":0,\"formatVersion\":\"1\",\"going\":[-1],\"lineage\":\"" LINEAGE
                 "\",\"snapshots\":[]}",
                 "{\"cleared\":0,\"floor\":0,\"formatVersion\":\"1\",\"going\":[],\"lineage\":\"" OTHER_LINEAGE

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * protocol_test goes through a model of lease and log; this does the same to the code itself, over a store in memory. Machines
- * are threads of which one runs at a time: each stops before every request, and the scheduler says who goes on and what becomes
- * of the request. All schedules are tried that depart from the plain one (one machine after the other, good weather) in at most so
- * many places: another machine goes on, with or without the lease's time passing meanwhile; an answer is lost, a write arrives
- * late or is refused by 409, an answer is cut off; a machine dies. A schedule is a list of choices, and each one begins anew.
+ * protocol_test goes through a model of lease and log; this does the same to the code itself, over
+ * a store in memory. Machines are threads of which one runs at a time: each stops before every
+ * request, and the scheduler says who goes on and what becomes of the request. All schedules are
+ * tried that depart from the plain one (one machine after the other, good weather) in a limited
+ * number of places: another machine goes on, with or without the lease's time passing meanwhile; an
+ * answer is lost, a write arrives late or is refused by 409, an answer is cut off; a machine dies.
+ * A schedule is a list of choices, and each one begins from the start.
  *
  * A holder without its fence, and one that does not look at its clock, must be found.
  *
@@ -137,7 +139,10 @@ static int read_on(struct shared_log *log) {
         return found;
 }
 
-/* As shared_state.c does: whoever has the lease reads on and writes its entry, until it is the one at the end. */
+/*
+ * As shared_state.c does: the holder of the lease reads on and writes its entry, until it is the
+ * one at the end.
+ */
 static bool fence(struct machine *machine, const struct shared_lease *lease, struct shared_log *log) {
         int result = SHARED_TAKEN;
 
@@ -153,7 +158,7 @@ static bool fence(struct machine *machine, const struct shared_lease *lease, str
         return result == SHARED_APPENDED;
 }
 
-/* Nobody calls after a younger one, nor without knowing what others were told is written. */
+/* No machine calls after a younger one, nor without knowing what others were told is written. */
 static void call_cloud(const struct machine *machine, const struct shared_log *log) {
         struct run *run = machine->run;
 
@@ -310,7 +315,7 @@ static void go_on(struct run *run) {
                 run->current = first_alive(run);
 }
 
-/* What must be so at the end of every schedule */
+/* Must hold at the end of every schedule */
 
 static void judge_log(struct run *run) {
         struct arena *arena ARENA_CLEANUP = arena_new();

@@ -165,7 +165,7 @@ static void what_is_not_known_is_said(void **place) {
         expect_text(err.message, "whether memory:test/log/000000000001 was written is not known");
         assert_int_equal(log.number, 0);
         memory.fault = NULL;
-        memory_deliver(&memory); /* it was, after all: whoever goes on reads on first */
+        memory_deliver(&memory); /* it was, after all: a machine that goes on reads on first */
         assert_int_equal(append(&log, "b", &err), SHARED_TAKEN);
         assert_int_equal(shared_log_next(&log, arena, &entry, &err), 1);
         assert_string_equal(entry.command, "a");

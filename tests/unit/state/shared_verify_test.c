@@ -25,7 +25,7 @@ static void note(void *context, const char *text) {
                 snprintf(found->first, sizeof(found->first), "%.*s", (int)sizeof(found->first) - 1, text);
 }
 
-/* What it says first; "" where it finds nothing. */
+/* The first message; "" where it finds nothing. */
 static struct found verify(struct memory_objects *memory) {
         const struct shared_cache none = SHARED_CACHE_INIT;
         struct found found = { 0 };
@@ -118,7 +118,7 @@ static void what_is_gone_or_another_is_found(void **place) {
                         last = strtoull(object->key + strlen(SHARED_LOG_PREFIX), NULL, 10);
         }
         assert_true(last > 80);
-        /* That there was one more at the end nobody can know. */
+        /* It cannot be known that there was one more at the end. */
         for (uint64_t number = 1; number < last; number++) {
                 struct memory_object object;
                 struct found found;

@@ -65,7 +65,10 @@ static void files_are_private(void **place) {
         assert_int_equal(stat(below(folder, "new", arena), &status), -1);
 }
 
-/* A state is made in "new" below its folder, and what a dead process left there goes first: a state that somebody has there does not. */
+/*
+ * A state is made in "new" below its folder, and what a dead process left there goes first: a
+ * user's own state there does not.
+ */
 static void a_state_in_a_folder_called_new_stays(void **place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *inner = below(*place, "states/new", arena), *outer = below(*place, "states", arena);
@@ -702,7 +705,10 @@ static void read_only_file_system(void **place) {
 
 #define STATE_TEST(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
 
-/* Values that only somebody else can have written: whole by their checksum, and without what every reader takes for granted. */
+/*
+ * Values that only another program can have written: whole by their checksum, and without what
+ * every reader takes for granted.
+ */
 static void what_lacks_its_texts_is_an_error(void **place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct state *state = open_state(below(*place, "state", arena), STATE_CREATE);

@@ -67,7 +67,7 @@ struct server {
 struct world {
         struct {
                 bool exists, ending;
-                uint8_t holder;          /* server + 1; 0: nobody */
+                uint8_t holder;          /* server + 1; 0: no server */
                 uint8_t accepted, ended; /* sets */
                 uint8_t begun;           /* number */
         } record;
@@ -445,7 +445,10 @@ static inline unsigned slots_taken(const struct world *world) {
         return (unsigned)(world->slots[0] + world->slots[1] + world->ghosts + world->other);
 }
 
-/* What the session has elsewhere moves. One that comes with a sandbox and finds no slot is told so; any other waits. */
+/*
+ * What the session has elsewhere moves. A session that comes with a sandbox and finds no slot is
+ * told so; any other waits.
+ */
 static inline void grant(struct world *world, uint8_t s) {
         struct server *server = &world->servers[s];
         bool moves = world->slots[1 - s] + world->ghosts > 0;
@@ -654,7 +657,7 @@ static inline void add_effect(const struct world *world, const struct limits *li
         unsigned effect = 1U << world->servers[s].effects[0];
         bool opens = effect == LIFE_DO_OPEN || effect == LIFE_DO_JOIN;
 
-        /* Whoever opens a sandbox that is on its way out waits for that. */
+        /* A server that opens a sandbox which is on its way out waits for that. */
         if (opens && world->sandbox.ending)
                 return;
         add_step(steps, STEP_EFFECT, s, 0);
