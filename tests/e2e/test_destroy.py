@@ -5,7 +5,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import stacks
-from lib.left_over import nothing_is_left
+from lib.aws_stack import nothing_is_left
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import stacks
 from binary import ROOT
-from lib.left_over import nothing_is_left
+from lib.aws_stack import nothing_is_left
 
 MANIFESTS = ROOT / "examples" / "manifests"
 DOCUMENTS = [d for path in sorted(MANIFESTS.rglob("*.yaml")) for d in stacks.read(path.read_text())]

@@ -5,7 +5,7 @@
 import pytest
 
 import stacks
-from lib.bucket_keys import changed, fields, role_statements
+from lib.aws_stack import changed, fields, role_statements
 
 FUNCTION = "alphaagent-env-x"
 GROUP = f"/aws/lambda/{FUNCTION}"

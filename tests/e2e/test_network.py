@@ -6,8 +6,8 @@ import json
 import pytest
 
 import stacks
-from lib.bucket_keys import ROLE, changed, fields, role_statements as statements
-from lib.ended import end_of
+from lib.aws_stack import ROLE, changed, fields, role_statements as statements
+from lib.steps import end_of
 
 FUNCTION = "alphaagent-env-x"
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import stacks
-from lib.ended import end_of
+from lib.steps import end_of
 
 TABLE = "lab-sessions"
 CALLS = {"DescribeTable", "DescribeTimeToLive", "ListTagsOfResource"}

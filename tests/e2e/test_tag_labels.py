@@ -4,7 +4,7 @@
 import pytest
 
 import stacks
-from lib.ended import end_of
+from lib.steps import end_of
 
 SHARED = "alphaagent-execution-us-east-1"
 OWN = "alphaagent-env-x-us-east-1"

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stack on AWS that a test rewrites, and what exists of it."""
+"""A stack on AWS that a test rewrites, what exists of it, and what a plan or an apply did."""
 
 import json
+from urllib.parse import unquote
 
 from botocore.exceptions import ClientError
 
 import stacks
+
+ROLE = "alphaagent-execution-us-east-1"
 
 
 class World:
@@ -49,3 +52,25 @@ class World:
             assert error.response["Error"]["Code"] == "NoSuchLifecycleConfiguration"
             return {}
         return {rule["ID"].split("@")[0]: rule for rule in found}
+
+
+def role_statements(cloud):
+    document = cloud.aws("iam").get_role_policy(RoleName=ROLE, PolicyName="berth-execution")["PolicyDocument"]
+    document = document if isinstance(document, dict) else json.loads(unquote(document))
+    return {statement["Sid"]: statement for statement in document["Statement"]}
+
+
+def fields(plan):
+    return {(c["address"], f["path"]): (f["before"], f["after"]) for c in plan["changes"] for f in c["fields"]}
+
+
+def changed(cloud, mark):
+    return [c["operation"] for c in cloud.changing_calls(mark)]
+
+
+def nothing_is_left(cloud):
+    """After a destroy."""
+    assert cloud.functions("alphaagent-") == {}
+    assert [r["RoleName"] for r in cloud.aws("iam").list_roles()["Roles"] if r["RoleName"].startswith("alphaagent")] == []
+    assert cloud.aws("logs").describe_log_groups(logGroupNamePrefix="/aws/lambda/alphaagent")["logGroups"] == []
+    assert [b["Name"] for b in cloud.aws("s3").list_buckets()["Buckets"] if b["Name"].startswith("alphaagent")] == []

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps of a sweep are run: a sample that BERTH_SEED chooses, or all; and its progress."""
+"""Which steps of a sweep are run: a sample that BERTH_SEED chooses, or all; its progress; and how a verb that it kills has ended."""
 
 import datetime
 import os
 import random
+import subprocess
 
 EXHAUSTIVE = bool(os.environ.get("BERTH_EXHAUSTIVE"))
 SEED = os.environ.get("BERTH_SEED", "2026-11-21")
@@ -24,3 +25,9 @@ def note(text):
     if os.environ.get("BERTH_SWEEP_LOG"):
         with open(os.environ["BERTH_SWEEP_LOG"], "a") as log:
             log.write(f"{datetime.datetime.now():%H:%M:%S} {text}\n")
+
+
+def end_of(berth, verb, pidfile):
+    """The exit code of a verb that is killed on its way; negative for a signal, for which `pidfile` tells whom to kill."""
+    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), verb, "--yes"]
+    return subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode
