@@ -13,7 +13,7 @@ class Clocks:
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.library, Path(__file__).with_name("clocks.c"), "-ldl"], check=True)
 
     def give(self, machine, monotonic_s=0, wall_s=0):
-        """That machine's clocks are ahead by so much from now on."""
+        """From now on that machine's clocks are ahead by this much."""
         path = self.folder / f"clocks-of-{machine.folder.name}"
         mode = "r+b" if path.exists() else "w+b"
         with path.open(mode) as file:

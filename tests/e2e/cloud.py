@@ -106,7 +106,7 @@ class Cloud:
         return [call for call in self.calls(since) if call["mutating"] and (notes or not is_note(call))]
 
     def await_call(self, process, operation, count=1, since=0):
-        """Until so many of these have been made by a program, which must not end before."""
+        """Until a program, which must not end before, has made this number of these calls."""
 
         def is_made():
             made = len(self.calls(since, operation=operation)) >= count

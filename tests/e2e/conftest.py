@@ -135,7 +135,7 @@ def _beyond_the_routes(items):
 
 
 def _beyond_the_sample(items, chosen):
-    """Of tests that run on both places, those left out on AWS: what is about this machine, and what is beyond the sample (BERTH_SEED)."""
+    """Tests that run on both places and are left out on AWS: tests of this machine, and tests beyond the sample (BERTH_SEED)."""
     by_file, of_places, out = collections.defaultdict(list), [], []
     for item in items:
         if not _is_sampled(item, chosen):
@@ -165,7 +165,7 @@ def pytest_runtest_call(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What takes longest begins first, so that nobody waits for it at the end: units by what their tests may take in all."""
+    """The longest units begin first, so that no worker waits for them at the end: units by what their tests may take in all."""
     if config.getoption("--quick"):
         try:
             kept = {id(item) for item in quick.select(items)}
@@ -196,7 +196,7 @@ def program(binary):
 
 @pytest.fixture
 def runtime(program):
-    """One that runs, in a folder of its own, outside of any sandbox."""
+    """A runtime that runs, in a folder of its own, outside of any sandbox."""
     with Runtime(program) as made:
         yield made
         assert made.close() == 0, made.said
@@ -259,7 +259,7 @@ def drop_disks(folder):
 
 @pytest.fixture
 def offline(binary, tmp_path):
-    """The binary with no way to any cloud: a request it makes goes to a port where nobody listens."""
+    """The binary with no way to any cloud: a request it makes goes to a port where no server listens."""
     yield Berth(binary, tmp_path, "http://127.0.0.1:1")
     drop_disks(tmp_path)
 

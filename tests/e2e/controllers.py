@@ -11,7 +11,7 @@ from pathlib import Path
 import stacks
 from binary import Berth
 
-# What waits here waits so much longer than on a machine that has nothing else to do. BERTH_TEST_TIMEOUT lengthens it.
+# Waits here are this much longer than on a machine that has nothing else to do. BERTH_TEST_TIMEOUT lengthens it.
 PATIENCE = 3 * max(1, Berth.timeout / 120)
 
 
@@ -21,7 +21,7 @@ def source(name, url, branch="main", **spec):
 
 
 def process_began(pid):
-    """When it did, as /proc has it; None where it has ended, also if nobody reaps it, as in a container without an init."""
+    """When it did, as /proc has it; None where it has ended, even if it is never reaped, as in a container without an init."""
     try:
         row = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -129,7 +129,7 @@ class Controller(Daemon):
             raise AssertionError(f"no {reason} ({commit}) within {timeout} s:\n{shown[:6000]}\n{self.lines()[-3000:]}") from None
 
     def wait_for_rounds(self, count, name=None):
-        """Until so many have begun and ended from now on; one that is under way may have looked before."""
+        """Until this number of rounds have begun and ended from now on; one that is under way may have looked before."""
         before = self.status(name)["rounds"]
         wait_until(lambda: self.status(name)["rounds"] > before + count)
 

@@ -3,9 +3,9 @@
 Everything that AWS's SDKs ask for credentials, on one loopback port: STS, IAM Identity Center (SSO) with its OIDC
 service, the sign-in service of `aws login`, a container's server, an instance's metadata.
 
-What is handed out says how it was come by, so that two clients who asked differently get different keys:
-`ROLE-one-by-KEYS` is the role `one` assumed with the keys KEYS. Each secret is `SECRET.` and each token `TOKEN.` and the
-access key. `requests` holds what was asked: (method, path, headers, body).
+Credentials say how they were obtained, so that two clients who asked differently get different keys: `ROLE-one-by-KEYS` is
+the role `one` assumed with the keys KEYS. Each secret is `SECRET.` and each token `TOKEN.` and the access key. `requests`
+holds what was asked: (method, path, headers, body).
 """
 
 import base64

@@ -182,7 +182,7 @@ def _object(s3, bucket, key):
     if not key.startswith("berth/lineages/"):
         return text
     note = json.loads(text)
-    del note["at"]  # each apply says anew that its lineage lives
+    del note["at"]  # each apply says again that its lineage lives
     return note
 
 

@@ -43,7 +43,7 @@ class Attempt:
 
 
 def serve(binary, folder):
-    """A server of one environment, which nobody has to name."""
+    """A server of one environment, which no client has to name."""
     berth = Berth(binary, folder, "http://127.0.0.1:1")
     berth.write("stack.yaml", stacks.text(stacks.document("Stack", "lab", {"provider": "local"}), stacks.environment("notebooks")))
     berth("apply", "--yes").expect(0)
@@ -60,7 +60,7 @@ def command_of(program, interpreter, folder):
 
 
 def attempt(served, stub, program, interpreter, way, folder):
-    """Two calls of one session, by numbers that nobody can guess."""
+    """Two calls of one session, by numbers that cannot be guessed."""
     number, factor = random.randrange(10**8, 10**9), random.randrange(10**4, 10**5)
     url = f"http://127.0.0.1:{served.port}"
     stub.answered.clear()

@@ -58,7 +58,8 @@ spec: {type: general, environment: box}
 
 
 def _heed_hangups():
-    """Who runs the tests may ignore hang-ups (nohup does); a program that is to die of one must not have inherited that."""
+    """The user that runs the tests may ignore hang-ups (nohup does); a program that is to die of one must not have inherited
+    that."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 

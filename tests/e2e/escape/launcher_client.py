@@ -78,7 +78,7 @@ def program(worker, code, *arguments, deadline_ms=30000, variables=("PATH", "/us
 
 
 def read_all(*descriptors):
-    """What comes from each until all have ended."""
+    """The bytes from each until all have ended."""
     texts = {descriptor: b"" for descriptor in descriptors}
     left = set(descriptors)
     while left:

@@ -93,7 +93,7 @@ def test_who_waits_for_a_slot_keeps_none(box):
 
 
 def test_what_fails_early_is_said(box):
-    """It happens while nobody listens to the worker yet, and is not lost."""
+    """It happens while no client listens to the worker yet, and is not lost."""
     drop = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
     process = subprocess.Popen(
         [*drop, *box.command("exec", "-f", "-", "--env", "box", "-c", "print(1)")],

@@ -64,7 +64,7 @@ def make_proc_writable(marker):
 
 
 def expected_of_attack():
-    """Who is not root cannot let it through. Yama (Ubuntu) has processes trace their children alone."""
+    """A user other than root cannot let it through. Yama (Ubuntu) has processes trace their children alone."""
     yama = Path("/proc/sys/kernel/yama/ptrace_scope")
     if os.geteuid() != 0:
         return b"Read-only file system"
@@ -145,7 +145,7 @@ def test_rewritten_process_1_holds_its_slot_until_it_is_dead(attack, box):
 
 
 def test_the_deadline_holds_whoever_is_stopped(attack):
-    """Who is stopped cannot look at a clock: the worker has its own, and process 1 of the outer namespace has another."""
+    """A stopped process cannot look at a clock: the worker has its own, and process 1 of the outer namespace has another."""
     runs = []
     try:
         for who in ("nobody", "berth", "worker", "both"):
@@ -186,7 +186,7 @@ def test_killed_or_stopped_at_any_step(box, who, number):
                 os.kill(victim, number)
             runs[-1][2] = victim
         if number == signal.SIGSTOP:
-            # A run that had begun ends by its deadline all the same; one that had not waits to go on.
+            # A run that had begun ends by its deadline nevertheless; a run that had not waits to go on.
             time.sleep(0.3)
             for _, marker, victim in runs:
                 if victim and uid_of(marker):
@@ -314,7 +314,7 @@ def test_a_signal_is_obeyed_though_nobody_reads(box, json, ended):
 
 @pytest.mark.parametrize("owner", ["ours", "own"])
 def test_one_full_pipe_for_both_streams(box, owner):
-    """2>&1 into a pipe that nobody reads, of the user's own (which can be opened anew) and of somebody else's."""
+    """2>&1 into a pipe that is not read, of the user's own (which can be opened again) and of another user's."""
     marker = f"berth-{RUN}-{box.user}-pipe-{owner}"
     words = [word for word in box.words(FLOOD, "--timeout", "2", "--", marker) if word != "--json"]
     command = box.command(*words)

@@ -195,7 +195,7 @@ except OSError: print("null")
 
 
 def test_floods_end_their_own_connection_only(launcher):
-    """Frames that nobody takes answers for, half frames, more connections than there are places."""
+    """Frames whose answers are not taken, half frames, more connections than there are places."""
     with contextlib.ExitStack() as stack:
         flood = stack.enter_context(socket.socket(socket.AF_UNIX))
         flood.connect(launcher.socket)
@@ -447,7 +447,7 @@ def test_exec_by_a_launcher(box):
 
 
 def test_no_run_is_taken_for_a_good_one(box, binary, tmp_path):
-    """Nobody there, somebody else there, one who may not ask, a launcher that ends meanwhile: 125, and why."""
+    """No program there, another program there, a client that may not ask, a launcher that ends meanwhile: 125, and why."""
     def refused(socket_path):
         done = subprocess.run(
             [*box.command("version")[:-1], "exec", "--launcher", str(socket_path), "--env", "box", "-c", "print(1)"],
@@ -544,7 +544,7 @@ while not os.path.exists("/tmp/go"):
 
 
 def begun(ours, code, marker, deadline=60000):
-    """A client that has begun a run that lasts, was seen to, and is killed."""
+    """A client that has begun a run that lasts, was noticed, and is killed."""
     lines = f"path = {ours.socket!r}\n" + BEGIN.format(code=code, marker=marker, deadline=deadline)
     with holding(ordinary_client(ours), lines + "import time; time.sleep(600)\n") as said:
         number = int(said.readline())
