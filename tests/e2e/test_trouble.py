@@ -204,7 +204,7 @@ def test_interrupt_before_anything_is_begun(cloud, four):
         result = four.result(arguments, process.returncode, out, err).expect(1)
         assert result.out == "" and "interrupted" in result.err
     assert cloud.changing_calls() == []
-    assert "Nobody" in four("lock", "show").expect(0).out
+    assert "The lock is free." in four("lock", "show").expect(0).out
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
