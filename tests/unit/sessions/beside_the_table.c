@@ -40,7 +40,7 @@ void __wrap_engine_close(struct engine *engine);
 /* Between two looks a whole line of executions may begin and end, by three events each. */
 #define EVENTS_MAX (3 * (ENGINE_QUEUE_MAX + 2))
 #define LOCKED_MAX 8
-#define REACHED_MAX 8192
+#define REACHED_MAX 131072 /* a line of eight needs half of that */
 #define SAID(event) (UINT64_C(1) << (event))
 
 struct seen {
@@ -155,18 +155,28 @@ static bool looks_like(const struct life_state *one, const struct life_state *ot
                (goes || (one->files == other->files && one->parking == other->parking));
 }
 
+/* Each state once, found by its bytes. */
 struct reached {
         struct life_state states[REACHED_MAX];
         size_t count;
+        uint32_t slots[2 * REACHED_MAX]; /* numbers of states, from 1; 0: free */
 };
 
 static void reach(struct reached *reached, const struct life_state *state) {
-        for (size_t i = 0; i < reached->count; i++) {
-                if (memcmp(&reached->states[i], state, sizeof(*state)) == 0)
+        uint64_t hash = UINT64_C(14695981039346656037);
+        size_t slot;
+
+        for (size_t i = 0; i < sizeof(*state); i++)
+                hash = (hash ^ ((const unsigned char *)state)[i]) * UINT64_C(1099511628211);
+        slot = (hash ^ hash >> 32) % (2 * REACHED_MAX);
+        for (; reached->slots[slot] > 0; slot = (slot + 1) % (2 * REACHED_MAX)) {
+                if (memcmp(&reached->states[reached->slots[slot] - 1], state, sizeof(*state)) == 0)
                         return;
         }
-        if (reached->count < REACHED_MAX)
-                reached->states[reached->count++] = *state;
+        if (reached->count == REACHED_MAX)
+                return;
+        reached->states[reached->count++] = *state;
+        reached->slots[slot] = (uint32_t)reached->count;
 }
 
 /*
@@ -188,6 +198,7 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
         unsigned effects;
 
         reached.count = 0;
+        memset(reached.slots, 0, sizeof(reached.slots));
         reach(&reached, from);
         for (size_t depth = 0; depth <= EVENTS_MAX; depth++) {
                 end = reached.count;
@@ -215,7 +226,8 @@ static bool has_way(const struct life_state *from, const struct life_state *to, 
                 }
                 begin = end;
         }
-        return false;
+        /* Where there are more states than fit, nothing is said. */
+        return reached.count == REACHED_MAX;
 }
 
 /*
@@ -296,6 +308,7 @@ static void look_at(const struct engine *engine, const struct session *session) 
         if (i == seen_count) {
                 seen_count++;
                 seen[i].engine = engine;
+                seen[i].said = 0;
                 snprintf(seen[i].id, sizeof(seen[i].id), "%s", session->record.id);
                 seen[i].last_n = session->record.last_n;
                 /* A session that was just made will ask for its sandbox next. */
@@ -305,8 +318,12 @@ static void look_at(const struct engine *engine, const struct session *session) 
         /* Its number is written before it waits. */
         if (executions_of(&state) > executions_of(&seen[i].state))
                 seen[i].last_n = session->record.last_n;
+        /* That it cannot be opened is said without the engine's lock: others look before that is acted on. */
+        seen[i].said = memcmp(&seen[i].state, &state, sizeof(state)) == 0
+                               ? seen[i].said & SAID(LIFE_OPEN_FAILED)
+                               : 0;
         seen[i].state = state;
-        seen[i].said =
+        seen[i].said |=
                 engine->servers ? SAID(LIFE_SLOT_LOST) | SAID(LIFE_LEASE_LOST) | SAID(LIFE_TAKEN_OVER) : 0;
 }
 
