@@ -75,7 +75,7 @@ def test_a_checkpoint_that_is_not_what_was_written(parking):
     parking.checkpoint(gone).unlink()
     parking.checkpoint(swapped).write_bytes(parking.checkpoint(whole).read_bytes())
     parking.start("--accept-degraded")
-    for session, why in ((damaged, "damaged"), (gone, "not there"), (swapped, "damaged")):
+    for session, why in ((damaged, "damaged"), (gone, "no longer exists"), (swapped, "damaged")):
         text, state = parking.value_and_state(session, "'secret' in globals()")
         assert (text, state["was"], state["restored"]) == ("False", "lost", []) and why in state["reason"], state
         assert parking.value_and_state(session, "x = 1; x")[0] == "1"

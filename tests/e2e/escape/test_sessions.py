@@ -353,12 +353,12 @@ def test_a_runtime_and_a_worker_that_stand_still(all_served):
         late = served.begin("os.kill(1, signal.SIGSTOP); os.kill(os.getppid(), signal.SIGSTOP); time.sleep(600)", session, timeoutSeconds=1)
         path = served.begin("import time\ntime.sleep(600)", other, timeoutSeconds=1)
         worker = served.worker(other)
-        waiting.append((served, session, late, third, [worker, *children(worker)]))
+        waiting.append((served, session, late, third, [worker, *children(worker)], path))
         os.kill(worker, signal.SIGSTOP)
         assert served.call("DELETE", f"/v1/sessions/{other}")[0] == 204
-        assert served.call("GET", path)[1]["status"] == "killed"
         assert brief(served.run("'others'", third)) == ("ok", "'others'", None)
-    for served, session, late, third, stopped in waiting:
+    for served, session, late, third, stopped, path in waiting:
+        served.wait_for(lambda served=served, path=path: served.call("GET", path)[1]["status"] == "killed")
         result = served.result(late)
         assert (result["status"], result["exitCode"]) == ("timeout", None)
         assert brief(served.run("open('kept').read()", session)) == ("ok", "'k'", None)
