@@ -6,7 +6,7 @@
  *      list->items[list->count++] = item;
  *
  * An array that is grown here is made here: it starts as NULL with a count of 0. Its capacity
- * stands before its items. One that was made elsewhere has none there: the program aborts.
+ * stands before its items. For an array that was made elsewhere the program aborts.
  */
 #ifndef BERTH_BASE_ARRAY_H
 #define BERTH_BASE_ARRAY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The next step follows from what the two places say of themselves, whoever wrote that. So there is
+ * The next step follows from what the two places say of themselves, by any writer. So there is
  * one way through, whether it is begun, gone on with, or undone; and two that are under way at once
  * cannot both get past the leases.
  */

@@ -143,7 +143,7 @@ static int open_shared_state(struct work *work) {
         }
         if (stack_state_open(&args, STATE_CREATE, &work->shared, &err) < 0)
                 return attempt_give_up(work, "StateFailed", &err);
-        /* A state that has moved elsewhere must not begin again where there is none. */
+        /* A state that has moved elsewhere must not begin again here. */
         if (state_is_unmade(work->shared) && state_check_lives(work->state, &err) < 0) {
                 (void)error_context(&err, "there is no state in %s", args.place);
                 return attempt_give_up(work, "StateFailed", &err);

@@ -24,8 +24,7 @@ void descendants_release(struct descendants *descendants); /* also of one that i
 #define DESCENDANTS_CLEANUP __attribute__((cleanup(descendants_release)))
 
 /*
- * Those that live now, without those that are dead and not reaped. If /proc cannot be read there
- * are none.
+ * Those that live now, without those that are dead and not reaped. Empty if /proc cannot be read.
  */
 void descendants_find(struct descendants *ret);
 

@@ -64,7 +64,7 @@ struct process_status {
 int process_start(const struct process_args *args, struct process *ret, struct error *err) MUST_USE;
 
 /*
- * The first program of that name in the folders, a list with colons between; NULL if there is none.
+ * The first program of that name in the folders, a list with colons between; NULL if absent.
  * In the arena.
  */
 const char *process_find_program(const char *name, const char *folders, struct arena *arena);

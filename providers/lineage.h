@@ -69,7 +69,7 @@ struct lineage_ops {
          * written, where there is a place for it that is the stack's to write to. May wait, and makes two calls.
          */
         int (*renew)(struct provider *provider, bool renews, struct error *err);
-        /* One lineage's note; ret->lineage NULL if there is none. May wait. */
+        /* One lineage's note; ret->lineage NULL if absent. May wait. */
         int (*read)(struct provider *provider, const char *lineage, struct arena *arena,
                     struct lineage_note *ret, struct error *err);
         /* Writes into the notes of these, where they have any, that this lineage has taken them over; renews its own. */

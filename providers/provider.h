@@ -324,7 +324,7 @@ struct provider_ops {
          * The account that identify() will most likely name. 1: read_ahead() may be called before
          * identify(), so that our identity is asked beside what exists. Answers are believed only
          * if identify() then names that account. 0: identify() comes first. It may have to fetch
-         * credentials: -1 if there are none, and another try would not help. May be NULL.
+         * credentials: -1 if they are missing, and another try would not help. May be NULL.
          */
         int (*expect)(struct provider *provider, const char *account, struct error *err);
         /*

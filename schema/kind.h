@@ -154,7 +154,7 @@ const struct kind_reference *kind_binding(const struct kind *kind);
 /* Whether resources of some kind are bound to those of this one. */
 bool kind_is_bound_to(const struct kind *kind);
 /*
- * The name that stands at a reference in a loaded spec, which may be NULL; NULL if there is none,
+ * The name that stands at a reference in a loaded spec, which may be NULL; NULL if absent,
  * or a list.
  */
 const char *kind_reference_name(const struct kind_reference *reference, const struct value *spec);

@@ -453,7 +453,7 @@ static const struct field source_fields[] = {
                 .minimum = 1,
                 .maximum = DAY_S,
                 .default_text = "60",
-                .doc = "How often the server is asked for a new commit. If there is none, this costs one ls-remote.",
+                .doc = "How often the server is asked for a new commit. Without a new commit this costs one ls-remote.",
         },
         {
                 .name = "driftSeconds",

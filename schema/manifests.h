@@ -136,7 +136,7 @@ int manifests_list_files(const char *path, struct arena *arena, const char *cons
 int manifests_hold_stack(const struct manifest_file *files, size_t count, bool *ret,
                          struct error *err) MUST_USE;
 
-/* Binary search; NULL if there is none. */
+/* Binary search; NULL if absent. */
 const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name);
 /* The slice of one kind: *ret_count resources from the returned one on. */
 const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind,

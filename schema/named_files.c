@@ -10,7 +10,7 @@
 
 #define FILE_MAX ((size_t)16 << 20)
 
-/* A line of the file, NULL if there is none. */
+/* A line of the file, NULL if absent. */
 static const char *line_of(const struct named_files *files, uint32_t number) {
         const char *at = strbuf_text(&files->text);
 

@@ -37,7 +37,7 @@ int named_files_end(struct named_files *files, const char *what, struct error *e
 /* A path as the manifest means it: a relative one begins at the manifest's folder. In the arena. */
 const char *named_files_path(const struct named_files *files, const char *text);
 /*
- * The path of a file that is there and can be read; NULL if there is none, or `value` (which may be
+ * The path of a file that is there and can be read; NULL if absent, or `value` (which may be
  * NULL) is not a text.
  */
 const char *named_files_check(struct named_files *files, const char *field, const struct value *value);

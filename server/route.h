@@ -7,7 +7,7 @@
 #include "server/server.h"
 
 /*
- * The route of the path and method, its parameters in the arena; NULL if there is none. Then
+ * The route of the path and method, its parameters in the arena; NULL if absent. Then
  * *ret_allow names the methods that the path has ("GET, HEAD"), and is NULL where it has none at
  * all. Of two that fit the first in the table is taken.
  */

@@ -101,7 +101,7 @@ void seats_make_room(struct seats *seats) {
         pthread_mutex_unlock(&seats->lock);
 }
 
-/* With the lock held; NULL if there is none. */
+/* With the lock held; NULL if absent. */
 static struct seat *find_free(struct seats *seats) {
         for (size_t i = 0; i < seats->count; i++) {
                 if (seats->list[i].place == PLACE_FREE)

@@ -105,13 +105,13 @@ void server_count_connections(struct server *server, size_t *ret_waiting, size_t
 
 /* --- for routes --- */
 
-/* The value of the one field of that name; NULL if there is none, or more than one. */
+/* The value of the one field of that name; NULL if absent, or more than one. */
 const char *server_header(const struct server_request *request, const char *name);
 /* Whether there is any field of that name. */
 bool server_has_header(const struct server_request *request, const char *name);
 /* The user at the other end, by the kernel's word: false if the connection is of no Unix socket. */
 bool server_peer_user(const struct server_request *request, uid_t *ret);
-/* The first of that name in the query; NULL if there is none. */
+/* The first of that name in the query; NULL if absent. */
 const char *server_query(const struct server_request *request, const char *name);
 
 /*

@@ -47,7 +47,7 @@ enum jwt_verdict jwt_verify(const struct jwt *jwt, const struct jwks *jwks);
 const char *jwt_check_times(const struct jwt *jwt, int64_t now_s);
 /* Until when jwt_check_times() says so, at most. */
 int64_t jwt_until_s(const struct jwt *jwt);
-/* A claim that is text; NULL if there is none. */
+/* A claim that is text; NULL if absent. */
 const char *jwt_claim(const struct jwt *jwt, const char *name);
 
 #endif

@@ -24,8 +24,8 @@ int mcp_sessions_open(const struct mcp_call *call, const json_t *arguments, cons
                       struct problem *problem);
 
 /*
- * The names that the caller may choose, "a, b", the first of them where there are many; "" if there
- * are none. In the arena.
+ * The names that the caller may choose, "a, b", the first of them where there are many; "" for an
+ * empty list. In the arena.
  */
 int mcp_sessions_environments(const struct mcp_call *call, const char **ret, size_t *ret_count,
                               struct problem *problem);

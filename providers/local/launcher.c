@@ -646,7 +646,7 @@ static int answer_about_run(struct launcher *launcher, struct connection *connec
         return 0;
 }
 
-/* CLEAR: ENDED once it is dead, of whatever; at once if there is none. */
+/* CLEAR: ENDED once it is dead, of whatever cause; at once if no such sandbox lives. */
 static int clear_worker(struct launcher *launcher, struct connection *connection, const struct frame *frame) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *name;

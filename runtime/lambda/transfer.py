@@ -185,7 +185,7 @@ class Folder:
         return at, parts[-1]
 
     def open(self, path):
-        """(descriptor, what it is) of a regular file; None if there is none."""
+        """(descriptor, what it is) of a regular file; None if absent."""
         try:
             at, name = self.parent(path)
         except OSError:

@@ -36,7 +36,7 @@ static int compare_to_group(const void *name, const void *group) {
         return strcmp(name, ((const struct environment_log_group *)group)->environment);
 }
 
-/* NULL if there is none, or it was not read. */
+/* NULL if absent, or it was not read. */
 static const struct environment_log_group *find_group(const struct provider *provider, const char *name) {
         const struct environment_log_group *found =
                 provider->log_group_count ? bsearch(name, provider->log_groups, provider->log_group_count,

@@ -116,7 +116,7 @@ static int next_of_log_tags(struct stage_turn *turn, int stage) {
         return environment_makes(turn->change) ? stage_enter(turn, stage) : STAGE_OVER;
 }
 
-/* If there is none, or none that Berth made, the two stages after this one have nothing to do. */
+/* Without one that Berth made, the two stages after this one have nothing to do. */
 int environment_run_look_log_tags(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         struct aws_request request = environment_log_group_tags(turn->provider, turn->change->name, arena);

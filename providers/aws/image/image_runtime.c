@@ -75,7 +75,7 @@ static bool is_index(const json_t *manifest, const char *type) {
                     : json_object_get(manifest, "manifests") != NULL;
 }
 
-/* The digest of the one for linux/amd64; NULL if there is none, or more than one. */
+/* The digest of the one for linux/amd64; NULL if absent, or more than one. */
 static const char *choose_amd64(const json_t *index, struct arena *arena) {
         const json_t *list = json_object_get(index, "manifests"), *item;
         const char *found = NULL;

@@ -19,7 +19,7 @@ struct ecr_image {
 };
 
 /*
- * DescribeImages, all pages, in ECR's order; *ret is NULL if there are none. No such repository:
+ * DescribeImages, all pages, in ECR's order; *ret is NULL if the list is empty. No such repository:
  * ERROR_NOT_FOUND.
  */
 int ecr_list_images(struct provider *provider, const char *repository, struct arena *arena,

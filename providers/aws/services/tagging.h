@@ -22,7 +22,7 @@ struct tagged_resource {
         const struct value *tags; /* all it has, a map of texts */
 };
 /*
- * All pages of the above, by ARN, in the arena: for tagging_find(). *ret is NULL if there are none.
+ * All pages of the above, by ARN, in the arena: for tagging_find(). *ret is NULL if the list is empty.
  */
 int tagging_list(struct aws_client *client, const char *type, const char *stack, struct arena *arena,
                  struct tagged_resource **ret, size_t *ret_count, struct error *err) MUST_USE;

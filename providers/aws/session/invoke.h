@@ -42,7 +42,7 @@ struct invoke_result {
         bool streams_missing; /* this place does not have streams: the answer came as one */
         bool tenant_unexpected; /* INVOKE_REFUSED: the function has tenant isolation and no tenant was named, or the other way round */
         char reason[96];    /* INVOKE_THROTTLED: which quota, in Lambda's word; "" where it does not say */
-        char code[96];      /* of AWS or of the function; "" if there is none */
+        char code[96];      /* of AWS or of the function; "" if absent */
         char details[1024]; /* for people, one line */
         char request_id[96];
 };

@@ -38,7 +38,7 @@ const char *lineage_unmark(const char *text, struct arena *arena, const char **r
 const char *lineage_note_text(const struct lineage_note *note, struct arena *arena);
 struct lineage_note lineage_note_parse(const char *text, size_t length, struct arena *arena);
 
-/* Reads one lineage's note: ret->lineage NULL if there is none. Waits by itself. */
+/* Reads one lineage's note: ret->lineage NULL if absent. Waits by itself. */
 int lineage_read(struct provider *provider, const char *lineage, struct arena *arena,
                  struct lineage_note *ret, struct error *err) MUST_USE;
 /* The notes of all lineages but this state's own and those that were taken over, of any stack. */

@@ -269,8 +269,8 @@ static int see_former_bucket(struct sight *sight, const struct value *recorded) 
 
 /*
  * Only if it is wanted or was made: it takes seven calls, and rights that others do not need. A run
- * that died or failed may have begun it without a record of it: then one call more is made, and if
- * the right to that call is missing, there is none.
+ * that died or failed may have begun it without a record of it: then one call more is made; without
+ * the right to that call, none was begun.
  */
 static int see_network(struct sight *sight, const struct value *recorded) {
         struct provider *provider = sight->provider;

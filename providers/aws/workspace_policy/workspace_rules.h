@@ -28,7 +28,7 @@
 struct value *workspace_rules_spec(const struct value *spec, struct arena *arena);
 /* Whether a spec, or a manifest, selects objects of all environments, and of none. */
 bool workspace_rules_is_for_all(const struct value *spec);
-/* How many rules the spec takes; none if it selects environments and there are none. */
+/* How many rules the spec takes; 0 if it selects environments and no environment exists. */
 size_t workspace_rules_count(const struct value *spec);
 /* Adds the spec's rules below <LifecycleConfiguration>. */
 void workspace_rules_add(struct xml_node *configuration, const char *stack, const char *policy,

@@ -31,7 +31,7 @@ int image_index_set(const char *folder, const char *name, const char *digest, st
                     struct error *err) MUST_USE;
 
 /*
- * A name that leads to the digest, other than `but` (NULL: any); NULL if there is none. Lives as
+ * A name that leads to the digest, other than `but` (NULL: any); NULL if absent. Lives as
  * long as `images`.
  */
 const char *image_index_name_of(const struct local_images *images, const char *digest, const char *but);

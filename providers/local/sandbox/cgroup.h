@@ -76,7 +76,7 @@ const char *const *cgroup_launcher(const struct cgroup *group);
  * the process that enters must still have them).
  */
 struct cgroup_doors {
-        int folder;     /* of a group of version 2, to be born into; -1 if there is none */
+        int folder;     /* of a group of version 2, to be born into; -1 if absent */
         int entries[4]; /* files that a process writes "0" into to move itself, all of them */
         size_t count;
 };
@@ -104,7 +104,7 @@ void cgroup_kill(struct cgroup *group);
 void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret);
 /*
  * The files with the usage, open for reading: their holder needs no right to open them. Each -1 if
- * there is none.
+ * it is missing.
  */
 struct cgroup_gauges {
         int memory, kills, cpu, used;

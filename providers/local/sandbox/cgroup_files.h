@@ -12,12 +12,12 @@
 bool cgroup_file_read(const char *folder, const char *name, char *buffer, size_t size);
 /*
  * The number that is the file, or that stands behind `key` in a file of "KEY NUMBER" lines; 0 if
- * there is none.
+ * it is missing.
  */
 uint64_t cgroup_file_number(const char *folder, const char *name, const char *key);
 /* For cgroup_descriptor_number(); -1 with errno. */
 int cgroup_file_open(const char *folder, const char *name);
-/* The same number of an open file; false if there is none. */
+/* The same number of an open file; false if absent. */
 bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret);
 /*
  * The CPU time used, in microseconds: of an open cpu.stat, or of a cpuacct.usage, which counts

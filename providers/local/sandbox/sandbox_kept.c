@@ -187,7 +187,7 @@ static int has_name(const struct sandbox_kept *kept, int folder, const char *nam
                        : error_set(err, "%s/%s: %s", kept->folder, name, strerror(errno));
 }
 
-/* *ret_folder: it is open; -1 if there is none. */
+/* *ret_folder: it is open; -1 if absent. */
 static int find_kept(const struct sandbox_kept *kept, int *ret_folder, enum sandbox_kept_kind *ret,
                      struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1, image, plain;

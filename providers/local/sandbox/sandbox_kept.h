@@ -31,7 +31,7 @@ struct sandbox_kept {
 
 /*
  * *ret_root is its root: of root's a mount that is attached nowhere, in which `uid` and `gid` own
- * everything; of another user's the folder itself. ERROR_NOT_FOUND if there is none and `make` is
+ * everything; of another user's the folder itself. ERROR_NOT_FOUND if it is missing and `make` is
  * false. ERROR_REFUSED if it cannot be bounded here, or, for root, if another user could have put
  * it there (base/guarded.h): an image and a plain folder alike.
  */

@@ -213,7 +213,7 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
 
 /*
  * KEEP: the client's workspace of that name, which stays (sandbox_kept.h). KEPT answers, with its
- * root, in which the client owns everything; without one if there is none and `make` is false, or
+ * root, in which the client owns everything; without one if it is missing and `make` is false, or
  * if the request was to remove it.
  */
 struct sandbox_keeping {

@@ -43,7 +43,7 @@ struct sandbox_seen {
         const char *const *files; /* names below /run/berth */
         const int *contents;      /* of each; they become root->passed's, -1 is left here */
         bool executable;          /* these files are programs */
-        uint16_t proxy_port;      /* on its loopback device; 0 if there is none */
+        uint16_t proxy_port;      /* on its loopback device; 0 if absent */
         size_t file_count;
 };
 /* `status`, which becomes root->passed's, is what bubblewrap tells of itself through. On failure too, root->passed must be closed. */

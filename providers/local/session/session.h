@@ -30,7 +30,7 @@ struct session_place_config {
          */
         const char *launcher;
         /*
-         * the folder of workspaces, where those that containers share lie; NULL if there are none
+         * the folder of workspaces, where those that containers share lie; NULL if absent
          */
         const char *workspaces;
         const char *stack;

@@ -172,7 +172,7 @@ int session_hand_over(struct place_session *session, const struct place_opening 
                       struct error *err) MUST_USE;
 
 /*
- * The network of one that shares it with `session`, for the caller to close; -1 if there is none.
+ * The network of one that shares it with `session`, for the caller to close; -1 if absent.
  */
 int session_network_of(const struct place_session *session);
 

@@ -20,7 +20,7 @@
 int session_warm_new(struct session_place *place, const struct session_place_config *config,
                      struct session_warm **ret, struct error *err) MUST_USE;
 /*
- * A live one that equals what the opening would start now; the caller's. NULL if there is none. Any
+ * A live one that equals what the opening would start now; the caller's. NULL if absent. Any
  * thread's; `warm` may be NULL.
  */
 struct place_session *session_warm_take(struct session_warm *warm, const struct place_opening *opening);
