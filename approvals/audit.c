@@ -317,7 +317,7 @@ static int append_locked(struct audit *audit, json_t *entry, struct error *err) 
         const struct audit before = *audit;
         uint64_t n = audit->entries + 1, head_before = head_inode(audit);
 
-        clock_format(clock_system.wall_ms(&clock_system), at, sizeof(at));
+        clock_format(clock_wall_ms(), at, sizeof(at));
         json_put(entry, "n", json_integer((json_int_t)n));
         json_put(entry, "at", json_string(at));
         json_put(entry, "previous", json_string(audit->head[0] ? audit->head : NO_HASH));

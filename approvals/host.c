@@ -272,7 +272,7 @@ static bool wait_for_worker(struct running *running, int64_t until_ms) {
                                            { .fd = running->streams[1].descriptor, .events = POLLIN },
                                            { .fd = running->task < 0 ? -1 : running->stop,
                                              .events = POLLIN } };
-                int64_t left = until_ms - clock_system.monotonic_ms(&clock_system);
+                int64_t left = until_ms - clock_now_ms();
 
                 if (left <= 0)
                         return false;
@@ -284,7 +284,7 @@ static bool wait_for_worker(struct running *running, int64_t until_ms) {
                 }
                 if (polled[3].revents) { /* the worker sees the end of its task, and kills */
                         close_descriptor(&running->task);
-                        until_ms = clock_system.monotonic_ms(&clock_system) + GRACE_MS;
+                        until_ms = clock_now_ms() + GRACE_MS;
                 }
                 if (polled[0].revents)
                         return true;
@@ -376,7 +376,7 @@ int host_find(const struct host_search *search, struct arena *arena, struct subj
                                 "state", search->state),
                       search->user, &running, err) < 0)
                 return -1;
-        if (wait_for_worker(&running, clock_system.monotonic_ms(&clock_system) + FIND_MS))
+        if (wait_for_worker(&running, clock_now_ms() + FIND_MS))
                 (void)!descriptor_read(running.report, REPORT_MAX, &running.said);
         report = json_loadb(strbuf_text(&running.said), running.said.length, 0, NULL);
         return read_subject(report, arena, ret, err);
@@ -399,7 +399,7 @@ json_t *host_run(const struct host_run *run, struct host_opened *opened) {
         close_descriptor(&opened->folder);
         if (started < 0)
                 return host_failed(arena_printf(arena, "it did not run: %s", err.message));
-        if (wait_for_worker(&running, clock_system.monotonic_ms(&clock_system) + run->timeout_ms + GRACE_MS))
+        if (wait_for_worker(&running, clock_now_ms() + run->timeout_ms + GRACE_MS))
                 (void)!descriptor_read(running.report, REPORT_MAX, &running.said);
         process_end(&running.process);
         for (size_t i = 0; i < STREAMS; i++) {

@@ -141,7 +141,7 @@ static enum why_ended wait_for_command(pid_t child, int pidfd, int64_t until_ms)
                                    { .fd = STDIN_FILENO, .events = POLLIN } };
 
         for (;;) {
-                int64_t left = until_ms - clock_system.monotonic_ms(&clock_system);
+                int64_t left = until_ms - clock_now_ms();
                 siginfo_t info = { 0 };
 
                 if (left <= 0)
@@ -177,7 +177,7 @@ static void kill_all(size_t *ret_left) {
 
 static void await_command(pid_t child, const struct task *task) {
         static const char *const reasons[] = { "itself", "late", "server", "unwatched" };
-        int64_t until_ms = clock_system.monotonic_ms(&clock_system) + task->timeout_ms;
+        int64_t until_ms = clock_now_ms() + task->timeout_ms;
         int pidfd = pidfd_open(child, 0), status = 0;
         enum why_ended why = pidfd < 0 ? ENDED_UNWATCHED : wait_for_command(child, pidfd, until_ms);
         size_t left = 0;

@@ -33,12 +33,16 @@ int text_compare(const void *one, const void *other) {
         return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
-uint64_t text_hash(const char *text) {
+uint64_t text_hash_bytes(const void *bytes, size_t length) {
         uint64_t hash = UINT64_C(14695981039346656037);
 
-        for (; *text; text++)
-                hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+        for (size_t i = 0; i < length; i++)
+                hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
         return hash;
+}
+
+uint64_t text_hash(const char *text) {
+        return text_hash_bytes(text, strlen(text));
 }
 
 static bool is_alphanumeric(char character) {

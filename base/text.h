@@ -20,6 +20,7 @@ bool text_is_permitted(const char *text, const char *const *list);
 int text_compare(const void *one, const void *other);
 /* FNV-1a, 64 bits: for tables in memory, and for names that no stranger chooses. */
 uint64_t text_hash(const char *text);
+uint64_t text_hash_bytes(const void *bytes, size_t length);
 /* 1 to `most` of a-z, 0-9 and hyphens, without a hyphen at either end: a label of DNS, as names are here. */
 bool text_is_label(const char *text, size_t most);
 /* Characters in UTF-8; of other bytes as many as there are that do not continue one. */

@@ -8,6 +8,7 @@
  */
 #include "containers/containers_parts.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ const char *const containers_statuses[CONTAINERS_STATUSES] = { "queued", "starti
 
 void container_sample(struct container *container, int64_t age_ms) {
         const struct place_class *class = container->containers->config.place->class;
-        struct container_sample now = { .at_ms = clock_system.monotonic_ms(&clock_system) };
+        struct container_sample now = { .at_ms = clock_now_ms() };
 
         if (container->phase != CONTAINER_OPEN || !container->opened || !class->measure)
                 return;

@@ -13,6 +13,7 @@
 #include "sessions/session_parts.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -27,6 +28,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* The thread's own pace, by clock_now_ms(), which no test's clock stops. */
 #define SWEEP_MS 1000
 /* How long an engine that closes waits for sandboxes that were told to end. */
 #define ENDING_MS 10000
@@ -38,11 +40,6 @@
 
 int64_t engine_now(const struct engine *engine) {
         return engine->config.clock->wall_ms(engine->config.clock);
-}
-
-/* The thread's own pace, which no test's clock stops. */
-static int64_t pace_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
 }
 
 void engine_wake(struct engine *engine) {
@@ -145,14 +142,22 @@ struct session *engine_find_id(struct engine *engine, const char *id) {
         return session;
 }
 
-static struct session *find(struct engine *engine, const struct engine_caller *caller, const char *id,
-                            bool any_owner, struct problem *problem) {
+static struct session *find_known(struct engine *engine, const struct engine_caller *caller, const char *id,
+                                  bool any_owner) {
         struct session *session = record_is_id(id) ? engine_find_id(engine, id) : NULL;
         const struct record_session *record = session ? &session->record : NULL;
 
-        if (session && (any_owner || (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
-            session_lives(session) && session_expires_ms(session) > engine_now(engine) &&
-            engine_may_use(caller, record->environment, record->agent))
+        return session && (any_owner || (caller->owner && strcmp(record->owner, caller->owner) == 0)) &&
+                               engine_may_use(caller, record->environment, record->agent)
+                       ? session
+                       : NULL;
+}
+
+static struct session *find(struct engine *engine, const struct engine_caller *caller, const char *id,
+                            bool any_owner, struct problem *problem) {
+        struct session *session = find_known(engine, caller, id, any_owner);
+
+        if (session && session_lives(session) && session_expires_ms(session) > engine_now(engine))
                 return session;
         engine_not_found(problem);
         return NULL;
@@ -164,13 +169,7 @@ struct session *engine_find(struct engine *engine, const struct engine_caller *c
 }
 
 struct session *engine_find_known(struct engine *engine, const struct engine_caller *caller, const char *id) {
-        struct session *session = record_is_id(id) ? engine_find_id(engine, id) : NULL;
-        const struct record_session *record = session ? &session->record : NULL;
-
-        return session && caller->owner && strcmp(record->owner, caller->owner) == 0 &&
-                               engine_may_use(caller, record->environment, record->agent)
-                       ? session
-                       : NULL;
+        return find_known(engine, caller, id, false);
 }
 
 struct session *engine_find_any(struct engine *engine, const struct engine_caller *caller, const char *id,
@@ -314,8 +313,8 @@ static void servers_changed(void *context) {
         struct engine *engine = context;
 
         pthread_mutex_lock(&engine->lock);
-        engine->last_orphans_ms = pace_ms() - ORPHANS_MS;
-        engine->last_sweep_ms = pace_ms() - SWEEP_MS;
+        engine->last_orphans_ms = clock_now_ms() - ORPHANS_MS;
+        engine->last_sweep_ms = clock_now_ms() - SWEEP_MS;
         pthread_mutex_unlock(&engine->lock);
         engine_wake(engine);
 }
@@ -328,9 +327,9 @@ static void look_for_others(struct engine *engine) {
                 engine_job_add(engine, NULL, WORD_JOBS, session_far_read_word, NULL);
         }
         if (!engine->looks_for_orphans && !engine->stopping &&
-            pace_ms() - engine->last_orphans_ms >= ORPHANS_MS) {
+            clock_now_ms() - engine->last_orphans_ms >= ORPHANS_MS) {
                 engine->looks_for_orphans = true;
-                engine->last_orphans_ms = pace_ms();
+                engine->last_orphans_ms = clock_now_ms();
                 engine_job_add(engine, NULL, WORD_JOBS, session_far_find_orphans, NULL);
         }
 }
@@ -437,7 +436,7 @@ static bool has_more_to_hear(const struct engine *engine) {
                 return true;
         for (const struct session *session = engine->first; session; session = session->next) {
                 if (is_heard(engine, session))
-                        return pace_ms() < engine->stopping_ms + ENDING_MS;
+                        return clock_now_ms() < engine->stopping_ms + ENDING_MS;
         }
         return false;
 }
@@ -468,7 +467,7 @@ static void gather(struct engine *engine, struct arena *arena, struct waiting *r
                 patience = session->tells_more ? 0 : class->patience_ms(session->place);
                 session->polled = true;
                 ret->sessions[ret->count] = session;
-                ret->due_ms[ret->count] = patience < 0 ? INT64_MAX : pace_ms() + patience;
+                ret->due_ms[ret->count] = patience < 0 ? INT64_MAX : clock_now_ms() + patience;
                 ret->descriptors[ret->count++] =
                         (struct pollfd){ .fd = class->descriptor(session->place), .events = POLLIN };
         }
@@ -500,7 +499,7 @@ static void *run(void *context) {
                 gather(engine, arena, &waiting);
                 for (size_t i = 0; i < waiting.count; i++)
                         until_ms = waiting.due_ms[i] < until_ms ? waiting.due_ms[i] : until_ms;
-                left_ms = until_ms - pace_ms();
+                left_ms = until_ms - clock_now_ms();
                 wake_due(engine);
                 pthread_mutex_unlock(&engine->lock);
                 poll(waiting.descriptors, waiting.count + 1, left_ms > 0 ? (int)left_ms : 0);
@@ -510,11 +509,11 @@ static void *run(void *context) {
                         abort();
                 for (size_t i = 0; i < waiting.count; i++) {
                         waiting.sessions[i]->polled = false;
-                        if (waiting.descriptors[i].revents || waiting.due_ms[i] <= pace_ms())
+                        if (waiting.descriptors[i].revents || waiting.due_ms[i] <= clock_now_ms())
                                 hear(engine, waiting.sessions[i]);
                 }
-                if (pace_ms() - engine->last_sweep_ms >= SWEEP_MS) {
-                        engine->last_sweep_ms = pace_ms();
+                if (clock_now_ms() - engine->last_sweep_ms >= SWEEP_MS) {
+                        engine->last_sweep_ms = clock_now_ms();
                         sweep(engine);
                         look_at_memory(engine);
                         engine->sandbox_went = true; /* or what others run there has ended */
@@ -523,8 +522,9 @@ static void *run(void *context) {
                         engine->sandbox_went = false;
                         engine_serve_line(engine);
                 }
-                if (!engine->config.store->class->expires && pace_ms() - engine->last_purge_ms >= PURGE_MS) {
-                        engine->last_purge_ms = pace_ms();
+                if (!engine->config.store->class->expires &&
+                    clock_now_ms() - engine->last_purge_ms >= PURGE_MS) {
+                        engine->last_purge_ms = clock_now_ms();
                         if (!engine->purging)
                                 engine_job_add(engine, NULL, "", purge_keys, NULL);
                         engine->purging = true;
@@ -658,14 +658,14 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
         /* Of a store that others share nothing is known before it is asked for, or nobody else sees to it. */
         if (found == 0 && !engine->servers)
                 found = find_sessions(engine, err);
-        engine->last_orphans_ms = pace_ms() - ORPHANS_MS;
+        engine->last_orphans_ms = clock_now_ms() - ORPHANS_MS;
         engine->once_counting = !config->store->class->shared;
         pthread_mutex_unlock(&engine->lock);
         if (found < 0) {
                 engine_close(engine);
                 return -1;
         }
-        engine->last_purge_ms = pace_ms() - PURGE_MS;
+        engine->last_purge_ms = clock_now_ms() - PURGE_MS;
         code = pthread_create(&engine->thread, NULL, run, engine);
         if (code != 0) {
                 engine_close(engine);
@@ -681,7 +681,7 @@ void engine_close(struct engine *engine) {
                 return;
         pthread_mutex_lock(&engine->lock);
         engine->stopping = true;
-        engine->stopping_ms = pace_ms();
+        engine->stopping_ms = clock_now_ms();
         pthread_mutex_unlock(&engine->lock);
         if (engine->started) {
                 engine_wake(engine);

@@ -8,6 +8,7 @@
 #include "sessions/engine_parts.h"
 #include "sessions/session_far.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -224,7 +225,7 @@ static void look(struct engine *engine, struct session *none, void *context) {
                         continue;
         }
         far->looking = false;
-        far->looked_ms = clock_system.monotonic_ms(&clock_system);
+        far->looked_ms = clock_now_ms();
         if (far->closed) {
                 json_decref(end);
                 free_far(follower);
@@ -247,7 +248,7 @@ static void look_soon(struct engine *engine, struct engine_follower *follower) {
 }
 
 void far_look(struct engine *engine) {
-        int64_t now_ms = clock_system.monotonic_ms(&clock_system);
+        int64_t now_ms = clock_now_ms();
 
         for (struct engine_follower *follower = engine->far_followers; follower; follower = follower->next) {
                 const struct far_execution *far = follower->far;

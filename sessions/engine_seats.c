@@ -71,10 +71,6 @@ struct seating {
 
 /* --- what is known here --- */
 
-static int64_t pace_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
 static bool is_of(const struct session *session, const char *agent) {
         return session->record.agent && strcmp(session->record.agent, agent) == 0;
 }
@@ -256,11 +252,11 @@ static int64_t ghost_ms(const struct engine *engine) {
 static bool is_ghost(const struct engine *engine, struct agent_seats *seats, const char *id) {
         for (size_t i = 0; i < seats->ghost_count; i++) {
                 if (strcmp(seats->ghosts[i].id, id) == 0)
-                        return pace_ms() - seats->ghosts[i].since_ms < ghost_ms(engine);
+                        return clock_now_ms() - seats->ghosts[i].since_ms < ghost_ms(engine);
         }
         seats->ghosts = array_grow_alone(seats->ghosts, seats->ghost_count, sizeof(*seats->ghosts));
         snprintf(seats->ghosts[seats->ghost_count].id, ENGINE_ID_SIZE, "%s", id);
-        seats->ghosts[seats->ghost_count++].since_ms = pace_ms();
+        seats->ghosts[seats->ghost_count++].since_ms = clock_now_ms();
         return true;
 }
 
@@ -567,7 +563,7 @@ struct draft {
 
 /* Whether others are to have word again, and their seats to be looked at: long after the first time, which is noted here, or the last. */
 static bool is_due_again(const struct engine *engine, struct agent_seats *seats) {
-        int64_t now_ms = pace_ms(),
+        int64_t now_ms = clock_now_ms(),
                 after_ms = ghost_ms(engine) < LOOK_AGAIN_MS ? ghost_ms(engine) : LOOK_AGAIN_MS;
         bool again = seats->looked_ms > 0 && now_ms - seats->looked_ms >= after_ms;
 
@@ -733,7 +729,7 @@ static void wait_a_little(struct engine *engine, unsigned attempt) {
         double wait_ms = (0.5 + random_unit()) * (double)(ATTEMPT_WAIT_MS << attempt);
 
         pthread_mutex_unlock(&engine->lock);
-        (void)clock_system.sleep_until(&clock_system, pace_ms() + (int64_t)wait_ms);
+        (void)clock_system.sleep_until(&clock_system, clock_now_ms() + (int64_t)wait_ms);
         pthread_mutex_lock(&engine->lock);
 }
 

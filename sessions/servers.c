@@ -118,10 +118,9 @@ static bool has_ended(const struct servers *servers, const struct process *proce
 
 static char *own_text(const struct servers *servers) {
         const struct process *own = &servers->process;
-        json_t *json JSON_CLEANUP = json_checked(
-                json_pack("{s:s, s:I, s:I, s:I, s:I}", "boot", own->boot, "space", (json_int_t)own->space,
-                          "process", (json_int_t)own->id, "began", (json_int_t)own->began, "at",
-                          (json_int_t)clock_system.wall_ms(&clock_system)));
+        json_t *json JSON_CLEANUP = json_checked(json_pack(
+                "{s:s, s:I, s:I, s:I, s:I}", "boot", own->boot, "space", (json_int_t)own->space, "process",
+                (json_int_t)own->id, "began", (json_int_t)own->began, "at", (json_int_t)clock_wall_ms()));
 
         return json_compact(json);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One session: what is told of it, its record. Its end is session_end.c, its line of executions is session_line.c, its sandbox session_place.c, and what that
- * says session_hear.c.
+ * One session: what is told of it, and its record. Its end is in session_end.c, its line of
+ * executions in session_line.c, its sandbox in session_place.c, and what the sandbox says in
+ * session_hear.c.
  */
 #include "sessions/engine_seats.h"
 #include "sessions/servers.h"

@@ -102,7 +102,7 @@ static void tell_workspace(struct engine *engine, struct session *session) {
                 (void)workspaces->remove(workspaces->context, record->owner, record->id, &ignored);
         if (unmade || session->forgotten)
                 return;
-        (void)workspaces->set_life(workspaces->context, record->owner, record->id, 0, &ignored);
+        engine_tell_life(engine, record->owner, record->id);
         if (counts)
                 (void)workspaces->set_history(workspaces->context, record->owner, record->id, bytes,
                                               &ignored);
@@ -194,15 +194,13 @@ struct ended {
 
 /* By a thread: ends the sandbox, and tells the workspace, which may not have heard of it. */
 static void end_what_was_ending(struct engine *engine, struct session *session, void *context) {
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct ended *ended = context;
-        struct problem ignored;
         struct error err;
         int cleared;
 
         (void)session;
         pthread_mutex_unlock(&engine->lock);
-        (void)workspaces->set_life(workspaces->context, ended->owner, ended->id, 0, &ignored);
+        engine_tell_life(engine, ended->owner, ended->id);
         cleared = engine->config.place->class->clear(engine->config.place, ended->id, &err);
         pthread_mutex_lock(&engine->lock);
         if (cleared < 0)

@@ -109,7 +109,7 @@ static int write_end(struct engine *engine, struct session *session, struct exec
  */
 static bool write_less(struct engine *engine, struct session *session, struct execution *execution,
                        struct problem *problem) {
-        int64_t now_ms = clock_system.monotonic_ms(&clock_system);
+        int64_t now_ms = clock_now_ms();
         struct problem refused = *problem;
 
         if (!session->refused) {

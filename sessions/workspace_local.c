@@ -495,8 +495,7 @@ static int empty_incoming(int all, const char *id, const char *stack, struct are
         if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
         /* Of another stack, another server may yet need them; of a session that lives, what waits in it. */
-        if (read_session(folder, stack, arena, &row) > 0 &&
-            row.lives_until_ms <= clock_system.wall_ms(&clock_system))
+        if (read_session(folder, stack, arena, &row) > 0 && row.lives_until_ms <= clock_wall_ms())
                 workspace_stage_clear(folder);
         return remove_abandoned(folder, arena);
 }

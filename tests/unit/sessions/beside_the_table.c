@@ -11,6 +11,7 @@
  *
  * The linker puts it between the engine and the functions that are named __wrap_ here.
  */
+#include "base/text.h"
 #include "sessions/engine_parts.h"
 #include "sessions/engine_seats.h"
 #include "sessions/model/life_rows.h"
@@ -163,12 +164,8 @@ struct reached {
 };
 
 static void reach(struct reached *reached, const struct life_state *state) {
-        uint64_t hash = UINT64_C(14695981039346656037);
-        size_t slot;
+        size_t slot = text_hash_bytes(state, sizeof(*state)) % (2 * REACHED_MAX);
 
-        for (size_t i = 0; i < sizeof(*state); i++)
-                hash = (hash ^ ((const unsigned char *)state)[i]) * UINT64_C(1099511628211);
-        slot = (hash ^ hash >> 32) % (2 * REACHED_MAX);
         for (; reached->slots[slot] > 0; slot = (slot + 1) % (2 * REACHED_MAX)) {
                 if (memcmp(&reached->states[reached->slots[slot] - 1], state, sizeof(*state)) == 0)
                         return;
